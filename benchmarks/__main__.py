@@ -17,6 +17,9 @@ exceptions at every step of ticks (with the size medium at one step in 11, with 
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
 run for `--seconds` and interrupts it at random; it reports memory and latencies, too.
+
+`fuzz` sends random programs, fact files, change scripts and JSON circuits to dbsp. The exit code is
+1 if a case raises another exception than DbspError, ends its process or does not end.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
 from benchmarks.faults import STRIDES, measure_faults
+from benchmarks.fuzz import cases_of, fuzz, print_campaign
+from benchmarks.fuzz_cases import KINDS
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.kills import KILLS as KILLED
@@ -112,6 +117,7 @@ class What(StrEnum):
     rewrites = "rewrites"
     usage = "usage"
     recursion = "recursion"
+    fuzz = "fuzz"
     faults = "faults"
     kills = "kills"
     soak = "soak"
@@ -128,6 +134,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.usage: [],
     What.recursion: [],
+    What.fuzz: [],
     What.faults: [],
     What.kills: [],
     What.soak: [],
@@ -160,6 +167,11 @@ def main(
             help="Only contestants (operators of `growth`, queries of `planner`, rewritings, programs of "
             "`recursion`, circuits of `faults` and `kills`) whose name contains this."
         ),
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Number of cases of `fuzz`.")] = 1000,
+    seed: Annotated[int, typer.Option(help="First seed of `fuzz`; each case has its own.")] = 0,
+    kind: Annotated[
+        str | None, typer.Option(help="programs, facts, scripts or circuits, for `fuzz` (default: all).")
     ] = None,
 ) -> None:
     console = Console()
@@ -222,6 +234,13 @@ def main(
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
+    if what is What.fuzz:
+        if kind is not None and kind not in KINDS:
+            raise typer.BadParameter(f"fuzz expects a kind of {', '.join(KINDS)}, got '{kind}'")
+        with console.status("fuzz"):
+            campaign = fuzz(cases_of(count, seed, kind))
+        print_campaign(console, campaign)
+        agreed = not campaign.bad
     if what is What.faults:
         agreed = print_faults(console, measure_faults(one_of(STRIDES, size, what), only=part))
     if what is What.kills:

@@ -14,6 +14,7 @@ from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import ArgumentError, CompileError, choice, wrong_argument
+from dbsp.io.allowed_folders import AllowedFolders
 from dbsp.operators.recursion.modes import Recursion
 
 
@@ -28,11 +29,14 @@ def compile(
     functors: Mapping[str, Callable[..., Any]] | None = None,
     recursion: Recursion | str = Recursion.AUTO,
     word_size: int | None = None,
+    folders: Iterable[str | Path] | None = None,
 ) -> Program:
     """Compile a Datalog program, given as text or as the path of a file.
 
     A `Path` is a file. So is a string of one line that ends in `.dl`; any other string is the
-    program itself.
+    program itself. A text includes no files unless you pass `include` or `folders`. Pass `folders`
+    with any string from elsewhere, such as a request to a server: a string that names a file is
+    then refused if the file is outside.
 
     Parameters:
         text_or_path: the text of the program, or the path of its file.
@@ -57,6 +61,9 @@ def compile(
         word_size: the number of bits of a number, 32 or 64. By default 64, unless a pragma of the
             program says otherwise. A result beyond 64 bits is an error; with 32 bits arithmetic
             wraps around as in Soufflé.
+        folders: the folders whose files the program may use: with `#include`, and with `.input` and
+            `.output` on the command line. The folders of `include` belong to them. `..` and
+            symbolic links are followed first. By default none for a text, all for a file.
 
     Returns:
         The compiled program. `Program.start` runs it.
@@ -91,16 +98,44 @@ def compile(
         recursion=choice("recursion", Recursion, recursion),
         word_size=word_size,
     )
-    defined = {name: str(value) for name, value in (macros or {}).items()}
-    folders = tuple(map(Path, include))
+    defined = {name: _macro(name, value) for name, value in (macros or {}).items()}
+    if isinstance(folders, str | Path):
+        raise wrong_argument("folders", "a list of folders", folders)
+    searched = tuple(map(Path, include))
     if not isinstance(text_or_path, str | Path):
         raise wrong_argument("text_or_path", "the text of a program or the path of a file", text_or_path)
-    if isinstance(text_or_path, Path) or ("\n" not in text_or_path and text_or_path.endswith(".dl")):
-        path = Path(text_or_path)
-        source = SourceText(_read(path), str(text_or_path), Sources(path, folders, defined, word_size or 64))
+    path = _path(text_or_path)
+    if path is not None:
+        allowed = AllowedFolders.of(None if folders is None else (*folders, *searched))
+        # A Path was chosen by the caller; a string may come from elsewhere.
+        if isinstance(text_or_path, str) and not allowed.allow(path):
+            raise CompileError(
+                f"{path} is outside the folders that a program may use; add its folder to folders=, "
+                "or pass a Path",
+                code="outside-folders",
+            )
+        file, text = str(text_or_path), _read(path)
     else:
-        source = SourceText(text_or_path, "<program>", Sources(None, folders, defined, word_size or 64))
-    return Program(source, options)
+        file, text = "<program>", str(text_or_path)
+        allowed = AllowedFolders.of((*(folders or ()), *searched))
+    return Program(
+        SourceText(text, file, Sources(path, searched, defined, word_size or 64, allowed)), options
+    )
+
+
+def _macro(name: str, value: str | float) -> str:
+    """Return the text of a macro."""
+    try:
+        return str(value)
+    except ValueError:  # an int of more than 4300 digits
+        raise wrong_argument(f"macros[{name!r}]", "a number of 64 bits or a text", value) from None
+
+
+def _path(text_or_path: str | Path) -> Path | None:
+    """Return the path of the program's file, or None for a text."""
+    if isinstance(text_or_path, Path):
+        return text_or_path
+    return Path(text_or_path) if "\n" not in text_or_path and text_or_path.endswith(".dl") else None
 
 
 def _disabled(rewrites: bool | Iterable[str]) -> frozenset[str]:

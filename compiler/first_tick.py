@@ -75,7 +75,7 @@ def count_relations(
     )
 
     def rows(name: str) -> Codes | None:
-        return run.view(name).batch.rows if name in names else None
+        return run.view(name).stored.rows if name in names else None
 
     return statistics(program, run, rows)
 

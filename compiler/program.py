@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,9 @@ from dbsp.runtime.run import Run
 class Program(QuestionMethods):
     """A compiled program. It holds no data: each call of `start` creates an independent run.
 
+    A program can be pickled, for example to send it to a worker process, which compiles its texts
+    again. Included files are part of it; functors are pickled by reference, as any function is.
+
     Examples:
         >>> program = compile(".decl edge(x: number) .input edge .output edge")
         >>> program
@@ -71,7 +75,12 @@ class Program(QuestionMethods):
         self.plans: dict[int, RulePlan] = planned.plans
         """The plan of every rule, by the number of the rule, based on the rules alone, without
         counts."""
-        self._all_text = "\0".join(context.report.sources.values())
+        self._texts = dict(context.report.sources)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process compiles the same texts, without the included files.
+        sources = replace(self.source.sources, texts=self._texts)
+        return Program, (replace(self.source, sources=sources), self.options)
 
     def plans_for(
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
@@ -292,7 +301,8 @@ class Program(QuestionMethods):
     def _identity(self) -> str:
         """Identifies the program in a checkpoint: a hash of its text and word size."""
         word = "" if self.checked.types.word_size == 64 else "\0words of 32 bits"
-        return hashlib.sha256((self._all_text + word).encode(errors="surrogatepass")).hexdigest()
+        text = "\0".join(self._texts.values())
+        return hashlib.sha256((text + word).encode(errors="surrogatepass")).hexdigest()
 
     def _resumed(self, circuit: Circuit, stage: Stage | str, written: str | None) -> Run:
         """Return a run of the circuit of a checkpoint, because a new plan might differ from it."""

@@ -47,6 +47,10 @@ class DbspError(Exception):
         if code is not None:
             self.code = code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An error of a worker process keeps its attributes, whatever its class takes as arguments.
+        return _restored, (type(self), self.args), self.__dict__
+
     def locate(self, diagnostic: Diagnostic) -> None:
         """Point the error at a place in a program's text."""
         self.diagnostic = diagnostic
@@ -57,6 +61,11 @@ class DbspError(Exception):
             return self.diagnostic.render()
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text} [{self.code}]" if self.code else text
+
+
+def _restored(cls: type[DbspError], args: tuple[Any, ...]) -> DbspError:
+    """Return an error for pickle, which then sets its attributes."""
+    return cls.__new__(cls, *args)
 
 
 class SchemaError(DbspError):
@@ -173,6 +182,22 @@ def shorten(value: Any, width: int = 60) -> str:
         bits = f"an int of {value.bit_length()} bits" if isinstance(value, int) else None
         text = bits or "a value with an int of more than 4300 digits"
     return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def full_repr(value: Any) -> str:
+    """Return `repr(value)`; an int of more than 4300 digits is in hexadecimal.
+
+    >>> full_repr((1, "a")), len(full_repr((10**5000,)))
+    ("(1, 'a')", 4157)
+    """
+    try:
+        return repr(value)
+    except ValueError:
+        if isinstance(value, int):
+            return hex(value)
+        if isinstance(value, tuple):
+            return f"({', '.join(map(full_repr, value))})"
+        return f"<{type(value).__name__} at {id(value):#x}>"
 
 
 def counted(number: int, noun: str) -> str:

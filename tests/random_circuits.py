@@ -52,6 +52,10 @@ def total(first: int, rows: int) -> int:
     return first + rows
 
 
+FUNCTIONS = (is_small, turned, copies, size, total)
+"""The Python functions of these circuits, which `from_json` needs."""
+
+
 def shaped(stream: Stream, x: Any, y: Any, s: Any) -> Stream:
     """Convert a stream to the common columns, with small ints."""
     return stream.map(x=x % LIMIT, y=y, s=s)

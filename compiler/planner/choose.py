@@ -95,6 +95,18 @@ def kind(tree: Tree) -> str:
     return "multiway" if pure else "hybrid"
 
 
+MOST_CORE_ATOMS = 32
+"""With more atoms in a dense core, a plan by row counts takes too long to find: 7 s for a clique of
+12 variables. One multi-way join is not far from the best plan of a core in which every variable has
+several atoms: each of them limits the values that the join proposes."""
+
+
+def _is_dense(conjunction: Conjunction, reduction: Reduction) -> bool:
+    """Return whether the cyclic core is large, with at least two atoms per variable."""
+    core = [conjunction.closed_edges[atom] for atom in reduction.core]
+    return len(core) > MOST_CORE_ATOMS and len(core) >= 2 * len(frozenset().union(*core))
+
+
 def choose(
     conjunction: Conjunction,
     statistics: Statistics | None = None,
@@ -128,9 +140,12 @@ def choose(
     costs: tuple[tuple[str, Cost], ...] = ()
     reduction = reduce_ears(conjunction.closed_edges)
     reasons = [_shape(reduction)]
-    if estimator is None:
+    large = strategy is Strategy.AUTO and order is None and _is_dense(conjunction, reduction)
+    if estimator is None or large:
         tree, why = _uncounted(conjunction, reduction, strategy, order)
-        if unknown and len(atoms) > 1:
+        if large:
+            why += f"; row counts are not used for dense cores of more than {MOST_CORE_ATOMS} atoms"
+        elif unknown and len(atoms) > 1:
             why += f"; no row counts for {', '.join(dict.fromkeys(unknown))}"
     else:
         chosen, costs, why = _counted(Combiner(estimator), strategy, order)

@@ -14,7 +14,7 @@ are found by the search, without special rules (Freitag et al., VLDB 2020, also 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from dbsp.compiler.planner import costs
 from dbsp.compiler.planner.acyclic import blocks, reduce_ears
@@ -37,6 +37,7 @@ class Search:
         self.combiner = combiner
         self.edges = combiner.conjunction.closed_edges
         self.every: Part = frozenset(range(len(self.edges)))
+        self._planned: dict[tuple[Part, tuple[Part, ...]], CostedPlan] = {}
 
     def binary(self) -> CostedPlan:
         return self._cross([self._plan(part, ()) for part in self._components()])
@@ -49,8 +50,13 @@ class Search:
         return self.combiner.multiway([self.combiner.leaf(atom) for atom in sorted(self.every)])
 
     def _plan(self, atoms: Part, cores: Sequence[Part]) -> CostedPlan:
-        subsets = self._subsets(atoms)
-        return self._exact(atoms, subsets, cores) if subsets else self._greedy(atoms, cores)
+        # `binary` and `mixed` have the same plan for an acyclic part.
+        key = atoms, tuple(cores)
+        if key not in self._planned:
+            subsets = self._subsets(atoms)
+            found = self._exact(atoms, subsets, cores) if subsets else self._greedy(atoms, cores)
+            self._planned[key] = found
+        return self._planned[key]
 
     def _mixed(self, atoms: Part) -> CostedPlan:
         cores = self._cores(atoms)
@@ -95,17 +101,16 @@ class Search:
                 plans.append(self._over(sorted(core)))
                 left -= core
         plans += [self.combiner.leaf(atom) for atom in sorted(left)]
-        return self._merge(plans, lambda a, b: connected([*self._edges(a.atoms), *self._edges(b.atoms)]))
+        return self._merge(plans, cross=False)
 
     def _cross(self, plans: list[CostedPlan]) -> CostedPlan:
         """Return the cross product of components that share no variable, smallest first."""
-        return self._merge(plans, lambda a, b: True)
+        return self._merge(plans, cross=True)
 
-    def _merge(
-        self, plans: list[CostedPlan], joinable: Callable[[CostedPlan, CostedPlan], bool]
-    ) -> CostedPlan:
+    def _merge(self, plans: list[CostedPlan], cross: bool) -> CostedPlan:
         """Apply the join that adds the least cost until one plan remains; O(n^2) joins for n
         plans."""
+
         known: dict[tuple[Part, Part], tuple[float, CostedPlan] | None] = {}
 
         def joined(a: CostedPlan, b: CostedPlan) -> tuple[float, CostedPlan] | None:
@@ -113,7 +118,7 @@ class Search:
             pair = (a.atoms, b.atoms)
             if pair not in known:
                 known[pair] = None
-                if joinable(a, b):
+                if cross or connected([*self._edges(a.atoms), *self._edges(b.atoms)]):
                     plan = self.combiner.binary(a, b)
                     total = self.combiner.total
                     known[pair] = total(plan) - total(a) - total(b), plan

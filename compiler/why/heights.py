@@ -148,7 +148,7 @@ class _Level:
         result = self.run.step_staged(staged)
         new = 0
         for derived, name in self.derived.items():
-            rows = result[derived].batch.rows
+            rows = result[derived].stored.rows
             if len(rows):
                 self._record(height + 1, name, rows)
                 new += len(rows)

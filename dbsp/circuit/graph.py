@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import networkx as nx
 
@@ -43,6 +43,10 @@ class Node:
         self.schema = schema
         self.source = source
         self.is_set: bool = operator.yields_set([stream.node.is_set for stream in inputs])
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        state = {name: getattr(self, name) for name in self.__slots__}
+        return None, state | {"strict": ()}
 
     @property
     def label(self) -> str:
@@ -112,6 +116,16 @@ class Graph(metaclass=PublicNames):
         """The streams that are relations of the query, in this scope or a nested one."""
         self._entered: dict[Node, Stream] = {}
         self._source: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Strict inputs are pickled after all nodes: pickle would recurse along the whole cycle.
+        strict = [(node, node.strict) for node in self.nodes if node.strict]
+        return self.__dict__ | {"strict": strict}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for node, streams in state.pop("strict"):
+            node.strict = streams
+        self.__dict__ |= state
 
     @property
     def entered(self) -> dict[Node, Stream]:

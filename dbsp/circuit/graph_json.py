@@ -20,8 +20,9 @@ from dataclasses import replace
 from typing import Any
 
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.named_parts import parts_of
 from dbsp.circuit.operator import Operator
-from dbsp.circuit.value_json import DecodeContext, decode, encode, expressions_in
+from dbsp.circuit.value_json import DecodeContext, decode, encode
 from dbsp.errors import CircuitError, DbspError, shorten, wrong_argument
 from dbsp.expressions import Call, Expression
 from dbsp.expressions.origin import Origin
@@ -110,6 +111,10 @@ def parse(text: str) -> Mapping[str, Any]:
         written = json.loads(text)
     except json.JSONDecodeError as error:
         raise _invalid(f"expected JSON, got {shorten(text)}: {error}") from None
+    except ValueError:
+        raise _invalid("expected ints of at most 4300 digits, got a longer one") from None
+    except RecursionError:
+        raise _invalid("expected a circuit, got JSON that is nested too deeply") from None
     if not isinstance(written, dict) or written.get("format") != FORMAT:
         raise _invalid(f'expected a JSON object with "format": "{FORMAT}", as circuit.to_json() writes it')
     if written.get("version") != VERSION:
@@ -153,9 +158,9 @@ def places_in(graph: Graph) -> tuple[dict[str, str], dict[tuple[Any, ...], Origi
     origins: dict[tuple[Any, ...], Origin[Expression]] = {}
     for node in graph.walk():
         places.setdefault(node.source, node.source)
-        for expression in expressions_in(node.operator):
-            if isinstance(expression, Call) and expression.origin is not None:
-                origins.setdefault(expression.key, expression.origin)
+        for part in parts_of(node.operator):
+            if isinstance(part, Call) and part.origin is not None:
+                origins.setdefault(part.key, part.origin)
     return places, origins
 
 

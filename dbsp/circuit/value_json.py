@@ -6,9 +6,9 @@ value of a dataclass is `{"class": ..., "fields": ...}`, without the fields that
 an expression is a `column`, `literal`, `functor` or `call` with its arguments. A nested scope is
 `{"scope": ...}`; the caller passes the functions that write and read scopes.
 
-Functions and classes are written as `module:name`, so they must be importable; classes of this
-package are written by their bare names. Of a functor of a Datalog program only the name is written;
-the reader of the circuit passes the function.
+Classes of this package are written by their bare names, other classes and functions as
+`module:name`. Reading imports nothing: the caller passes the functions and classes that a text may
+name (see `DecodeContext`). Of a functor of a Datalog program only its own name is written.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from typing import Any, NamedTuple
 
+from dbsp.circuit.field_types import check_fields
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.named_parts import class_name, importable_name
 from dbsp.data.schema import Schema
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
@@ -60,6 +60,9 @@ _BY_TYPE = {tag.type: tag for tag in TAGS}
 _BY_NAME = {tag.name: tag for tag in TAGS}
 
 
+_MOST_BITS = 14_000  # at most 4215 digits; Python does not write an int of more than 4300 digits
+
+
 def _no_scope(_: object) -> Any:
     raise CircuitError("expected a plain value, got a nested scope", code="invalid-circuit-file")
 
@@ -70,10 +73,12 @@ WriteScope = Callable[[Graph], Mapping[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class DecodeContext:
-    """The context of reading besides the JSON values."""
+    """The context of reading besides the JSON values: all that a text may name."""
 
     classes: Mapping[str, type]
-    """The classes that are written by their bare names."""
+    """The classes of operators and their parts, by their written names."""
+    functions: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    """The functions of rows, by their written names."""
     functors: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     """The functions of a Datalog program's functors."""
     scope: Callable[[Mapping[str, Any]], Graph] = _no_scope
@@ -91,6 +96,11 @@ class DecodeContext:
 
 def encode(value: Any, scope: WriteScope = _no_scope) -> Any:
     """Return a field of an operator as JSON values. Raises CircuitError if it cannot be written."""
+    if type(value) is int and value.bit_length() > _MOST_BITS:
+        raise CircuitError(
+            f"{shorten(value)} cannot be written as JSON, because it has more than 4300 digits",
+            code="not-serialisable",
+        )
     if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
         return value
     if type(value) is tuple:
@@ -128,20 +138,6 @@ def _encode_expression(value: Expression) -> Any:
     return {"call": value.function, "arguments": _encode_arguments(value)}
 
 
-def expressions_in(value: Any) -> Iterator[Expression]:
-    """The expressions among the fields of an operator, with all that are part of them."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Expression):
-            yield value
-            waiting += value.arguments if isinstance(value, Call) else ()
-        elif isinstance(value, tuple):
-            waiting += value
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            waiting += (getattr(value, field.name) for field in dataclasses.fields(value) if field.init)
-
-
 def _encode_arguments(call: Call) -> list[Any]:
     return [_encode_expression(argument) for argument in call.arguments]
 
@@ -154,42 +150,6 @@ def _fields(value: Any, scope: WriteScope) -> Iterator[tuple[str, Any]]:
             # Compare the written forms, since `==` between expressions builds another expression.
             if field.default is dataclasses.MISSING or written != encode(field.default):
                 yield field.name, written
-
-
-_PACKAGE = f"{__name__.partition('.')[0]}."
-
-
-def class_name(cls: type) -> str:
-    """Return the written name of a class: bare for a class of this package, else `module:name`."""
-    return cls.__qualname__ if cls.__module__.startswith(_PACKAGE) else importable_name(cls)
-
-
-def importable_name(value: Any) -> str:
-    """Return `module:name` of a function or class.
-
-    Raises CircuitError if that cannot be imported.
-    """
-    name = getattr(value, "__qualname__", None)
-    owner = getattr(value, "__objclass__", value)  # of a method of a built-in class
-    module = getattr(owner, "__module__", None)
-    shown = name or shorten(value)
-    reason = None
-    if name is None or module is None or "<" in name:
-        reason = "it has no name by which it can be imported"
-    elif module == "__main__":
-        reason = "it is defined in the main script"
-    else:
-        found: Any = sys.modules.get(module)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is not value:
-            reason = f"'{module}:{name}' is another object"
-    if reason is not None:
-        raise CircuitError(
-            f"'{shown}' cannot be written, since {reason}; define it with def at the top level of a module",
-            code="not-serialisable",
-        )
-    return f"{module}:{name}"
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -205,12 +165,14 @@ def decode(written: Any, reading: DecodeContext) -> Any:
         cls = _class(written["class"], reading)
         fields = {name: decode(value, reading) for name, value in written["fields"].items()}
         try:
-            return cls(**fields)
+            value = cls(**fields)
         except TypeError as error:
             raise CircuitError(
                 f"{written['class']} does not have the fields {', '.join(fields)}: {error}",
                 code="invalid-circuit-file",
             ) from None
+        check_fields(value)
+        return value
     if not written.keys().isdisjoint(("call", "column", "functor", "literal")):
         return _decode_expression(written, reading)
     if len(written) == 1:
@@ -218,7 +180,7 @@ def decode(written: Any, reading: DecodeContext) -> Any:
         if name == "scope":
             return reading.scope(value)
         if name == "function":
-            return _imported(value)
+            return _function(value, reading)
         if name in _BY_NAME:
             return _BY_NAME[name].read(value)
     raise CircuitError(
@@ -248,22 +210,30 @@ def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Ex
     return reading.placed(FunctorCall(f"@{name}", arguments, functor))
 
 
-def _class(name: str, reading: DecodeContext) -> Any:
-    cls = _imported(name) if ":" in name else reading.classes.get(name)
-    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
-        hint = did_you_mean(name, reading.classes)
+def _class(name: Any, reading: DecodeContext) -> Any:
+    cls = reading.classes.get(name) if isinstance(name, str) else None
+    if cls is not None:
+        return cls
+    if isinstance(name, str) and ":" in name:
+        short = name.rpartition(":")[2]
         raise CircuitError(
-            f"unknown operator '{name}'{f'; {hint}' if hint else ''}", code="invalid-circuit-file"
+            f"the circuit has an operator of the class '{name}', which is not part of dbsp; if you trust the"
+            f" circuit, pass the class, as in from_json(text, operators=[{short}])",
+            code="invalid-circuit-file",
         )
-    return cls
+    hint = did_you_mean(name, reading.classes) if isinstance(name, str) else None
+    raise CircuitError(
+        f"unknown operator {shorten(name)}{f'; {hint}' if hint else ''}", code="invalid-circuit-file"
+    )
 
 
-def _imported(name: str) -> Any:
-    module, _, path = name.partition(":")
-    try:
-        found: Any = import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise CircuitError(f"'{name}' cannot be imported: {error}", code="invalid-circuit-file") from None
-    return found
+def _function(name: Any, reading: DecodeContext) -> Callable[..., Any]:
+    function = reading.functions.get(name) if isinstance(name, str) else None
+    if function is None:
+        short = str(name).rpartition(":")[2]
+        raise CircuitError(
+            f"the circuit calls the function {shorten(name)}, which was not passed; if you trust the circuit,"
+            f" pass the function, as in from_json(text, functions=[{short}])",
+            code="invalid-circuit-file",
+        )
+    return function

@@ -13,7 +13,7 @@ from dbsp.cli.tables import LIMIT, aligned, table_of
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import InputError
+from dbsp.errors import InputError, shorten
 from dbsp.io import ChangeLine, CommitLine, ScriptTick, write_place
 from dbsp.io.results import literal_of
 from dbsp.runtime.run import Run
@@ -194,7 +194,8 @@ class ConsoleCommands:
         names = argument.split() or list(self.program.checked.outputs)
         limit: int | None = LIMIT
         if len(names) > 1 and (names[-1] == "all" or names[-1].isdecimal()):
-            limit = None if names[-1] == "all" else int(names[-1])
+            # A number of 19 digits exceeds every number of rows, and int() refuses 4301 digits.
+            limit = None if names[-1] == "all" or len(names[-1]) > 18 else int(names[-1])
             names.pop()
         with why_answers.state_of(self.program, self.run) as state:
             relations = [(name, state.rows(name)) for name in names]
@@ -316,8 +317,9 @@ def _counted(number: int, thing: str) -> str:
 
 
 def _number(value: str, option: str) -> int:
-    if not value.isdecimal() or not int(value):
-        raise InputError(f"--{option} expects a whole number from 1, got '{value}'", code="invalid-option")
+    if not value.isdecimal() or len(value) > 18 or not int(value):
+        expected = f"--{option} expects a whole number from 1"
+        raise InputError(f"{expected}, got {shorten(value)}", code="invalid-option")
     return int(value)
 
 

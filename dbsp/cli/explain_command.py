@@ -95,6 +95,7 @@ def explain(
     ] = None,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    max_unpacked: options.MaxUnpacked = None,
     compilation: options.Compilation,
 ) -> None:
     """Print how a program is evaluated: its strata, the steps of each rule, its recursion.

@@ -41,6 +41,7 @@ def live(
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    max_unpacked: options.MaxUnpacked = None,
 ) -> None:
     """Keep the results of a program up to date with changes from standard input.
 

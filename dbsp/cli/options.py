@@ -12,9 +12,13 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.errors import DbspError
+from dbsp.errors import DbspError, shorten
+from dbsp.io import unpack
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.runtime import memory
+
+MAX_SIZE = 2**62
+"""The most bytes that an option of a size accepts; systems refuse limits of more bytes."""
 
 
 def invalid_option(message: str) -> typer.BadParameter:
@@ -23,18 +27,33 @@ def invalid_option(message: str) -> typer.BadParameter:
 
 
 def _jobs(text: str) -> str:
-    if text != "auto" and not (text.isdecimal() and int(text) > 0):
+    if text != "auto" and not (text.isdecimal() and text.strip("0")):
         raise invalid_option(f"expected a number of threads or 'auto', got '{text}'")
     return text
 
 
-def _max_memory(text: str) -> str:
+def _size(text: str) -> int | None:
+    """Return the bytes of `8G`; None for a percentage if the installed memory is unknown."""
     try:
         size = memory.capacity(text)
+    except OverflowError:
+        size = MAX_SIZE + 1
     except ValueError as error:
         raise invalid_option(error.message if isinstance(error, DbspError) else str(error)) from None
+    if size is not None and size > MAX_SIZE:
+        raise invalid_option(f"expected less than 4,000,000 terabytes, got {shorten(text)}")
+    return size
+
+
+def _max_memory(text: str) -> str:
+    size = _size(text)
     if size is not None:
         memory.limit(size)
+    return text
+
+
+def _max_unpacked(text: str | None) -> str | None:
+    unpack.set_limit(None if text is None else _size(text))
     return text
 
 
@@ -64,6 +83,16 @@ IncludeFolders = Annotated[
         "-I",
         metavar="DIR",
         help="Another folder in which #include looks for files; can be repeated.",
+        show_default=False,
+    ),
+]
+Folders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="Let the program use only files in this folder, for #include, .input and .output; can be "
+        "repeated. Default: all files.",
         show_default=False,
     ),
 ]
@@ -167,6 +196,17 @@ MaxMemory = Annotated[
         callback=_max_memory,
     ),
 ]
+MaxUnpacked = Annotated[
+    str | None,
+    typer.Option(
+        "--max-unpacked",
+        metavar="SIZE",
+        help="Read compressed files up to this size after decompression, such as 8G. Default: 256M, or 100 "
+        "times the compressed size if that is more.",
+        callback=_max_unpacked,
+        show_default=False,
+    ),
+]
 Timing = Annotated[bool, typer.Option("--time", help="Print the duration of each tick.")]
 
 
@@ -176,6 +216,7 @@ class Compilation:
 
     macros: Macros = None
     include: IncludeFolders = None
+    folders: Folders = None
     no_warn: NoWarnings = False
     strategy: JoinStrategy = Strategy.AUTO
     recursion: RecursionMode = Recursion.AUTO

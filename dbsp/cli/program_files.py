@@ -45,6 +45,7 @@ def load_program(path: Path, compilation: Compilation) -> Program:
         functors=load_functors(compilation.functors or ()),
         recursion=compilation.recursion,
         word_size=None if compilation.word_size is None else int(compilation.word_size),
+        folders=compilation.folders,
     )
     for warning in () if compilation.no_warn else program.warnings:
         remark(warning.render())
@@ -130,6 +131,8 @@ def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[t
         for name, relation in program.relations.items()
         for parameters in relation.inputs
     ]
+    for name, source in sources:
+        program.source.sources.allowed.check(source.path, f".input {name}")
     from_stdin = [name for name, source in sources if source.path is None]
     if from_stdin and changes_from_stdin:
         raise InputError(

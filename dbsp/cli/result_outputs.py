@@ -74,6 +74,10 @@ class FolderOutput:
             for name in program.checked.outputs
             for parameters in program.relations[name].outputs
         ]
+        allowed = program.source.sources.allowed
+        for name, target in self._targets:
+            allowed.check(target.path, f".output {name}")
+        allowed.check(folder / DELTAS_FILE, "--output-dir")
 
     def loaded(self, run: Run) -> None:
         """Do nothing: the files are written at the end."""

@@ -43,6 +43,7 @@ def run(
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    max_unpacked: options.MaxUnpacked = None,
 ) -> None:
     """Run a program over fact files, write its results, then apply a change script.
 

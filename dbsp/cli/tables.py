@@ -25,7 +25,7 @@ def table_of(zset: ZSet, limit: int | None = LIMIT) -> Iterator[str]:
     total = len(zset)
     shown = zset
     if limit is not None and total > max(limit, _MANY):
-        first = Batch(zset.batch.rows[:limit], zset.batch.weights[:limit])
+        first = Batch(zset.stored.rows[:limit], zset.stored.weights[:limit])
         shown = ZSet.wrap(zset.schema, zset.interner, first)
     rows = [row for row, _ in shown.items()][:limit]
     if zset.schema.arity:

@@ -27,6 +27,15 @@ class Batch:
     def empty(arity: int) -> Batch:
         return Batch(np.empty((0, arity), np.int64), np.empty(0, np.int64))
 
+    def read_only(self) -> Batch:
+        """Return the batch with arrays that cannot be written, for callers outside of the engine.
+
+        Kernels take writable arrays only: numba would compile each of them again for the others.
+        """
+        rows, weights = self.rows.view(), self.weights.view()
+        rows.flags.writeable = weights.flags.writeable = False
+        return Batch(rows, weights)
+
     @property
     def arity(self) -> int:
         return int(self.rows.shape[1])

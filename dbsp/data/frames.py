@@ -95,9 +95,8 @@ def schema_of_arrow(table: pa.Table) -> Schema:
 def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
     """Return the code rows of an Arrow table, int64[n, k], under `schema`.
 
-    Columns match as in `Schema.match`: by name, or by position if no name is equal. Raises
-    SchemaError for another number of columns, and InputError or ValueOutOfRangeError, with the
-    column, for values that do not fit.
+    Columns match by name (see `Schema.match`). Raises SchemaError for another number of columns,
+    and InputError or ValueOutOfRangeError, with the column, for values that do not fit.
     """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
@@ -316,9 +315,27 @@ def encode_batch(
             )
         weights = integer_weights(table, weight_column)
         table = table.drop_columns([weight_column])
+    for field in table.schema:
+        if schema is None and _has_struct(field.type):
+            raise InputError(
+                f"column {field.name!r}: the Arrow type {field.type} has named fields, which values do not "
+                "have; unpack them with table.flatten(), or pass a schema with the type object for tuples",
+                code="unsupported-value",
+            )
     schema = schema_of_arrow(table) if schema is None else as_schema(schema)
     interner = Interner() if interner is None else interner
     return schema, interner, consolidated(encode_table(table, schema, interner), weights)
+
+
+def _has_struct(arrow: pa.DataType) -> bool:
+    """Return whether values of the type contain structs, whose field names would be lost."""
+    if pa.types.is_struct(arrow):
+        return True
+    if pa.types.is_dictionary(arrow):
+        return _has_struct(arrow.value_type)
+    return any(_has_struct(arrow.field(at).type) for at in range(arrow.num_fields)) and not pa.types.is_map(
+        arrow
+    )
 
 
 def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column: str | None) -> pa.Table:

@@ -54,9 +54,9 @@ class IndexedZSet:
         self._hi = len(zset) if high is None else high
 
     @property
-    def batch(self) -> Batch:
+    def stored(self) -> Batch:
         """The rows of the whole trie, in index order."""
-        return self._zset.batch
+        return self._zset.stored
 
     @property
     def interner(self) -> Interner:
@@ -118,8 +118,8 @@ class IndexedZSet:
             values_below: list[int] = row[self._level : level].tolist()
             return values_below
 
-        low = bisect.bisect_left(self.batch.rows, prefix, self._lo, self._hi, key=key)
-        high = bisect.bisect_right(self.batch.rows, prefix, low, self._hi, key=key)
+        low = bisect.bisect_left(self.stored.rows, prefix, self._lo, self._hi, key=key)
+        high = bisect.bisect_right(self.stored.rows, prefix, low, self._hi, key=key)
         return IndexedZSet(self._zset, self.depth, level, low, high)
 
     def as_zset_view(self) -> ZSet:
@@ -131,10 +131,10 @@ class IndexedZSet:
             >>> ZSet([(1, 2), (3, 4)], {"x": int, "y": int}).index_by("y").as_zset_view()
             ZSet({(2, 1): 1, (4, 3): 1}, y: int, x: int)
         """
-        rows = self.batch.rows[self._lo : self._hi]
+        rows = self.stored.rows[self._lo : self._hi]
         if self._level:
             rows = np.ascontiguousarray(rows[:, self._level :])
-        batch = Batch(rows, self.batch.weights[self._lo : self._hi])
+        batch = Batch(rows, self.stored.weights[self._lo : self._hi])
         return self._zset.wrap(self.schema, self.interner, batch)
 
     def group(self, *key: Any) -> ZSet:
@@ -176,7 +176,7 @@ class IndexedZSet:
 
     def _bounds(self) -> Codes:
         """Return where the groups below this node start, and the end: int64[groups + 1]."""
-        keys = self.batch.rows[self._lo : self._hi, self._level : self.depth]
+        keys = self.stored.rows[self._lo : self._hi, self._level : self.depth]
         if not len(keys):
             return np.array([self._hi], np.int64)
         starts = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
@@ -194,15 +194,15 @@ class IndexedZSet:
             [(1,), (2,)]
         """
         starts = self._bounds()[:-1]
-        return self.key_schema.decode_rows(self.batch.rows[starts, self._level : self.depth], self.interner)
+        return self.key_schema.decode_rows(self.stored.rows[starts, self._level : self.depth], self.interner)
 
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], ZSet]]:
         """Yield pairs (key, group), in the order of the codes of the keys."""
         bounds = self._bounds().tolist()
         below = self._schema.select(range(max(self.depth, self._level), self._schema.arity))
         for key, lo, hi in zip(self.keys(), bounds[:-1], bounds[1:], strict=True):
-            rows = np.ascontiguousarray(self.batch.rows[lo:hi, max(self.depth, self._level) :])
-            yield key, self._zset.wrap(below, self.interner, Batch(rows, self.batch.weights[lo:hi]))
+            rows = np.ascontiguousarray(self.stored.rows[lo:hi, max(self.depth, self._level) :])
+            yield key, self._zset.wrap(below, self.interner, Batch(rows, self.stored.weights[lo:hi]))
 
     # --- growing the trie -------------------------------------------------------------------------
 
@@ -262,8 +262,8 @@ def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> t
     new = flat.schema.select(range(depth, flat.arity))
     schema = Schema(leaves.schema.names + new.names, leaves.schema.types + new.types)
     target = Schema(flat.schema.names, tuple(leaves.schema.types[j] for j in on) + new.types)
-    right = recode_rows(flat.batch.rows, flat.schema, flat.interner, target, leaves.interner)
-    left = leaves.batch.rows
+    right = recode_rows(flat.stored.rows, flat.schema, flat.interner, target, leaves.interner)
+    left = leaves.stored.rows
     # Number the distinct keys of both sides together; then the group of a leaf is a range of equal
     # numbers.
     stacked = np.concatenate((left[:, list(on)], right[:, :depth]))
@@ -278,7 +278,7 @@ def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> t
     leaf = np.repeat(np.arange(len(left)), count)
     within = np.arange(len(leaf)) - np.repeat(np.cumsum(count) - count, count)
     match = by_key[np.repeat(first, count) + within]
-    weights = _multiply(leaves.batch.weights[leaf], flat.batch.weights[match])
+    weights = _multiply(leaves.stored.weights[leaf], flat.stored.weights[match])
     return schema, np.ascontiguousarray(np.hstack((left[leaf], right[match, depth:]))), weights
 
 
@@ -286,7 +286,7 @@ def _call_per_leaf(leaves: ZSet, extend: Callable[[Any], Any], new: Schema) -> t
     schema = Schema(leaves.schema.names + new.names, leaves.schema.types + new.types)
     make = leaves.schema.row_class._make
     below = []
-    for row in map(make, leaves.schema.decode_rows(leaves.batch.rows, leaves.interner)):
+    for row in map(make, leaves.schema.decode_rows(leaves.stored.rows, leaves.interner)):
         try:
             below.append(list(extend(row)))
         except Exception as error:
@@ -296,8 +296,8 @@ def _call_per_leaf(leaves: ZSet, extend: Callable[[Any], Any], new: Schema) -> t
             ) from error
     count = np.array([len(rows) for rows in below], np.int64)
     codes = new.encode_rows([row for rows in below for row in rows], leaves.interner)
-    rows = np.hstack((np.repeat(leaves.batch.rows, count, axis=0), codes))
-    return schema, np.ascontiguousarray(rows), np.repeat(leaves.batch.weights, count)
+    rows = np.hstack((np.repeat(leaves.stored.rows, count, axis=0), codes))
+    return schema, np.ascontiguousarray(rows), np.repeat(leaves.stored.weights, count)
 
 
 def _multiply(a: Codes, b: Codes) -> Codes:

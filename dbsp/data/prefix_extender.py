@@ -82,7 +82,7 @@ class PrefixExtender:
                 code="wrong-arity",
             )
         self.index = index
-        self._batch = index.as_zset_view().batch
+        self._batch = index.as_zset_view().stored
         self._starts = _starts(self._batch.rows, key.arity)
 
     @property
@@ -133,11 +133,11 @@ class PrefixExtender:
         within = np.arange(len(prefix)) - np.repeat(np.cumsum(count) - count, count)
         values = rows[starts[np.repeat(first, count) + within], len(self.columns) - 1]
         # The prefixes are sorted, and so are the values of each, so the result is consolidated.
-        extended = np.column_stack((prefixes.batch.rows[prefix], values))
+        extended = np.column_stack((prefixes.stored.rows[prefix], values))
         return ZSet.wrap(
             schema,
             prefixes.interner,
-            Batch(np.ascontiguousarray(extended), prefixes.batch.weights[prefix]),
+            Batch(np.ascontiguousarray(extended), prefixes.stored.weights[prefix]),
         )
 
     def intersect(self, extended: ZSet) -> ZSet:
@@ -179,7 +179,7 @@ class PrefixExtender:
                     f"'{prefixes.schema.names[at]}: {theirs}' of the prefixes",
                     code="schema-mismatch",
                 )
-            values = prefixes.batch.rows[:, at]
+            values = prefixes.stored.rows[:, at]
             lo, hi = _equal_range(batch.rows[:, level], lo, hi, values)
             if mine.kind == "int" and mine.nullable != theirs.nullable:
                 # The code of None on one side is the code of an int on the other.
@@ -231,7 +231,7 @@ def extend_prefixes(prefixes: ZSet, extenders: Sequence[PrefixExtender]) -> ZSet
 
 
 def _chosen(zset: ZSet, keep: Mask) -> ZSet:
-    return ZSet.wrap(zset.schema, zset.interner, Batch(zset.batch.rows[keep], zset.batch.weights[keep]))
+    return ZSet.wrap(zset.schema, zset.interner, Batch(zset.stored.rows[keep], zset.stored.weights[keep]))
 
 
 def _starts(rows: Codes, width: int) -> Codes:

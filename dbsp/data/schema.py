@@ -367,20 +367,26 @@ class Schema:
     def match(self, given: Sequence[str]) -> list[int] | None:
         """Return the places in `given` of the columns of this schema; None to match by position.
 
-        Columns match by name if all names are equal, and by position if none is. If only some are
-        equal, a column may be misspelt, and matching by position could swap columns.
+        Columns match by name. They match by position if the names are c0, c1 and so on, which
+        columns without names have. Matching other names by position could swap columns.
 
         Raises:
-            InputError: some names are equal, but not all.
+            InputError: some names are different.
         """
         if tuple(given) == self.names or len(given) != self.arity:
             return None
-        common = len(self._positions.keys() & set(given))
-        if common == self.arity:
+        if all(name in self._positions for name in given) and len(set(given)) == self.arity:
             return [given.index(name) for name in self.names]
-        if common:
+        if _positional_names(self.arity) in (tuple(given), self.names):
+            return None
+        if not self._positions.keys().isdisjoint(given):
             raise self._wrong_names(given)
-        return None
+        quoted = ", ".join(map(repr, self.names))
+        raise InputError(
+            f"expected the columns ({self.describe()}), got ({', '.join(given)}); to match them by position, "
+            f"rename them: zset.renamed({quoted}), or table.rename_columns([{quoted}]) for an Arrow table",
+            code="unknown-column",
+        )
 
     def _wrong_names(self, given: Iterable[Any]) -> InputError:
         names = list(map(str, given))
@@ -402,6 +408,11 @@ class Schema:
             except DbspError as error:
                 return at_place(error, f"row {shorten(tuple(row))}, column {name!r}")
         raise AssertionError("expected an error in one of the columns")
+
+
+def _positional_names(arity: int) -> tuple[str, ...]:
+    """Return the names of columns without names: c0, c1 and so on."""
+    return tuple(f"c{i}" for i in range(arity))
 
 
 _encode_int = encoder(INT)
@@ -455,7 +466,7 @@ def infer_schema(rows: Sequence[Any]) -> Schema:
     elif hasattr(first, "_fields"):
         names = tuple(first._fields)
     elif isinstance(first, (tuple, list)):
-        names = tuple(f"c{i}" for i in range(len(first)))
+        names = _positional_names(len(first))
     else:
         raise InputError(
             f"expected rows, such as tuples or dicts, got {shorten(first)} of type {type(first).__name__}; "

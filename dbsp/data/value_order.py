@@ -12,6 +12,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.term_order import rank_terms
 from dbsp.data.timestamps import naive_utc
 from dbsp.data.types import Type
+from dbsp.errors import full_repr
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
@@ -36,7 +37,7 @@ def order_key(value: Any) -> tuple[Any, ...]:
         return (cls.__name__, naive_utc(value), value.tzinfo is not None)
     if isinstance(value, frozenset):
         return (cls.__name__, tuple(sorted(map(order_key, value))))
-    return (cls.__name__, repr(value))
+    return (cls.__name__, full_repr(value))
 
 
 def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:

@@ -19,7 +19,15 @@ from dbsp.data.schema import Schema, as_schema, infer_schema
 from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.value_order import value_order
 from dbsp.data.weights import consolidated, overflow_text, weight_array
-from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError, shorten
+from dbsp.errors import (
+    InputError,
+    SchemaError,
+    ValueOutOfRangeError,
+    WeightOverflowError,
+    counted,
+    full_repr,
+    shorten,
+)
 from dbsp.kernels import arrange, concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -31,7 +39,7 @@ class ZSet:
     """An immutable Z-set: rows with non-zero integer weights.
 
     Z-sets over one schema form a commutative group under `+`, with `-` and the empty Z-set; `n * z`
-    multiplies every weight by n. Rows are stored as codes (`batch`) and decoded when they are read.
+    multiplies every weight by n. Rows are stored as codes and decoded when they are read.
     `z[row]` is the weight of a row, 0 if it is absent, in O(log n); `row in z` is whether the
     weight is not 0; `len(z)` is the number of different rows.
 
@@ -55,24 +63,30 @@ class ZSet:
         ZSet({(1, 'a'): 2}, c0: int, c1: str)
     """
 
-    __slots__ = ("batch", "interner", "schema")
+    __slots__ = ("interner", "schema", "stored")
 
     schema: Schema
     """The names and types of the columns."""
     interner: Interner
-    batch: Batch
+    stored: Batch
+    """The codes and weights, for kernels. The state of a run may share them: never write."""
 
     def __init__(self, rows: Mapping[Any, int] | Iterable[Any] = (), schema: Any = None) -> None:
         if isinstance(rows, ZSet):
             self.schema = rows.schema if schema is None else as_schema(schema)
             self.interner = rows.interner
-            self.batch = rows.recoded(self.schema, rows.interner)
+            self.stored = rows.recoded(self.schema, rows.interner)
             return
         listed = _listed(rows)
         weights = weight_array(rows.values(), len(listed)) if isinstance(rows, Mapping) else None
         self.schema = infer_schema(listed) if schema is None else as_schema(schema)
         self.interner = Interner()
-        self.batch = consolidated(self.schema.encode_rows(listed, self.interner), weights)
+        self.stored = consolidated(self.schema.encode_rows(listed, self.interner), weights)
+
+    @property
+    def batch(self) -> Batch:
+        """The codes and weights as read-only arrays."""
+        return self.stored.read_only()
 
     # --- construction -----------------------------------------------------------------------------
 
@@ -82,7 +96,7 @@ class ZSet:
         zset = cls.__new__(cls)
         zset.schema = schema
         zset.interner = interner
-        zset.batch = batch
+        zset.stored = batch
         return zset
 
     @classmethod
@@ -177,8 +191,9 @@ class ZSet:
     ) -> ZSet:
         """Return a Z-set of the rows of an Arrow table.
 
-        Columns match by name if the table has all names of the schema, and by position if it has
-        none of them. A column with nulls is optional.
+        The columns match those of the schema by name, in any order; to match them by position,
+        rename them with `table.rename_columns`. A column with nulls is optional. A struct becomes a
+        tuple without field names, if the schema has an object column for it.
 
         Parameters:
             table: a `pyarrow.Table` or `pyarrow.RecordBatch`.
@@ -188,8 +203,8 @@ class ZSet:
 
         Raises:
             SchemaError: the table has another number of columns, or no such weight column.
-            InputError: only some names are those of the schema, a value is of another type, or a
-                weight is null or not an integer.
+            InputError: the names are not those of the schema, a value is of another type or a
+                struct, or a weight is null or not an integer.
             ValueOutOfRangeError: a value is outside the range of its type.
 
         Examples:
@@ -278,7 +293,7 @@ class ZSet:
         """
         from dbsp.data.frames import decode_batch  # pyarrow
 
-        return decode_batch(self.batch, self.schema, self.interner, weight_column)
+        return decode_batch(self.stored, self.schema, self.interner, weight_column)
 
     def to_pandas(self, weight_column: str | None = "weight") -> Any:
         """Return a pandas frame of the rows and their weights; see `to_arrow`.
@@ -326,10 +341,10 @@ class ZSet:
 
     def __len__(self) -> int:
         """The number of distinct rows."""
-        return len(self.batch)
+        return len(self.stored)
 
     def __bool__(self) -> bool:
-        return len(self.batch) > 0
+        return len(self.stored) > 0
 
     def items(self) -> list[tuple[tuple[Any, ...], int]]:
         """Return all pairs (row, weight), sorted by row. O(n log n).
@@ -375,27 +390,27 @@ class ZSet:
             codes = list(self.schema.encode_row(row, Finder(self.interner)))
         except KeyError:  # a string that is not interned occurs in no row
             return 0
-        at = bisect.bisect_left(self.batch.rows, codes, key=np.ndarray.tolist)
-        if at < len(self.batch) and self.batch.rows[at].tolist() == codes:
-            return int(self.batch.weights[at])
+        at = bisect.bisect_left(self.stored.rows, codes, key=np.ndarray.tolist)
+        if at < len(self.stored) and self.stored.rows[at].tolist() == codes:
+            return int(self.stored.weights[at])
         return 0
 
     def __contains__(self, row: Any) -> bool:
         return self[row] != 0
 
     def _sorted(self) -> tuple[Codes, Codes]:
-        order = value_order(self.schema, self.batch.rows, self.interner)
+        order = value_order(self.schema, self.stored.rows, self.interner)
         if order is None:
-            return self.batch.rows, self.batch.weights
-        return self.batch.rows[order], self.batch.weights[order]
+            return self.stored.rows, self.stored.weights
+        return self.stored.rows[order], self.stored.weights[order]
 
     def __repr__(self) -> str:
         if len(self) <= _SHOWN_ROWS:
             shown = self.items()
         else:  # in the order of the codes, since a repr must not sort a million rows
-            first = self.schema.decode_rows(self.batch.rows[:_SHOWN_ROWS], self.interner)
-            shown = list(zip(first, self.batch.weights[:_SHOWN_ROWS].tolist(), strict=True))
-        text = ", ".join(f"{row!r}: {weight}" for row, weight in shown)
+            first = self.schema.decode_rows(self.stored.rows[:_SHOWN_ROWS], self.interner)
+            shown = list(zip(first, self.stored.weights[:_SHOWN_ROWS].tolist(), strict=True))
+        text = ", ".join(f"{full_repr(row)}: {weight}" for row, weight in shown)
         more = f", ... {len(self) - len(shown):,} more" if len(self) > len(shown) else ""
         columns = f", {self.schema.describe()}" if self.arity else ""
         return f"ZSet({{{text}{more}}}{columns})"
@@ -419,12 +434,12 @@ class ZSet:
         """Multiply every weight by an integer. Raises WeightOverflowError."""
         if type(factor) is not int:
             return NotImplemented
-        weights = self.batch.weights
+        weights = self.stored.weights
         if factor == 0 or not len(weights):
             return self.wrap(self.schema, self.interner, Batch.empty(self.arity))
         if not all(INT64_MIN <= int(bound) * factor <= INT64_MAX for bound in (weights.min(), weights.max())):
             raise WeightOverflowError(f"{factor} times a weight of this Z-set is outside the 64-bit range")
-        return self._with_batch(Batch(self.batch.rows, weights * factor))
+        return self._with_batch(Batch(self.stored.rows, weights * factor))
 
     __rmul__ = __mul__
 
@@ -436,6 +451,8 @@ class ZSet:
                 return self
             if not self and not self.arity:
                 return other * sign
+        elif (order := self.schema.match(other.schema.names)) is not None:
+            other = other.ordered(order)
         types = (
             a.optional() if b.nullable else a
             for a, b in zip(self.schema.types, other.schema.types, strict=False)
@@ -458,8 +475,8 @@ class ZSet:
         Columns match by position. It is the same batch if nothing changes. Raises SchemaError or
         InputError if a value does not fit.
         """
-        rows = recode_rows(self.batch.rows, self.schema, self.interner, schema, interner)
-        return self.batch if rows is self.batch.rows else consolidated(rows, self.batch.weights)
+        rows = recode_rows(self.stored.rows, self.schema, self.interner, schema, interner)
+        return self.stored if rows is self.stored.rows else consolidated(rows, self.stored.weights)
 
     def __eq__(self, other: object) -> bool:
         """Compare rows and weights, not column names; `other` may be a mapping `{row: weight}`."""
@@ -500,7 +517,7 @@ class ZSet:
             >>> ZSet({(1,): 3, (2,): -1}).distinct()
             ZSet({(1,): 1}, c0: int)
         """
-        chosen = self.positive().batch
+        chosen = self.positive().stored
         return self._with_batch(Batch(chosen.rows, np.ones(len(chosen), np.int64)))
 
     def positive(self) -> ZSet:
@@ -510,10 +527,10 @@ class ZSet:
             >>> ZSet({(1,): 3, (2,): -1}).positive()
             ZSet({(1,): 3}, c0: int)
         """
-        keep = self.batch.weights > 0
+        keep = self.stored.weights > 0
         if keep.all():
             return self
-        return self._with_batch(Batch(self.batch.rows[keep], self.batch.weights[keep]))
+        return self._with_batch(Batch(self.stored.rows[keep], self.stored.weights[keep]))
 
     def is_set(self) -> bool:
         """Return whether every weight is 1. O(n).
@@ -522,7 +539,7 @@ class ZSet:
             >>> ZSet([(1,), (2,)]).is_set(), ZSet([(1,), (1,)]).is_set()
             (True, False)
         """
-        return bool((self.batch.weights == 1).all())
+        return bool((self.stored.weights == 1).all())
 
     def index_by(self, *columns: str) -> IndexedZSet:
         """Return the Z-set as a trie: the named columns first, as its key, then the others.
@@ -550,11 +567,35 @@ class ZSet:
         order = [*key, *(j for j in range(self.arity) if j not in key)]
         return IndexedZSet(self.ordered(order), len(key))
 
+    def renamed(self, *names: str) -> ZSet:
+        """Return the Z-set with other names of its columns, in their order. O(1).
+
+        A Z-set and an Arrow table match the columns of an input by name; this matches them by
+        position.
+
+        Parameters:
+            names: the new name of every column.
+
+        Raises:
+            SchemaError: the number of names is not the number of columns, or a name occurs twice.
+
+        Examples:
+            >>> ZSet([(1, 2)], Schema.of(source=int, target=int)).renamed("x", "y")
+            ZSet({(1, 2): 1}, x: int, y: int)
+        """
+        if len(names) != self.arity:
+            raise SchemaError(
+                f"expected {counted(self.arity, 'name')} for the columns ({self.schema.describe()}), "
+                f"got {len(names)}",
+                code="wrong-arity",
+            )
+        return self.wrap(Schema(names, self.schema.types), self.interner, self.stored)
+
     def ordered(self, order: Sequence[int]) -> ZSet:
         """Return the Z-set with its columns in another order; itself if the order is the same."""
         if list(order) == list(range(self.arity)):
             return self
-        batch = Batch(*arrange(self.batch.rows, self.batch.weights, np.array(order, np.int64)))
+        batch = Batch(*arrange(self.stored.rows, self.stored.weights, np.array(order, np.int64)))
         return self.wrap(self.schema.select(order), self.interner, batch)
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from dbsp.data.types import Type
-from dbsp.errors import ArgumentError, EvaluationError, cause_text, shorten
+from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
 
@@ -622,7 +622,7 @@ def _value_key(value: Any) -> tuple[Any, ...]:
         return (type(value), repr(value))
     if isinstance(value, (str, int, bytes, types.NoneType)):
         return (type(value), value)
-    return (type(value), repr(value), value)
+    return (type(value), full_repr(value), value)
 
 
 def _compared_with_none(comparison: str, instead: str) -> ArgumentError:

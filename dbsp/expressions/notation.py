@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbsp.data.types import Type
+from dbsp.errors import full_repr
 
 # Symbol and precedence, as in Python: & and | bind tighter than comparisons.
 _INFIX = {
@@ -54,10 +55,11 @@ class Operand:
 def literal_operand(value: Any, type_: Type | None) -> Operand:
     """Return the operand of a constant."""
     if type_ is not None:
-        text = f"lit({value!r}, {type_!r})"
+        text = f"lit({full_repr(value)}, {type_!r})"
         return Operand(text, constant=text)
     negative = isinstance(value, (int, float)) and not value >= 0  # written with a prefix
-    return Operand(repr(value), _PREFIX["neg"][1] if negative else ATOM, f"lit({value!r})")
+    text = full_repr(value)
+    return Operand(text, _PREFIX["neg"][1] if negative else ATOM, f"lit({text})")
 
 
 def call_strength(function: str) -> int:

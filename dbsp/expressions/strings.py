@@ -98,7 +98,7 @@ _MOST_DIGITS = 4000  # Python refuses to read more digits, and such a number doe
 
 def _to_number(text: str) -> int:
     if _DECIMAL.fullmatch(text):
-        value = int(text) if len(text) <= _MOST_DIGITS else INT64_MAX + 1
+        value = int(text) if len(text) <= _MOST_DIGITS else INT64_MAX + 2
     elif match := _OTHER_BASE.fullmatch(text):
         sign, digits = match.groups()
         value = int(digits[1:], 16 if digits[0] == "x" else 2)

@@ -46,7 +46,7 @@ def _integer(text: str) -> int:
     elif binary:
         value = int(binary, 2)
     elif len(decimal) > 4000:  # int() refuses more digits, and such a number does not fit in 64 bits
-        value = INT64_MAX + 1
+        value = INT64_MAX + 2  # so that its negation does not fit either
     else:
         value = int(decimal)
     value = -value if sign == "-" else value

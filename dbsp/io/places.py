@@ -15,9 +15,10 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import expect_present
 from dbsp.io.facts import Facts, parse_facts
 from dbsp.io.json_rows import format_json_rows, parse_json_rows
-from dbsp.io.problems import read_file, unpacked
+from dbsp.io.problems import read_file
 from dbsp.io.results import format_rows, replace_file
 from dbsp.io.sqlite_rows import read_table, write_table
+from dbsp.io.unpack import unpacked
 
 
 class Medium(enum.Enum):

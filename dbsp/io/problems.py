@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from dbsp.diagnostics import Diagnostic, did_you_mean, render_all
 from dbsp.errors import InputError
+from dbsp.io.unpack import unpacked
 
 MAX_PROBLEMS = 10
 """The most problems of one file that are reported; reading continues after a problem until then."""
-
-_GZIP = b"\x1f\x8b"
 
 
 class DataError(InputError):
@@ -63,14 +60,3 @@ def read_file(path: Path, kind: str) -> bytes:
     except OSError as error:
         raise unreadable(str(path), error) from error
     return unpacked(data, str(path))
-
-
-def unpacked(data: bytes, file: str) -> bytes:
-    """Return the data, decompressed if gzip compressed it. Raises InputError if it is damaged."""
-    if not data.startswith(_GZIP):
-        return data
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        message = f"cannot be decompressed: {error}"
-        raise InputError(message, where=file, code="unreadable-file") from None

@@ -58,7 +58,7 @@ def format_rows(zset: ZSet, *, delimiter: str = "\t", quoted: bool = False) -> t
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = zset.batch.rows
+    rows = zset.stored.rows
     order = value_order(zset.schema, rows, zset.interner)
     if order is not None:
         rows = rows[order]

@@ -9,6 +9,7 @@ from dbsp.kernels.jit import add_product, add_weights, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
 from dbsp.kernels.run_search import at_address, compare_prefix, compare_run_rows, gallop
+from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 # The measures of accumulators, as in `columns` below.
 SUM = 0  # weight * value
@@ -116,19 +117,19 @@ def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
                         found = True
             if not found:
                 break
-            total = 0
+            carry = total = 0
             for r in range(runs):
                 run = at_address(table[r, 0])
                 weights = at_address(table[r, 1])
                 if largest:
                     while low[r] < high[r] and run[(high[r] - 1) * k + m] == best:
                         high[r] -= 1
-                        total = add_weights(total, weights[high[r]])
+                        carry, total = add_wide(carry, total, weights[high[r]])
                 else:
                     while low[r] < high[r] and run[low[r] * k + m] == best:
-                        total = add_weights(total, weights[low[r]])
+                        carry, total = add_wide(carry, total, weights[low[r]])
                         low[r] += 1
-            if total > 0 and not (nullable and best == NULL):
+            if fit_weight(carry, total) > 0 and not (nullable and best == NULL):
                 result[g] = best
                 break
         high[:] = ends
@@ -252,17 +253,17 @@ def leading(
             row = at_address(table[best, 0])
             if taken == copies and compare_prefix(row, best_at * k, rows, out - 1, m + p) != 0:
                 break
-            total = 0
+            carry = total = 0
             for r in range(runs):
                 if low[r] < high[r]:
                     at = high[r] - 1 if from_end else low[r]
                     if compare_run_rows(at_address(table[r, 0]), at * k, row, best_at * k, k) == 0:
-                        total = add_weights(total, at_address(table[r, 1])[at])
+                        carry, total = add_wide(carry, total, at_address(table[r, 1])[at])
                         if from_end:
                             high[r] -= 1
                         else:
                             low[r] += 1
-            if total > 0:
+            if fit_weight(carry, total) > 0:
                 if out == rows.shape[0]:
                     more_rows = np.empty((2 * out, k), np.int64)
                     more_rows[:out] = rows

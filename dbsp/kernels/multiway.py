@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.jit import add_weights, kernel, multiply_weights
+from dbsp.kernels.jit import kernel, multiply_weights
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.prefix_ranges import (
     LIST,
@@ -50,6 +50,7 @@ from dbsp.kernels.prefix_ranges import (
     search_first_column,
 )
 from dbsp.kernels.run_search import at_address
+from dbsp.kernels.wide_sums import add_wide
 
 HEADER = 8
 """How many numbers of a plan come before its lists."""
@@ -112,9 +113,14 @@ def _with_times(
                     into = until
                     while into < out and not _same_time(rows, into, out, arity):
                         into += 1
+                    joined = False
                     if into < out:
-                        weights[into] = add_weights(weights[into], weights[out])
-                    else:
+                        high, total = add_wide(weights[into] >> 63, weights[into], weights[out])
+                        # A sum that does not fit stays in two rows, since others may cancel it.
+                        joined = high == total >> 63
+                        if joined:
+                            weights[into] = total
+                    if not joined:
                         out += 1
         # The new rows replace those from which they were computed.
         for row in range(until, out):

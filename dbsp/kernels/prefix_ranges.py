@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.jit import add_weights, kernel
+from dbsp.kernels.jit import kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.run_search import at_address
+from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 MEMBER = 6
 """How many numbers of a plan describe a member of a level."""
@@ -64,9 +65,10 @@ def seek_past(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
 @kernel
 def sum_row_weight(ranges: Any, to: int) -> bool:
     """Store the weight of a fully bound row, its sum over the runs; return whether it is not 0."""
-    total = 0
+    high = total = 0
     for at in range(to + LIST, to + LIST + RANGE * ranges[to], RANGE):
-        total = add_weights(total, at_address(ranges[at + 1])[ranges[at + 2]])
+        high, total = add_wide(high, total, at_address(ranges[at + 1])[ranges[at + 2]])
+    total = fit_weight(high, total)
     ranges[to + 1] = total
     return total != 0
 

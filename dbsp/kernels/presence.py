@@ -8,6 +8,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.run_search import at_address, compare_prefix, gallop
+from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 
 @kernel
@@ -18,6 +19,7 @@ def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
     """
     n, k = rows.shape
     total = np.zeros(n, np.int64)
+    carry = np.zeros(n, np.int64)
     for r in range(runs):
         run = at_address(table[r, 0])
         weights = at_address(table[r, 1])
@@ -28,7 +30,9 @@ def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
             if low == size:
                 break
             if compare_prefix(run, low * k, rows, i, k) == 0:
-                total[i] = add_weights(total[i], weights[low])
+                carry[i], total[i] = add_wide(carry[i], total[i], weights[low])
+    for i in range(n):
+        fit_weight(carry[i], total[i])
     return total
 
 
@@ -71,6 +75,7 @@ def distinct_timed_runs(
     wide = k + 1
     # Per row: O<=now-1, O<=now, N<=now-1, N<=now, next iteration.
     sums = np.zeros((n, 4), np.int64)
+    carry = np.zeros((n, 4), np.int64)
     later = np.full(n, np.int64(INT64_MAX))
     for r in range(runs):
         run = at_address(table[r, 0])
@@ -90,18 +95,20 @@ def distinct_timed_runs(
                         later[i] = time
                     # The run is sorted by time, so the rest of the history of this row is later.
                     break
-                sums[i, 3] = add_weights(sums[i, 3], w)
+                carry[i, 3], sums[i, 3] = add_wide(carry[i, 3], sums[i, 3], w)
                 if time < now:
-                    sums[i, 2] = add_weights(sums[i, 2], w)
+                    carry[i, 2], sums[i, 2] = add_wide(carry[i, 2], sums[i, 2], w)
                 if r < past:
-                    sums[i, 1] = add_weights(sums[i, 1], w)
+                    carry[i, 1], sums[i, 1] = add_wide(carry[i, 1], sums[i, 1], w)
                     if time < now:
-                        sums[i, 0] = add_weights(sums[i, 0], w)
+                        carry[i, 0], sums[i, 0] = add_wide(carry[i, 0], sums[i, 0], w)
     out_rows = np.empty((n, k), np.int64)
     out_weights = np.empty(n, np.int64)
     waiting = 0
     out = 0
     for i in range(n):
+        for c in range(4):
+            fit_weight(carry[i, c], sums[i, c])
         before = (1 if sums[i, 1] > 0 else 0) - (1 if sums[i, 0] > 0 else 0)
         after = (1 if sums[i, 3] > 0 else 0) - (1 if sums[i, 2] > 0 else 0)
         if after != before:

@@ -14,6 +14,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.limits import INT64_MIN
+from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 _SMALL = 48  # up to this size an insertion sort is faster than the packed sort
 
@@ -152,9 +153,12 @@ def _consolidate_sorted(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
     while i < n:
         total = weights[i]
         j = i + 1
-        while j < n and compare_rows(rows, i, rows, j, k) == 0:
-            total = add_weights(total, weights[j])
-            j += 1
+        if j < n and compare_rows(rows, i, rows, j, k) == 0:
+            high = total >> 63
+            while j < n and compare_rows(rows, i, rows, j, k) == 0:
+                high, total = add_wide(high, total, weights[j])
+                j += 1
+            total = fit_weight(high, total)
         if total != 0:
             for c in range(k):
                 out_rows[out, c] = rows[i, c]
@@ -197,9 +201,12 @@ def _consolidate_packed(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
             total = j - i
         else:
             total = payload[i]
-            while j < n and keys[j] == keys[i]:
-                total = add_weights(total, payload[j])
-                j += 1
+            if j < n and keys[j] == keys[i]:
+                high = total >> 63
+                while j < n and keys[j] == keys[i]:
+                    high, total = add_wide(high, total, payload[j])
+                    j += 1
+                total = fit_weight(high, total)
         if total != 0:
             keys[out] = keys[i]
             sums[out] = total
@@ -230,9 +237,10 @@ def consolidate(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
     """
     n, k = rows.shape
     if k == 0:
-        total = 0
+        high = total = 0
         for i in range(n):
-            total = add_weights(total, weights[i])
+            high, total = add_wide(high, total, weights[i])
+        total = fit_weight(high, total)
         size = 1 if total != 0 else 0
         return np.empty((size, 0), np.int64), np.full(size, total)
     if _is_sorted(rows):

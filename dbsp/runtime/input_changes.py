@@ -211,7 +211,7 @@ def _weights(weights: Sequence[Any]) -> Codes:
         return np.array(weights, np.int64)
     except OverflowError:
         largest = max(weights, key=abs)
-        raise WeightOverflowError(f"the weight {largest} is outside the 64-bit range") from None
+        raise WeightOverflowError(f"the weight {shorten(largest)} is outside the 64-bit range") from None
 
 
 # --- netting --------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.errors import full_repr
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.filter import filter_rows
@@ -111,7 +112,7 @@ def _content(value: Any) -> bytes:
         return b"t" + b"".join(_framed(_content(element)) for element in value)
     if isinstance(value, frozenset):
         return b"f" + b"".join(sorted(_framed(_content(element)) for element in value))
-    return b"o" + f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass")
+    return b"o" + f"{type(value).__name__} {full_repr(value)}".encode("utf-8", "surrogatepass")
 
 
 def _framed(content: bytes) -> bytes:

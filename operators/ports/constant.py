@@ -17,6 +17,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import full_repr
 from dbsp.kernels import consolidate
 
 
@@ -40,7 +41,7 @@ class Constant(Identified):
         return self.columns
 
     def fingerprint(self, node: Node) -> Hashable:
-        return self if self.shareable else (Constant, repr(self.rows), self.columns)
+        return self if self.shareable else (Constant, full_repr(self.rows), self.columns)
 
     @property
     def law(self) -> str:

@@ -29,6 +29,7 @@ from dbsp.circuit.step_roles import StrictStep, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import CircuitError
 from dbsp.kernels import arrange
 from dbsp.operators.traces.arrange import arranged, arranged_by_any_order, order_of
 from dbsp.runtime.input_changes import apply_by_key, apply_to_set
@@ -81,6 +82,11 @@ class Input(StrictOperator, Port):
         return self.copy(rewriting, node, inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        if self.kind != "zset" and not node.strict:
+            raise CircuitError(
+                f"the input '{self.relation}' of kind '{self.kind}' does not read its own rows one step late",
+                code="incomplete-circuit",
+            )
         if self.kind == "set":
             return SetInputStep(self, order_of(node.strict[0]))
         if self.kind == "key":

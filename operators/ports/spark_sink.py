@@ -80,7 +80,7 @@ class SparkSink(Output):
         another type than the given one.
         """
         zset = view() if self.encoding == "view" else delta
-        rows, weights = zset.batch.rows, zset.batch.weights
+        rows, weights = zset.stored.rows, zset.stored.weights
         if self.encoding == "weight":
             table = decode_table(rows, zset.schema, zset.interner, objects)
             return table.append_column(self.control, pa.array(weights, pa.int64()))

@@ -1,23 +1,24 @@
 """Reads circuits from JSON or networkx; `dbsp.circuit.graph_json` defines the form and writes it.
 
-A circuit names Python functions and classes, and reading imports their modules: read only trusted
-files.
+Reading imports nothing. A circuit may name the operators of dbsp, and the functions and classes
+that the caller passes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 
 import dbsp.operators
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.graph_json import fill, parse, places_in
+from dbsp.circuit.named_parts import Functions, classes_by_name, functions_by_name, names_in
 from dbsp.circuit.networkx_form import networkx_document
 from dbsp.circuit.value_json import DecodeContext
 from dbsp.expressions import Expression
@@ -31,22 +32,32 @@ NO_PLACES: Mapping[str, str] = {}
 NO_ORIGINS: Mapping[tuple[Any, ...], Origin[Expression]] = {}
 
 
-def from_json(text: str, functors: Mapping[str, Callable[..., Any]] | None = None) -> Graph:
+def from_json(
+    text: str,
+    functors: Mapping[str, Callable[..., Any]] | None = None,
+    *,
+    functions: Functions = (),
+    operators: Iterable[type] = (),
+) -> Graph:
     """Read a circuit from the JSON text that `to_json` wrote.
 
-    Reading imports the modules of the functions and classes that the text names: read only trusted
-    text.
+    Reading imports nothing and calls nothing. The text may name the operators of dbsp, and only
+    those Python functions and classes that you pass. Pass functions that are harmless with any
+    arguments: the text determines the rows that a function receives.
 
     Parameters:
         text: the JSON text.
         functors: the Python functions of a Datalog program's functors, by name; the text does not
             contain them.
+        functions: the Python functions that the circuit may call, such as those of `filter` and
+            `map`; or a mapping from their names in the text (`module:name`) to functions.
+        operators: the classes of your own operators that the circuit may contain.
 
     Returns:
         A `Circuit`, or a lowered graph for `dbsp.Run` if the text was written from one.
 
     Raises:
-        CircuitError: the text is not a circuit, or names something that cannot be imported.
+        CircuitError: the text is not a circuit, or names a function or class that was not passed.
 
     Examples:
         >>> circuit = Circuit("evens")
@@ -54,28 +65,34 @@ def from_json(text: str, functors: Mapping[str, Callable[..., Any]] | None = Non
         >>> from_json(circuit.to_json()).start().step({"n": [(1,), (2,)]})["even"].rows()
         [(2,)]
     """
-    return _circuit(parse(text), functors or {})
+    passed = _Passed(functors or {}, functions_by_name(functions), classes_by_name(operators))
+    return _circuit(parse(text), passed)
 
 
 def read_circuit(text: str, functors: Mapping[str, Callable[..., Any]], like: Graph) -> Graph:
     """The same as `from_json`, for a circuit of the program that the circuit `like` is of.
 
-    Errors then show the program's text: an expression that both circuits have is at the same place.
+    The text may name the functions and classes of `like`. Errors then show the program's text: an
+    expression that both circuits have is at the same place.
     """
-    return _circuit(parse(text), functors, *places_in(like))
+    return _circuit(parse(text), _Passed(functors, *names_in(like)), *places_in(like))
 
 
-def from_networkx(graph: nx.MultiDiGraph) -> Graph:
+def from_networkx(
+    graph: nx.MultiDiGraph, *, functions: Functions = (), operators: Iterable[type] = ()
+) -> Graph:
     """Read a circuit from the networkx graph that `to_networkx` returned.
 
     Parameters:
         graph: the networkx graph.
+        functions: the Python functions that the circuit may call, as for `from_json`.
+        operators: the classes of your own operators that the circuit may contain.
 
     Returns:
         A `Circuit`, or a lowered graph for `dbsp.Run` if the graph was made from one.
 
     Raises:
-        CircuitError: the graph is not a circuit, or names something that cannot be imported.
+        CircuitError: the graph is not a circuit, or names a function or class that was not passed.
 
     Examples:
         >>> circuit = Circuit("copy")
@@ -83,12 +100,21 @@ def from_networkx(graph: nx.MultiDiGraph) -> Graph:
         >>> from_networkx(circuit.to_networkx())
         <circuit 'copy': 2 nodes>
     """
-    return _circuit(networkx_document(graph), {})
+    passed = _Passed({}, functions_by_name(functions), classes_by_name(operators))
+    return _circuit(networkx_document(graph), passed)
+
+
+class _Passed(NamedTuple):
+    """The functions and classes that a circuit may name besides those of dbsp."""
+
+    functors: Mapping[str, Callable[..., Any]]
+    functions: Mapping[str, Callable[..., Any]]
+    classes: Mapping[str, type]
 
 
 def _circuit(
     written: Mapping[str, Any],
-    functors: Mapping[str, Callable[..., Any]],
+    passed: _Passed,
     places: Mapping[str, str] = NO_PLACES,
     origins: Mapping[tuple[Any, ...], Origin[Expression]] = NO_ORIGINS,
 ) -> Graph:
@@ -100,7 +126,10 @@ def _circuit(
         scopes.append(Body(inside["name"], parent, **inside["settings"]))
         return scopes[-1]
 
-    fill(graph, written, DecodeContext(catalogue(), functors, origins=origins), new_scope, places)
+    # The classes of dbsp come last: no passed class takes the place of one of them.
+    classes = {**passed.classes, **catalogue()}
+    reading = DecodeContext(classes, passed.functions, passed.functors, origins=origins)
+    fill(graph, written, reading, new_scope, places)
     if isinstance(graph, Circuit):
         for scope in scopes:
             scope.closed = True
@@ -120,6 +149,6 @@ def catalogue() -> dict[str, type]:
         for value in vars(import_module(module.name)).values():
             if not isinstance(value, type) or value.__module__ != module.name:
                 continue
-            if dataclasses.is_dataclass(value):
+            if dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:  # type: ignore[attr-defined]
                 found[value.__qualname__] = value
     return found

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
 
-from dbsp import ArgumentError, Circuit, CircuitError, DbspError, SchemaError, from_json, from_networkx
+import dbsp
+from dbsp import (
+    ArgumentError,
+    Circuit,
+    CircuitError,
+    DbspError,
+    Schema,
+    SchemaError,
+    from_json,
+    from_networkx,
+)
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.value_json import encode
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
 from dbsp.expressions import Expression
+from dbsp.operators.groups.distinct import Distinct
 
 HEADER = {"format": "dbsp circuit", "version": 2, "form": "query", "name": "c"}
 EDGE = Circuit("c").input("edge", x=int)
@@ -56,6 +73,16 @@ class Unknown(Expression):
 
     def __repr__(self) -> str:
         return "unknown"
+
+
+class Nameless:
+    """A function without a name."""
+
+    def __call__(self, row: Any) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return "<nameless>"
 
 
 CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
@@ -116,14 +143,66 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         "[invalid-circuit-file]",
     ),
     (
+        lambda: read(**node({"class": "Scale", "fields": {"factor": "x"}})),
+        CircuitError,
+        "Scale.factor: expected int, got 'x' [invalid-circuit-file]",
+    ),
+    (
+        lambda: read(**node({"class": "TopK", "fields": {"partition": [0], "order": [[0]], "k": 1}})),
+        CircuitError,
+        "TopK.order: expected tuple[tuple[int, bool], ...], got ((0,),) [invalid-circuit-file]",
+    ),
+    (
         lambda: read(**node({"a": 1, "b": 2})),
         CircuitError,
         "unknown kind of value with the keys a, b [invalid-circuit-file]",
     ),
     (
-        lambda: read(**node({"function": "json:nothing"})),
+        lambda: read(**node({"function": "json:loads"})),
         CircuitError,
-        "'json:nothing' cannot be imported: module 'json' has no attribute 'nothing' [invalid-circuit-file]",
+        "the circuit calls the function 'json:loads', which was not passed; if you trust the circuit, pass "
+        "the function, as in from_json(text, functions=[loads]) [invalid-circuit-file]",
+    ),
+    (
+        lambda: read(**node({"class": "fractions:Fraction", "fields": {}})),
+        CircuitError,
+        "the circuit has an operator of the class 'fractions:Fraction', which is not part of dbsp; if you "
+        "trust the circuit, pass the class, as in from_json(text, operators=[Fraction]) "
+        "[invalid-circuit-file]",
+    ),
+    (
+        lambda: read(**node({"class": ["Distinct"], "fields": {}})),
+        CircuitError,
+        "unknown operator ['Distinct'] [invalid-circuit-file]",
+    ),
+    (
+        lambda: from_json("{}", functions=[3]),  # type: ignore[list-item]
+        ArgumentError,
+        "functions: expected a list of functions, or a mapping of their names, got 3 of type int "
+        "[invalid-argument]",
+    ),
+    (
+        lambda: from_json("{}", functions=len),  # type: ignore[arg-type]
+        ArgumentError,
+        "functions: expected a list of functions, or a mapping of their names, got <built-in function len> "
+        "of type builtin_function_or_method [invalid-argument]",
+    ),
+    (
+        lambda: from_json("{}", functions=[Nameless()]),
+        ArgumentError,
+        "functions: <nameless> has no name; pass a mapping of names to functions [invalid-argument]",
+    ),
+    (
+        lambda: from_json("{}", operators=[int]),
+        ArgumentError,
+        "operators: expected a list of classes of operators, got <class 'int'> of type type "
+        "[invalid-argument]",
+    ),
+    (
+        lambda: from_json("{}", operators=Distinct),  # type: ignore[arg-type]
+        ArgumentError,
+        "operators: expected a list of classes of operators, got <class "
+        "'dbsp.operators.groups.distinct.Distinct'> of type type [invalid-argument]",
     ),
     (
         lambda: read(**node({"literal": {"scope": {}}})),
@@ -210,3 +289,73 @@ def test_a_stream_from_inside_does_not_enter() -> None:
     inner = next(scope.stream_class(node) for node in scope.nodes if node not in entered)
     with pytest.raises(CircuitError, match=r"expected a stream that enters scope 'f' from outside \[scope-"):
         scope.outer_of(inner)
+
+
+@dataclass(frozen=True)
+class Doubled(Operator):
+    """An operator of the user: every weight times two."""
+
+    def schema(self, *inputs: Schema) -> Schema:
+        return inputs[0]
+
+    def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        return lambda batch: Batch(batch.rows, batch.weights * 2)
+
+
+def is_positive(row: Any) -> bool:
+    return bool(row.x > 0)
+
+
+def doubled() -> Circuit:
+    circuit = Circuit("c")
+    circuit.output("out", Doubled()(circuit.input("a", x=int).filter(is_positive)))
+    return circuit
+
+
+def test_a_circuit_names_only_what_the_caller_passes() -> None:
+    text = doubled().to_json()
+    with pytest.raises(CircuitError, match=r"calls the function '[\w.]+:is_positive', which was not passed"):
+        from_json(text, operators=[Doubled])
+    with pytest.raises(CircuitError, match=r"of the class '[\w.]+:Doubled', which is not part of dbsp"):
+        from_json(text, functions=[is_positive])
+    with pytest.raises(CircuitError, match=r"calls the function"):
+        from_networkx(doubled().to_networkx(), operators=[Doubled])
+    name = f"{__name__}:is_positive"
+    copies = [
+        from_json(text, functions=[is_positive], operators=[Doubled]),
+        from_json(text, functions={name: is_positive, "other:f": len}, operators=[Doubled]),
+        from_networkx(doubled().to_networkx(), functions=[is_positive], operators=[Doubled]),
+    ]
+    for copy in copies:
+        assert isinstance(copy, Circuit)
+        assert copy.start().step({"a": [(1,), (-1,)]})["out"].to_dict() == {(1,): 2}
+    replaced = from_json(text, functions={name: lambda row: row.x < 0}, operators=[Doubled])
+    assert isinstance(replaced, Circuit)
+    assert replaced.start().step({"a": [(1,), (-1,)]})["out"].to_dict() == {(-1,): 2}
+
+
+def test_reading_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "not_imported.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for operator in ({"function": "not_imported:f"}, {"class": "not_imported:F", "fields": {}}):
+        with pytest.raises(CircuitError, match="not_imported"):
+            read(**node(operator))
+    assert "not_imported" not in sys.modules
+
+
+def test_a_program_with_a_function_continues_from_its_checkpoint(tmp_path: Path) -> None:
+    def extended(program: dbsp.Program) -> Circuit:
+        circuit = program.circuit_for(program.plans)
+        circuit.output("positive", Doubled()(circuit.named["b"].filter(is_positive)))  # type: ignore[attr-defined]
+        return circuit
+
+    program = dbsp.compile(
+        ".decl a(x: number) .input a .output a\n.decl b(x: number) .output b\nb(x) :- a(x)."
+    )
+    run = program.start({"a": [(1,), (-1,)]}, circuit=extended(program), checkpoint=tmp_path)
+    run.log.snapshot()  # type: ignore[union-attr]
+    run.log.close()  # type: ignore[union-attr]
+    again = program.start(circuit=extended(program), checkpoint=tmp_path)
+    assert again.view("positive").to_dict() == {(1,): 2}
+    assert again.step({"a": [(2,)]})["positive"].to_dict() == {(2,): 2}
+    again.log.close()  # type: ignore[union-attr]

@@ -235,3 +235,56 @@ def test_long_loads_show_no_progress_without_a_terminal(
     monkeypatch.setattr(console, "SLOW_BYTES", 1)
     done = run("run", "reach.dl", "-F", "facts", "-D", "out")
     assert (done.code, done.out, done.err) == (0, "", "")
+
+
+CONFINED = """\
+.decl edge(x: number, y: number)
+.input edge(filename="{source}")
+.output edge(filename="{target}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "outside"),
+    [
+        ("edge.facts", "out.csv", None),
+        ("../secret.facts", "out.csv", "work/../secret.facts: .input edge"),
+        ("link.facts", "out.csv", "work/link.facts: .input edge"),
+        ("edge.facts", "../out.csv", "work/../out.csv: .output edge"),
+    ],
+)
+def test_a_program_uses_only_files_of_the_given_folders(
+    folder: Path, run: Command, source: str, target: str, outside: str | None
+) -> None:
+    work = folder / "work"
+    work.mkdir()
+    (work / "edge.facts").write_text("1\t2\n")
+    (folder / "secret.facts").write_text("3\t4\n")
+    (work / "link.facts").symlink_to(folder / "secret.facts")
+    (folder / "p.dl").write_text(CONFINED.format(source=source, target=target))
+    arguments = ["run", "p.dl", "-F", "work", "-D", "work"]
+    done = run(*arguments, "--folder", "work")
+    if outside is None:
+        assert (done.code, done.err) == (0, "")
+        assert (work / "out.csv").read_text() == "1\t2\n"
+        return
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"dbsp: error: {outside} uses a file outside the folders of --folder; allow its folder by another "
+        "--folder [outside-folders]\n"
+    )
+    assert not (folder / "out.csv").exists()
+    assert run(*arguments, "--folder", "work", "--folder", ".").code == 0
+    assert run(*arguments).code == 0
+
+
+def test_includes_stay_in_the_given_folders(folder: Path, run: Command) -> None:
+    (folder / "rules").mkdir()
+    (folder / "secret.dl").write_text("the-secret(content)")
+    (folder / "rules" / "p.dl").write_text('#include "../secret.dl"\n')
+    done = run("run", "rules/p.dl", "--folder", "rules")
+    assert done.code == 1
+    assert "the-secret" not in done.err
+    assert (
+        "file '../secret.dl' is outside the folders that this program may use [outside-folders]" in done.err
+    )

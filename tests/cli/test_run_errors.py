@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 
@@ -167,6 +168,11 @@ def test_a_file_that_the_system_refuses(folder: Path, run: Command, monkeypatch:
     [
         ("--jobs", "x", "expected a number of threads or 'auto', got 'x' [invalid-option]"),
         (
+            "--max-unpacked",
+            "much",
+            "expected an amount of memory such as 8G, 500M or 90%, got 'much' [invalid-option]",
+        ),
+        (
             "--max-memory",
             "0G",
             "expected an amount of memory such as 8G, 500M or 90%, got '0G' [invalid-option]",
@@ -209,3 +215,13 @@ def test_options_that_exclude_each_other(
     done = run("why", "reach.dl", "path(1, 2)", "-F", "facts", *options)
     assert done.code == 2
     assert message in " ".join(done.err.replace("│", " ").split())
+
+
+def test_the_limit_of_compressed_files(folder: Path, run: Command) -> None:
+    (folder / "facts" / "edge.facts").write_bytes(gzip.compress(b"1\t2\n" * 1000))
+    options = ("run", "reach.dl", "-F", "facts", "-D", "out")
+    done = run(*options, "--max-unpacked", "3k")
+    assert done.code == 1
+    assert "edge.facts: expected at most 3,072 bytes after decompression, got more from" in done.err
+    assert run(*options, "--max-unpacked", "4k").code == 0
+    assert run(*options).code == 0

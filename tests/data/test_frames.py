@@ -103,7 +103,7 @@ def test_arrow_types_are_recognised() -> None:
             "nanos": pa.array([stamp, None], pa.timestamp("ns")),
             "zoned": pa.array([stamp, stamp], pa.timestamp("us", "Europe/Paris")),
             "list": pa.array([[1, 2], [3]], pa.list_(pa.int64())),
-            "struct": pa.array([{"a": 1, "b": "x"}, None]),
+            "lists": pa.array([[["x"]], None]),
             "decimal": pa.array([Decimal("1.5"), Decimal("2.5")]),
             "null": pa.nulls(2),
             "number_dictionary": pa.array([7, 8]).dictionary_encode(),
@@ -129,7 +129,7 @@ def test_arrow_types_are_recognised() -> None:
         stamp,
         stamp,
         (1, 2),
-        (1, "x"),
+        (("x",),),
         Decimal("1.5"),
         None,
         7,
@@ -181,15 +181,55 @@ def test_a_misspelt_column_is_refused() -> None:
     )
 
 
-def test_columns_match_by_name_else_by_position() -> None:
+def test_columns_match_by_name() -> None:
     schema = Schema.of(x=int, y=float)
     interner = Interner()
     by_name = encode_table(pa.table({"y": [0.5], "x": [1]}), schema, interner)
-    by_place = encode_table(pa.table({"a": [1], "b": [1]}), schema, interner)
     assert schema.decode_rows(by_name, interner) == [(1, 0.5)]
+    other = pa.table({"a": [1], "b": [1]})
+    with pytest.raises(InputError, match=r"\(x: int, y: float\), got \(a, b\); to match"):
+        encode_table(other, schema, interner)
+    by_place = encode_table(other.rename_columns(["x", "y"]), schema, interner)
     assert schema.decode_rows(by_place, interner) == [(1, 1.0)]
     with pytest.raises(SchemaError, match=r"expected 2 columns \(x: int, y: float\), got 1 \(a\)"):
         encode_table(pa.table({"a": [1]}), schema, interner)
+    assert ZSet.from_numpy(np.array([[1, 2]])) + ZSet({(1, 2): 1}, {"x": int, "y": int}) == {(1, 2): 2}
+
+
+def test_z_sets_are_added_by_name() -> None:
+    z = ZSet({(1, 2): 1}, {"x": int, "y": int})
+    turned = ZSet({(2, 1): 3}, {"y": int, "x": int})
+    assert (z + turned).to_dict() == {(1, 2): 4}
+    assert (z - turned).to_dict() == {(1, 2): -2}
+    with pytest.raises(InputError, match=r"missing: 'y'; unknown: 'z'"):
+        z + ZSet({(1, 2): 1}, {"x": int, "z": int})
+    other = ZSet({(1, 2): 1}, {"a": int, "b": int})
+    with pytest.raises(InputError, match=r"rename them: zset.renamed\('x', 'y'\)"):
+        z + other
+    assert (z + other.renamed("x", "y")).to_dict() == {(1, 2): 2}
+    assert other.schema.names == ("a", "b")
+    for names in (("x",), ("x", "y", "z"), ("x", "x")):
+        with pytest.raises(SchemaError):
+            other.renamed(*names)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_arrow_struct_is_refused(nested: bool) -> None:
+    values: list[Any] = [{"a": 1, "b": "x"}, None]
+    column = pa.array([values, []] if nested else values)
+    with pytest.raises(InputError) as caught:
+        ZSet.from_arrow(pa.table({"p": column}))
+    assert str(caught.value) == (
+        f"column 'p': the Arrow type {column.type} has named fields, which values do not have; unpack "
+        "them with table.flatten(), or pass a schema with the type object for tuples [unsupported-value]"
+    )
+    if not nested:
+        tuples = ZSet.from_arrow(pa.table({"p": column}), schema={"p": OBJECT.optional()})
+        assert tuples.to_dict() == {((1, "x"),): 1, (None,): 1}
+        flat = pa.table({"p": column}).flatten()
+        assert ZSet.from_arrow(flat).to_dict() == {(1, "x"): 1, (None, None): 1}
+    pairs = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    assert ZSet.from_arrow(pa.table({"p": pairs})).rows() == [((("k", 1),),)]
 
 
 def test_an_int_column_of_arrow_is_not_copied() -> None:

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.types import Array
 
+import dbsp.kernels
+from dbsp import Circuit
 from dbsp.data.batch import Batch
 from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.interner import Interner
@@ -186,7 +189,8 @@ def test_from_numpy() -> None:
 def test_wrap_copies_nothing() -> None:
     batch = Batch(np.array([[1, 2]]), np.array([3]))
     zset = ZSet.wrap(Schema.of(x=int, y=int), Interner(), batch)
-    assert zset.batch is batch and zset == {(1, 2): 3}
+    assert zset.stored is batch and zset == {(1, 2): 3}
+    assert np.shares_memory(zset.batch.rows, batch.rows)
     assert zset.recoded(Schema.of(a=int, b=int), Interner()) is batch
 
 
@@ -350,3 +354,44 @@ def test_misuse_of_an_index() -> None:
         big = ZSet({(1,): 2**40}, {"x": int}).index_by("x")
         big.extend_leaves(ZSet({(1, 2): 2**40}, {"x": int, "y": int}).index_by("x"))
     assert repr(index) == "<IndexedZSet (x: int, y: int) by (x: int), 1 rows>"
+
+
+def test_the_arrays_of_a_z_set_are_read_only() -> None:
+    zset = ZSet({(1, 2): 3})
+    for array in (zset.batch.rows, zset.batch.weights):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 77
+        with pytest.raises(AttributeError):
+            zset.batch = zset.batch  # type: ignore[misc]
+    assert zset == {(1, 2): 3}
+
+
+def test_a_caller_cannot_change_the_state_of_a_run() -> None:
+    circuit = Circuit("c")
+    circuit.output("out", circuit.input("a", x=int))
+    run = circuit.start()
+    delta = run.step({"a": [(1,), (2,)]})["out"]
+    for zset in (run.view("out"), delta):
+        with pytest.raises(ValueError, match="read-only"):
+            zset.batch.rows[0, 0] = 77
+    assert run.view("out").rows() == [(1,), (2,)]
+
+
+def test_no_kernel_is_compiled_for_read_only_arrays() -> None:
+    """Kernels get the writable arrays: another signature would be compiled again."""
+    circuit = Circuit("c")
+    circuit.output("out", circuit.input("a", x=int, y=str).distinct())
+    run = circuit.start()
+    run.step({"a": [(2, "b"), (1, "a")]})
+    view = run.view("out")
+    assert view.to_arrow().num_rows == len(view.rows()) == len(view.index_by("x").keys()) == 2
+    assert (view + view).distinct() == view.positive() == view
+    run.step({"a": view})
+    run.step({"a": view.ordered([1, 0])})
+    compiled = [
+        (name, signature)
+        for name, kernel in vars(dbsp.kernels).items()
+        for signature in getattr(kernel, "signatures", ())
+        if any(isinstance(argument, Array) and not argument.mutable for argument in signature)
+    ]
+    assert compiled == []

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dbsp.compiler.datalog.meaning.wrapping  # noqa: F401  (defines the functions of 32-bit words)
-from dbsp.circuit.value_json import expressions_in
+from dbsp.circuit.named_parts import parts_of
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import DbspError, EvaluationError, ValueOutOfRangeError
@@ -262,7 +262,7 @@ def check(expression: Expression, rows: list[tuple[Any, ...]]) -> None:
             for copies in (1, 20):  # few rows and many
                 with pytest.raises(value) as error:
                     run(np.repeat(codes[i : i + 1], copies, axis=0))
-                calls = [part for part in expressions_in(expression) if isinstance(part, Call)]
+                calls = [part for part in parts_of(expression) if isinstance(part, Call)]
                 assert any(f": {part!r}" in error.value.message for part in calls)
         else:
             good.append(i)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from dbsp.compiler.datalog.meaning.directives import fact_source, result_target
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.io import DataError, read_place, write_place
+from dbsp.io import DataError, read_place, unpack, write_place
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from tests.io.support import NAMED, read, refused, rows_of
 
@@ -134,3 +136,37 @@ def test_facts_from_standard_input(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"[x")))
     with pytest.raises(DataError, match=r"^<stdin>:1:"):
         read_place(place, NAMED, "r")
+
+
+def test_decompression_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = b"1\ta\n"
+    monkeypatch.setattr(unpack, "ALWAYS_ALLOWED", 4000)
+    assert len(read(tmp_path, "rel.facts", gzip.compress(line * 1000), NAMED)) == 1000
+    bomb = gzip.compress(line * 1001) + gzip.compress(line * 10**6)
+    most = 100 * len(bomb)
+    text = refused(tmp_path, "rel.facts", bomb, NAMED)
+    assert text.endswith(
+        f"rel.facts: expected at most {most:,} bytes after decompression, got more from {len(bomb):,} "
+        "compressed bytes; if you trust the file, decompress it, or allow more with --max-unpacked SIZE "
+        "[unpacked-too-large]"
+    ), text
+    noise = random.Random(3).randbytes(9000).hex().encode()  # does not grow by a factor of 100
+    assert read(tmp_path, "rel.facts", gzip.compress(b"1\t" + noise), NAMED) == [(1, noise.decode())]
+    unpack.set_limit(4010)
+    try:
+        assert len(read(tmp_path, "rel.facts", gzip.compress(line * 1002), NAMED)) == 1002
+        assert "at most 4,010 bytes" in refused(tmp_path, "rel.facts", gzip.compress(line * 1003), NAMED)
+    finally:
+        unpack.set_limit(None)
+
+
+def test_a_bomb_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = gzip.compress(bytes(2**26), compresslevel=1)
+    monkeypatch.setattr(unpack, "ALWAYS_ALLOWED_RATIO", 1)
+    monkeypatch.setattr(unpack, "ALWAYS_ALLOWED", 2**20)
+    tracemalloc.start()
+    try:
+        assert "[unpacked-too-large]" in refused(tmp_path, "rel.facts", bomb, NAMED)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()

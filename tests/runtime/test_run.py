@@ -323,8 +323,16 @@ def test_a_z_set_matches_the_columns_of_an_input_by_name() -> None:
     turned = ZSet({(2, 1): 1, (3, 1): 1}, {"dst": int, "src": int})
     assert run.step({"edge": turned})["out"].to_dict() == {(1, 2): 1, (1, 3): 1}
     other = ZSet({(5, 6): 1}, {"a": int, "b": int})
-    assert run.step({"edge": other})["out"].to_dict() == {(5, 6): 1}
+    with pytest.raises(InputError) as caught:
+        run.step({"edge": other})
+    assert str(caught.value) == (
+        "relation 'edge': expected the columns (src: int, dst: int), got (a, b); to match them by position, "
+        "rename them: zset.renamed('src', 'dst'), or table.rename_columns(['src', 'dst']) for an Arrow table "
+        "[unknown-column]"
+    )
+    assert run.step({"edge": other.renamed("src", "dst")})["out"].to_dict() == {(5, 6): 1}
+    assert run.step({"edge": ZSet([(7, 8)])})["out"].to_dict() == {(7, 8): 1}  # has no names
     misspelt = ZSet({(20, 10): 1}, {"dst": int, "source": int})
     with pytest.raises(InputError, match=r"relation 'edge': .*missing: 'src'; unknown: 'source'"):
         run.step({"edge": misspelt})
-    assert run.tick == 2
+    assert run.tick == 3

@@ -8,6 +8,7 @@ r(x, a) <= r(x, b) :- b < a.              dominated rows are removed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,6 +22,9 @@ from dbsp.errors import expect_type
 
 REPRESENTATIONS = ("btree", "brie", "btree_delete", "eqrel")
 DEPRECATED = ("input", "output", "printsize")
+
+
+_POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
 
 
 def check_qualifiers(item: parsed.RelationDeclaration, report: Report, legacy: bool) -> None:
@@ -94,7 +98,7 @@ def limit_size(directive: parsed.Directive, relation: Relation, report: Report) 
     """The relation with the limit of a `.limitsize`."""
     parameters = dict(directive.parameters)
     text = parameters.pop("n", None)
-    if parameters or text is None or not text.isdecimal() or int(text) < 1:
+    if parameters or text is None or not _POSITIVE.fullmatch(text):
         message = "expected a single parameter n in .limitsize, a number of rows from 1"
         hint = f"write '.limitsize {relation.name}(n=1000)'"
         report.error(directive.span, message, hint, code="invalid-directive")

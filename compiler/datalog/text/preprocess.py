@@ -24,6 +24,7 @@ from dbsp.compiler.datalog.text.macros import Expander, Macro
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan, did_you_mean
 from dbsp.errors import expect_present
+from dbsp.io.allowed_folders import ALL_FOLDERS, AllowedFolders
 
 MAX_DEPTH = 50
 """The limit on nested includes. A file may include itself as long as an `#ifndef` ends that."""
@@ -39,13 +40,17 @@ class Sources:
     """The surroundings of a program's text: its file, the include folders and the given macros.
 
     `file` is the file of the program; a text without a file includes files of the current
-    directory. `folders` are searched after the folder of the including file.
+    directory. `folders` are searched after the folder of the including file. Files outside the
+    `allowed` folders are not included. `texts` has the texts of the included files by name, for a
+    program that was compiled in another process; no file is read then.
     """
 
     file: Path | None = None
     folders: tuple[Path, ...] = ()
     macros: Mapping[str, str] = field(default_factory=dict)
     word_size: int = 64
+    allowed: AllowedFolders = ALL_FOLDERS
+    texts: Mapping[str, str] | None = None
 
 
 def preprocess(text: str, report: Report, sources: Sources) -> list[PlacedToken]:
@@ -262,10 +267,19 @@ class _Preprocessor:
     def _include(
         self, span: SourceSpan, name: str, file: _File, includers: tuple[_File, ...]
     ) -> Iterator[PlacedToken]:
-        included = self._found(name, file)
+        candidates = list(self._candidates(name, file))
+        # A file outside is not looked for, so that a program cannot find out which files exist.
+        allowed = [one for one in candidates if self._allows(one)]
+        included = next(filter(self._exists, allowed), None)
+        if included is None and not allowed:
+            message = f"file '{name}' is outside the folders that this program may use"
+            hint = 'allow its folder, as in compile(text, folders=["rules"]) or --folder rules'
+            self.report.error(span, message, hint, code="outside-folders")
+            return
         if included is None:
             also = ", ".join(map(str, self.sources.folders))
-            hint = "searched in the folder of this file" + (f", and in {also}" if also else "")
+            beside = "searched in the folder of this file" if candidates[0] in allowed else ""
+            hint = f"{beside}, and in {also}" if also and beside else beside or f"searched in {also}"
             self.report.error(span, f"file '{name}' not found", hint, code="file-not-found")
             return
         if included.path is not None and included.path.resolve() in self.once:
@@ -278,15 +292,30 @@ class _Preprocessor:
             self.report.add_source(included.name, text)
             yield from self.file(text, included, inside)
 
-    def _found(self, name: str, file: _File) -> _File | None:
-        path = file.folder / name
-        if path.is_file():
-            folder = os.path.dirname(file.name) if file.path is not None else ""
-            return _File(os.path.join(folder, name), path)
-        paths = [folder / name for folder in self.sources.folders]
-        return next((_File(str(path), path) for path in paths if path.is_file()), None)
+    def _candidates(self, name: str, file: _File) -> Iterator[_File]:
+        """The files that an include may mean, in the order of the search."""
+        folder = os.path.dirname(file.name) if file.path is not None else ""
+        yield _File(os.path.join(folder, name), file.folder / name)
+        for searched in self.sources.folders:
+            yield _File(str(searched / name), searched / name)
+
+    def _allows(self, file: _File) -> bool:
+        # The files of a program from another process were allowed there.
+        if self.sources.texts is not None:
+            return True
+        return file.path is not None and self.sources.allowed.allow(file.path)
+
+    def _exists(self, file: _File) -> bool:
+        if self.sources.texts is not None:
+            return file.name in self.sources.texts
+        try:
+            return file.path is not None and file.path.is_file()
+        except OSError:  # a name that is too long
+            return False
 
     def _read(self, file: _File, span: SourceSpan) -> str | None:
+        if self.sources.texts is not None:
+            return self.sources.texts[file.name]
         path = expect_present(file.path, "the path of an included file")
         try:
             return path.read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -295,3 +296,29 @@ def test_a_multiway_join_has_an_order_for_each_part(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         MultiwayNode(parts, orders, ())
+
+
+def clique(size: int) -> str:
+    names = "abcdefghijklmnopqrstuvwxyz"[:size]
+    return " ".join(a + b for at, a in enumerate(names) for b in names[at + 1 :])
+
+
+@pytest.mark.parametrize("tail", ["", " lm mn"])
+def test_a_large_dense_core_is_joined_at_once_without_a_search(tail: str) -> None:
+    """A search by row counts takes 7 s for the 66 atoms of a clique of 12 variables."""
+    chosen = counted(query(clique(12) + tail, "a"), {"e": graph(30, 300, 0.5)})
+    assert "row counts are not used for dense cores of more than 32 atoms" in str(chosen.reasons)
+    assert chosen.costs == ()
+    cores = [node for node in nodes(chosen.tree) if isinstance(node, MultiwayNode)]
+    assert len(cores) == 1
+    assert len(atoms_of(cores[0])) >= 66
+
+
+CYCLE = " ".join(a + b for a, b in pairwise("abcdefghijklmnopqrstuvwxyzABCDEFGHa"))
+
+
+@pytest.mark.parametrize("text", [clique(8), CYCLE])
+def test_other_cores_are_planned_by_counts(text: str) -> None:
+    chosen = counted(query(text, "a"), {"e": graph(30, 60, 0.5)})
+    assert "row counts are not used" not in str(chosen.reasons)
+    assert chosen.costs

@@ -219,3 +219,80 @@ def test_too_long_conditions_are_an_error() -> None:
     for text in (doubling, chain, deep):
         with pytest.raises(dbsp.CompileError, match=r"the condition is (too long|nested too deeply)"):
             dbsp.compile(text)
+
+
+SECRET = "the-secret(content)"
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, `rules`, beside a secret file, with a symbolic link to it."""
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    (tmp_path / "secret.dl").write_text(SECRET)
+    (folder / "a.dl").write_text(".decl a(x: number)\n.output a\na(1).\n")
+    (folder / "up.dl").write_text('#include "../secret.dl"\n')
+    (folder / "link.dl").symlink_to(tmp_path / "secret.dl")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["a.dl", "missing.dl", "../secret.dl", "/etc/passwd", "link.dl", "up.dl"])
+def test_a_text_includes_no_file_by_default(rules: Path, name: str) -> None:
+    with pytest.raises(dbsp.CompileError) as refused:
+        dbsp.compile(f'#include "{name}"\n')
+    assert str(refused.value) == (
+        f"<program>:1:1: error: file '{name}' is outside the folders that this program may use "
+        f'[outside-folders]\n    #include "{name}"\n    {"^" * (len(name) + 11)}\n'
+        '    hint: allow its folder, as in compile(text, folders=["rules"]) or --folder rules'
+    )
+
+
+def test_a_program_includes_files_of_the_allowed_folders(rules: Path) -> None:
+    text = '#include "a.dl"\n'
+    main = rules.parent / "main.dl"
+    main.write_text('#include "rules/a.dl"\n')
+    for program in (
+        dbsp.compile(text, folders=["."]),
+        dbsp.compile(text, folders=[rules.parent / "rules" / "absent" / ".."]),
+        dbsp.compile(text, include=[rules]),
+        dbsp.compile(main),
+        dbsp.compile(main, folders=[rules]),
+        dbsp.compile(str(main), folders=[rules.parent]),
+    ):
+        assert program.facts == {"a": [(1,)]}
+    with pytest.raises(dbsp.CompileError, match=r"file 'missing.dl' not found.*\n.*\n.*\n.*searched in "):
+        dbsp.compile('#include "missing.dl"\n', include=[rules])
+    with pytest.raises(dbsp.CompileError, match=rf"file '{'x' * 5000}' not found"):
+        dbsp.compile(f'#include "{"x" * 5000}"\n', folders=["."])
+
+
+@pytest.mark.parametrize("name", ["../secret.dl", "link.dl", "up.dl"])
+def test_no_content_of_a_file_outside_is_read(rules: Path, name: str) -> None:
+    (rules / "main.dl").write_text(f'#include "{name}"\n')
+    for program in (f'#include "{name}"\n', rules / "main.dl"):
+        with pytest.raises(dbsp.CompileError) as refused:
+            dbsp.compile(program, folders=[rules])
+        assert [one.code for one in refused.value.diagnostics] == ["outside-folders"]
+        assert SECRET not in str(refused.value)
+
+
+def test_a_string_that_names_a_file_outside(rules: Path) -> None:
+    outside = str(rules.parent / "secret.dl")
+    for folders in ([], [rules]):
+        with pytest.raises(dbsp.CompileError) as refused:
+            dbsp.compile(outside, folders=folders)
+        assert str(refused.value) == (
+            f"{outside} is outside the folders that a program may use; add its folder to folders=, "
+            "or pass a Path [outside-folders]"
+        )
+    with pytest.raises(dbsp.CompileError, match="syntax"):
+        dbsp.compile(Path(outside), folders=[rules])  # the caller chose this file
+    with pytest.raises(dbsp.errors.ArgumentError, match=r"^folders: expected a list of folders, got 'rules'"):
+        dbsp.compile("", folders="rules")
+
+
+def test_a_loop_of_symbolic_links(rules: Path) -> None:
+    (rules / "loop.dl").symlink_to(rules / "loop.dl")
+    with pytest.raises(dbsp.CompileError, match=r"file-not-found|outside-folders"):
+        dbsp.compile('#include "loop.dl"\n', folders=[rules])
