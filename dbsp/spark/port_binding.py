@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,23 +20,17 @@ from dbsp.runtime.run import Run
 from dbsp.spark.spark_types import arrow_types, as_struct, check_fits, conform, schema_of, struct_of
 
 
-def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], sequence_by: str) -> SparkSource:
-    """Return the source for an input, given as its operator or its port in a run."""
-    columns, kind, keys = port.columns, port.kind, port.key
-    if key:
-        kind, keys = "key", columns.indices(key)
-    return SparkSource(port.relation, columns, kind, keys, encoding, column, sequence_by)
-
-
 def bind_ports(circuit: Circuit, ports: Iterable[SparkSource | SparkSink]) -> Circuit:
     """Return the circuit with these inputs and outputs in place of those with the same names.
 
-    Raises CircuitError if an input or output does not exist, and SchemaError if its columns differ.
+    Further sinks of an output read the same stream. Raises CircuitError if an input or output does
+    not exist, and SchemaError if its columns differ.
     """
     replaced: dict[Node, Operator] = {}
+    further: list[tuple[Node, SparkSink]] = []
     for port in ports:
         base = Input if isinstance(port, Input) else Output
-        node = _port(circuit, base, port.relation)
+        node = _port(circuit, base, port)
         present = node.operator
         if isinstance(port, SparkSink) and port.columns is None and isinstance(present, Output):
             port = replace(port, columns=present.columns)
@@ -47,19 +41,64 @@ def bind_ports(circuit: Circuit, ports: Iterable[SparkSource | SparkSink]) -> Ci
                 where=f"{base.__name__} {port.relation}",
                 code="schema-mismatch",
             )
-        replaced[node] = port
-    bound = Circuit(circuit.name)
-    for node in circuit.nodes:
-        if isinstance(node.operator, Input | Output):
-            bound.declare("input" if isinstance(node.operator, Input) else "output", node.operator.relation)
-    GraphCopy(lambda node: True, replaced).fill(circuit, bound)
+        if node in replaced and isinstance(port, SparkSink):
+            further.append((node, port))
+        else:
+            replaced[node] = port
+    bound, copy = _copy(circuit, lambda node: True, replaced)
+    for node, sink in further:
+        inputs = tuple(copy.image(stream.node) for stream in node.inputs)
+        bound.append(sink, inputs, node.schema, node.source)
     return bound
 
 
-def _port(circuit: Circuit, base: type[Input | Output], relation: str) -> Node:
+def plain_ports(circuit: Circuit) -> Circuit:
+    """Return the circuit with an Input for each SparkSource and one Output for all its sinks."""
+    replaced: dict[Node, Operator] = {}
+    names: set[str] = set()
+    again: set[Node] = set()
     for node in circuit.nodes:
-        if isinstance(node.operator, base) and node.operator.relation == relation:
+        operator = node.operator
+        if isinstance(operator, SparkSource):
+            replaced[node] = Input(operator.relation, operator.columns, operator.kind, operator.key)
+        elif isinstance(operator, Output):
+            if operator.relation in names:
+                again.add(node)
+            names.add(operator.relation)
+            if isinstance(operator, SparkSink):
+                replaced[node] = Output(operator.relation, operator.columns)
+    return _copy(circuit, lambda node: node not in again, replaced)[0]
+
+
+def _copy(
+    circuit: Circuit, keeps: Callable[[Node], bool], replaced: Mapping[Node, Operator]
+) -> tuple[Circuit, GraphCopy]:
+    copied = Circuit(circuit.name)
+    ports = {
+        (isinstance(node.operator, Input), node.operator.relation)
+        for node in circuit.nodes
+        if isinstance(node.operator, Input | Output)
+    }
+    for is_input, relation in sorted(ports):
+        copied.declare("input" if is_input else "output", relation)
+    copy = GraphCopy(keeps, replaced)
+    copy.fill(circuit, copied)
+    return copied, copy
+
+
+def _port(circuit: Circuit, base: type[Input | Output], port: SparkSource | SparkSink) -> Node:
+    relation = port.relation
+    found = [
+        node
+        for node in circuit.nodes
+        if isinstance(node.operator, base) and node.operator.relation == relation
+    ]
+    for node in found:
+        present = node.operator
+        if isinstance(port, SparkSink) and isinstance(present, SparkSink) and present.sink == port.sink:
             return node
+    if found:
+        return found[0]
     kind = base.__name__.lower()
     known = [node.operator.relation for node in circuit.nodes if isinstance(node.operator, base)]
     raise CircuitError(
