@@ -17,6 +17,8 @@ are only appended.
 
 from __future__ import annotations
 
+import contextlib
+import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,8 +111,11 @@ def unknown_order(source: SparkSource, reason: str) -> InputError:
 
 
 def _physical_plan(frame: Any) -> str:
-    text = str(frame._jdf.queryExecution().toString())
-    return text[text.rfind("== Physical Plan ==") :]
+    # Spark's public interface prints the plan only.
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        frame.explain()
+    return printed.getvalue()
 
 
 def _metadata_fields(frame: Any) -> list[str]:

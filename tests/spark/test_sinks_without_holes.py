@@ -55,7 +55,7 @@ def test_a_tick_that_a_sink_lacks_when_it_is_left_out(tmp_path: Path) -> None:
     seen = Received()
     life = Life(tmp_path, {"a": tmp_path / "a", "b": seen}).batches(0)
     seen.fails = True
-    with pytest.raises(dbsp.errors.UserFunctionError, match="sink 'b'.*the disk is full"):
+    with pytest.raises(dbsp.errors.UserFunctionError, match=r"sink 'b'.*the disk is full"):
         life.batches(1)
     live(tmp_path, {"a": tmp_path / "a"}, 1, 2)
     seen.fails = False
@@ -124,7 +124,7 @@ def test_after_any_lives_the_sum_of_a_sink_is_the_view(
         sinks = {name: received[name] for name in present}
         received["b"].fails = fails
         life = Life(root, sinks, every=every)
-        for n in range(count):
+        for _ in range(count):
             try:
                 life.batches(number)
             except dbsp.DbspError:
@@ -140,7 +140,9 @@ def test_after_any_lives_the_sum_of_a_sink_is_the_view(
 def test_a_removed_folder_is_an_error(tmp_path: Path) -> None:
     live(tmp_path, "ab", 0, 1, 2)
     shutil.rmtree(tmp_path / "b")
-    with pytest.raises(CheckpointError, match="sink 'b': expected the ticks that the sink has had in the fold"):
+    with pytest.raises(
+        CheckpointError, match="sink 'b': expected the ticks that the sink has had in the fold"
+    ):
         Life(tmp_path, "ab")
     # The error released the checkpoint, and changed nothing.
     with pytest.raises(CheckpointError, match=r"it was removed.*\[sink-incomplete\]"):
@@ -159,7 +161,9 @@ def test_removed_files_are_an_error(tmp_path: Path) -> None:
 
 def test_another_target_of_the_same_name_is_an_error(tmp_path: Path) -> None:
     live(tmp_path, "ab", 0)
-    with pytest.raises(CheckpointError, match=r"sink 'b': expected the ticks .* or the sink had another target"):
+    with pytest.raises(
+        CheckpointError, match=r"sink 'b': expected the ticks .* or the sink had another target"
+    ):
         Life(tmp_path, {"a": tmp_path / "a", "b": tmp_path / "elsewhere"})
     with pytest.raises(CheckpointError, match=r"expected the target of the checkpoint, folder, got function"):
         Life(tmp_path, {"a": tmp_path / "a", "b": Received()})
@@ -173,7 +177,9 @@ def test_a_checkpoint_older_than_its_sink_is_an_error(tmp_path: Path) -> None:
     live(tmp_path, "ab", 1)
     shutil.rmtree(tmp_path / "checkpoint")
     shutil.move(tmp_path / "copy", tmp_path / "checkpoint")
-    with pytest.raises(CheckpointError, match=r"the sink has tick 2, but the state of the checkpoint ends at tick 1"):
+    with pytest.raises(
+        CheckpointError, match=r"the sink has tick 2, but the state of the checkpoint ends at tick 1"
+    ):
         Life(tmp_path, "ab")
 
 
@@ -219,7 +225,9 @@ def test_a_removed_ledger_is_an_error(tmp_path: Path) -> None:
     seen = Received()
     live(tmp_path, {"b": seen}, 0, 1)
     ledger(tmp_path).unlink()
-    with pytest.raises(CheckpointError, match=r"sink 'b': expected the ticks .* in the ledger .*sink-b\.json"):
+    with pytest.raises(
+        CheckpointError, match=r"sink 'b': expected the ticks .* in the ledger .*sink-b\.json"
+    ):
         Life(tmp_path, {"b": seen})
 
 
