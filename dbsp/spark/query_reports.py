@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dbsp.errors import DbspError, InputError, SparkError, shorten
 
+_JAVA_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.*)$", re.MULTILINE)
+_PYTHON_STACK = "Traceback (most recent call last)"
+_PYTHON_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 _REMEMBERED = 1_000
 """The number of latest ticks whose metrics are kept."""
 
@@ -98,8 +102,8 @@ def error(query: Any) -> DbspError | None:
         query: a StreamingQuery that `start` returned.
 
     Returns:
-        The error of the pipeline; for an error of Spark itself, such as a file that cannot be read,
-        a SparkError with Spark's description; None if the query runs or ended without an error.
+        The error of the pipeline; a SparkError with the causes alone for an error of Spark, such as
+        a file that cannot be read; None if the query runs or ended without an error.
 
     Raises:
         InputError: the query was not started by a pipeline of this process.
@@ -112,13 +116,27 @@ def error(query: Any) -> DbspError | None:
         expected a query that a pipeline of this process started, got 'another query'
     """
     report = _report(query)
-    if isinstance(report.error, DbspError):
-        return report.error
-    if report.error is not None:
-        raised = report.error
-        return SparkError(f"the micro-batch raised {type(raised).__name__}: {raised}")
-    spark = query.exception() if hasattr(query, "exception") else None
-    if spark is None:
-        return None
-    lines = str(getattr(spark, "desc", None) or spark).strip().splitlines()
-    return SparkError(f"Spark ended the query: {lines[0] if lines else type(spark).__name__}")
+    raised = report.error
+    if isinstance(raised, DbspError):
+        return raised
+    if raised is None:
+        spark = query.exception() if hasattr(query, "exception") else None
+        return None if spark is None else SparkError(f"Spark ended the query: {cause_of(str(spark))}")
+    if type(raised).__module__.partition(".")[0] in ("pyspark", "py4j"):
+        return SparkError(f"Spark could not compute the micro-batch: {cause_of(str(raised))}")
+    return SparkError(f"the micro-batch raised {type(raised).__name__}: {raised}")
+
+
+def cause_of(text: str) -> str:
+    """Return the causes in the text of an error of Spark, on one line, without its stacks.
+
+    >>> cause_of("o1.x failed.\\n\\tat a.b(C.java)\\nCaused by: java.io.IOException: no disk\\n\\tat d.e(F)")
+    'no disk'
+    """
+    if causes := _JAVA_CAUSE.findall(text):
+        return "; ".join(cause.strip() for cause in dict.fromkeys(causes))
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    if _PYTHON_STACK in text:
+        place = _PYTHON_PLACE.findall(text)
+        return lines[-1] + (f" ({place[-1][0]}:{place[-1][1]})" if place else "")
+    return lines[0] if lines else "no reason given"

@@ -11,6 +11,7 @@ import pytest
 import dbsp
 from dbsp import Circuit, InputError
 from dbsp.spark import SparkSink, SparkSource
+from dbsp.spark.query_reports import cause_of
 from tests.spark.lives import TWO, FakeFrame, driver_of, ticks
 from tests.spark.support import CLOSURE, Arrivals, Collected, finish
 
@@ -245,6 +246,29 @@ def test_the_error_of_a_query_is_that_of_the_pipeline(spark: Any, tmp_path: Path
     broken = frame.selectExpr("x", "cast(raise_error('out of tea') as bigint) as y")
     error = ended(dbsp.spark.stream(program).source("edge", broken).sink("path", Collected()))
     assert isinstance(error, dbsp.errors.SparkError)
-    assert "out of tea" in str(error)
-    assert str(error).count("\n") == 0
+    assert str(error).startswith(
+        "Spark could not compute the micro-batch: [USER_RAISED_EXCEPTION] out of tea"
+    )
     assert error.code == "spark-query"
+
+
+def test_causes_of_spark_errors() -> None:
+    java = """An error occurred while calling o254.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:70)
+Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered error while reading file a.json.
+\tat org.apache.spark.rdd(RDD.scala:1)
+Caused by: java.lang.RuntimeException: a.json is not a Parquet file
+\t... 3 more"""
+    assert cause_of(java) == (
+        "[FAILED_READ_FILE] Encountered error while reading file a.json.; a.json is not a Parquet file"
+    )
+    python = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "etl.py", line 16, in bad
+    def bad(x): raise ValueError("x is bad")
+ValueError: x is bad
+"""
+    assert cause_of(python) == "ValueError: x is bad (etl.py:16)"
+    assert cause_of("[STREAM_FAILED] no such topic\n\tat a.b(C.java)") == "[STREAM_FAILED] no such topic"
+    assert cause_of("") == "no reason given"
