@@ -82,9 +82,9 @@ def feed(
         relation: the name of the input.
         encoding: "append", "weight", "operations" or "upsert"; upserts need an input with a key.
         column: the column of the weight or operation; default "weight" or "operation".
-        sequence_by: the column that orders the changes of a micro-batch. Required if the last change
-            of a row decides, unless the rows are `ordered`: the function cannot see where Spark
-            reads them from.
+        sequence_by: the column that orders the changes of a micro-batch. Required if the last
+            change of a row decides, unless the rows are `ordered`: the function cannot see where
+            Spark reads them from.
         ordered: the rows of a micro-batch arrive in the order of their changes.
         on_tick: a function that is called with the TickResult of every micro-batch.
 

@@ -10,7 +10,7 @@ _PROPERTY = "spark.job.description"
 
 
 class JobNames:
-    """Names jobs: `circuit 'reach': rows of micro-batch 3`, `circuit 'reach': tick 4 to sink 'path'`."""
+    """Names jobs: `circuit 'reach': rows of micro-batch 3`, `... tick 4 to sink 'path'`."""
 
     def __init__(self, circuit: str, session: Any = None) -> None:
         """Without a session, nothing is named."""

@@ -56,7 +56,7 @@ class LeftOutSinks:
             record.left_out.append(self._stored(name, record, view, tick))
 
     def _latest_delta(self, record: SinkRecord) -> ZSet:
-        """Return the delta that the sink may lack: the process may have ended before its delivery."""
+        """Return the delta that the sink may lack if the process ended before its delivery."""
         if record.since == self._run.tick:
             return self._run.view(record.output)
         log = self._run.log

@@ -145,7 +145,8 @@ class Pipeline:
             The pipeline.
 
         Raises:
-            InputError: there is a sink of this name already. Other errors are raised by `start` and `run`.
+            InputError: there is a sink of this name already. Other errors are raised by `start`
+                and `run`.
 
         Examples:
             >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")

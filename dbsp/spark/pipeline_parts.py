@@ -23,10 +23,11 @@ from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.streams.builder import Circuit
+from dbsp.operators.streams.spark_pair import bind_ports, plain_ports
 from dbsp.runtime.run import Run
 from dbsp.spark.driver import Driver
 from dbsp.spark.options import cut_of, snapshot_every, synced
-from dbsp.spark.port_binding import bind_ports, check_frame, plain_ports, sink_struct
+from dbsp.spark.port_binding import check_frame, sink_struct
 from dbsp.spark.row_order import RowOrder, row_order
 from dbsp.spark.sink_delivery import BoundSink
 from dbsp.spark.spark_types import struct_of
@@ -102,7 +103,7 @@ class PipelineParts:
         return {name: found[name] for name in inputs if name in found}
 
     def sink_operators(self) -> dict[str, SparkSink]:
-        """Return the operator of every sink by its name. Raises InputError for an unknown output."""
+        """Return the operator of every sink by name. Raises InputError for an unknown output."""
         outputs = self._operators(Output)
         found: dict[str, SparkSink] = {}
         for port in outputs:

@@ -122,7 +122,7 @@ class SinkDelivery:
             known.back_at = self._run.tick
 
     def _compare(self, sink: BoundSink, known: SinkRecord) -> None:
-        """Raise an error unless a sink is the one of the record with its name."""
+        """Raise an error unless a sink has the properties of its record."""
         for what, before, now in (
             ("output", known.output, sink.output),
             ("target", known.target, sink.target.kind),

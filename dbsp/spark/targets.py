@@ -50,8 +50,8 @@ class Opening:
     replaces: bool
     """Every table is the whole view and replaces the previous one."""
     new: bool
-    """The query has written nothing yet, so the target must be empty. Otherwise the query has opened
-    the target before, so it must exist."""
+    """The query has written nothing yet, so the target must be empty. Otherwise the query has
+    opened the target before, so it must exist."""
     sync: bool
     """Written data must survive a power failure."""
 

@@ -98,7 +98,7 @@ def ticks(folder: Path) -> dict[int, list[tuple[int, ...]]]:
 
 
 class Received:
-    """A function of a sink: the rows of its ticks; it fails when told to."""
+    """A function of a sink: the rows of its ticks; it fails while `fails` is set."""
 
     def __init__(self) -> None:
         self.ticks: dict[int, list[tuple[int, ...]]] = {}
