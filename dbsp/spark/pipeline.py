@@ -19,7 +19,7 @@ from dbsp.spark.driver import Driver
 from dbsp.spark.job_names import JobNames
 from dbsp.spark.local_session import pyspark_or_advice
 from dbsp.spark.metrics import observed
-from dbsp.spark.options import canonical
+from dbsp.spark.pipeline_options import canonical
 from dbsp.spark.pipeline_parts import PipelineParts, SinkSettings, SourceSettings
 from dbsp.spark.port_binding import view_frame
 from dbsp.spark.query_reports import keep_report

@@ -26,7 +26,7 @@ from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.spark_pair import bind_ports, plain_ports
 from dbsp.runtime.run import Run
 from dbsp.spark.driver import Driver
-from dbsp.spark.options import cut_of, snapshot_every, synced
+from dbsp.spark.pipeline_options import cut_of, snapshot_every, synced
 from dbsp.spark.port_binding import check_frame, sink_struct
 from dbsp.spark.row_order import RowOrder, row_order
 from dbsp.spark.sink_delivery import BoundSink
