@@ -327,6 +327,7 @@ class Pipeline:
             >>> pipeline.toTable("copied").awaitTermination()
             >>> dbsp.spark.session().table("copied").columns
             ['x', 'weight', 'tick']
+            >>> dropped = dbsp.spark.session().sql("DROP TABLE copied")
         """
         return self._sink_of_only_output(name, f".sink(output, {name!r})").start()
 

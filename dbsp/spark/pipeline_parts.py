@@ -135,12 +135,14 @@ class PipelineParts:
 
     def shown(self) -> Circuit:
         """Return the circuit with a SparkSource per source and a SparkSink per sink."""
-        sinks = []
-        for name, operator in self.sink_operators().items():
+        ports: list[SparkSource | SparkSink] = []
+        for name, source in self.source_operators().items():
+            frame = self.sources[name].frame if name in self.sources else None
+            ports.append(replace(source, frame=frame) if isinstance(frame, str) else source)
+        for name, sink in self.sink_operators().items():
             target = self.sinks[name].target if name in self.sinks else None
-            named = target if isinstance(target, str) else operator.target
-            sinks.append(replace(operator, target=named))
-        return bind_ports(self._query, [*self.source_operators().values(), *sinks])
+            ports.append(replace(sink, target=target) if isinstance(target, str) else sink)
+        return bind_ports(self._query, ports)
 
     def _run(self, sources: Mapping[str, SparkSource], folder: Path | None) -> Run:
         # The operators of the pair are not part of the running circuit, so that its checkpoint does
