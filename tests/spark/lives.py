@@ -78,6 +78,11 @@ class Life:
     def close(self) -> None:
         self.driver.close()
 
+    def kill(self) -> None:
+        """End as the process ends: only its lock is released."""
+        if self.driver.run.log is not None:
+            self.driver.run.log.close()
+
 
 def live(root: Path, sinks: Any, *numbers: int, **settings: Any) -> None:
     """Start, apply micro-batches, and end in order."""

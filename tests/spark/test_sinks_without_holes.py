@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import CheckpointError
+from dbsp.spark.sink_delivery import SinkDelivery
 from tests.spark.lives import FakeFrame, Life, Received, live, ticks
 
 
@@ -100,6 +101,36 @@ def test_a_crash_while_missed_ticks_are_handed_over(
     assert ticks(tmp_path / "b") == first | expected | {5: row(4)}
 
 
+def test_a_kill_after_missed_ticks_were_handed_over(tmp_path: Path) -> None:
+    live(tmp_path, "ab", 0)
+    live(tmp_path, "a", 1, 2)
+    Life(tmp_path, "ab").batches(3).kill()
+    assert not list((tmp_path / "checkpoint").glob("left-out-*"))
+    live(tmp_path, "ab", 4)
+    assert ticks(tmp_path / "b") == {1: row(0), 3: row(1, 2), 4: row(3), 5: row(4)}
+    Life(tmp_path, "a").batches(5).kill()
+    live(tmp_path, "ab", 6)
+    assert ticks(tmp_path / "b") == {1: row(0), 3: row(1, 2), 4: row(3), 5: row(4), 6: row(5), 7: row(6)}
+
+
+def test_a_kill_between_a_tick_and_its_delivery_after_a_handover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Received()
+    sinks = {"a": tmp_path / "a", "b": seen}
+    live(tmp_path, sinks, 0)
+    live(tmp_path, "a", 1)
+    life = Life(tmp_path, sinks).batches(2)
+    seen.fails = True
+    with monkeypatch.context() as patched:
+        patched.setattr(SinkDelivery, "close", lambda self: None)  # a killed process closes nothing
+        with pytest.raises(dbsp.errors.UserFunctionError):
+            life.batches(3)
+    seen.fails = False
+    live(tmp_path, sinks, 4)
+    assert seen.ticks == {1: row(0), 2: row(1), 3: row(2), 4: row(3), 5: row(4)}
+
+
 def test_a_view_that_was_left_out_is_the_view_again(tmp_path: Path) -> None:
     live(tmp_path, "ab", 0, encoding="view")
     live(tmp_path, "a", 1, 2, encoding="view")
@@ -108,19 +139,18 @@ def test_a_view_that_was_left_out_is_the_view_again(tmp_path: Path) -> None:
     assert ticks(tmp_path / "b") == {4: [(n, n) for n in range(4)]}
 
 
-LIVES = st.lists(
-    st.tuples(st.sampled_from(["", "a", "b", "ab"]), st.integers(0, 3), st.booleans()), min_size=2, max_size=7
-)
+LIFE = st.tuples(st.sampled_from(["", "a", "b", "ab"]), st.integers(0, 3), st.booleans(), st.booleans())
+LIVES = st.lists(LIFE, min_size=2, max_size=7)
 
 
 @settings(max_examples=30)
 @given(LIVES, st.sampled_from([1, 2, 100]))
 def test_after_any_lives_the_sum_of_a_sink_is_the_view(
-    tmp_path_factory: pytest.TempPathFactory, lives: list[tuple[str, int, bool]], every: int
+    tmp_path_factory: pytest.TempPathFactory, lives: list[tuple[str, int, bool, bool]], every: int
 ) -> None:
     root, number = tmp_path_factory.mktemp("lives"), 0
     received = {"a": Received(), "b": Received()}
-    for present, count, fails in [*lives, ("ab", 1, False)]:
+    for present, count, fails, killed in [*lives, ("ab", 1, False, False)]:
         sinks = {name: received[name] for name in present}
         received["b"].fails = fails
         life = Life(root, sinks, every=every)
@@ -128,10 +158,9 @@ def test_after_any_lives_the_sum_of_a_sink_is_the_view(
             try:
                 life.batches(number)
             except dbsp.DbspError:
-                life.close()
                 break
             number += 1
-        life.close()
+        life.kill() if killed else life.close()
     for sink in received.values():
         delivered = sorted(pair for rows in sink.ticks.values() for pair in rows)
         assert delivered == row(*range(number))
