@@ -452,16 +452,17 @@ class Pipeline:
 
 def _release(folder: Path) -> None:
     """Close a pipeline of this process that still holds the folder although its query has ended."""
-    if folder not in _HOLDERS or _HOLDERS[folder][0].closed:
+    holder = _HOLDERS.get(folder)
+    if holder is None:
         return
-    driver, query = _HOLDERS[folder]
-    if query.isActive:
+    driver, query = holder
+    if query.isActive and not driver.closed:
         raise CheckpointError(
             f"{folder.parent} is the checkpoint of query {query.name or query.id}, which is running; stop it"
             " first, or choose another checkpointLocation",
             code="checkpoint-in-use",
         )
-    driver.close()
+    driver.close()  # waits until another thread that closes it has released the folder
 
 
 def _close_after(query: Any, driver: Driver, folder: Path | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -10,8 +12,9 @@ import pytest
 
 import dbsp
 from dbsp import Circuit, InputError
-from dbsp.spark import SparkSink, SparkSource
+from dbsp.spark import SparkSink, SparkSource, pipeline
 from dbsp.spark.query_reports import cause_of
+from dbsp.spark.sink_delivery import SinkDelivery
 from tests.spark.lives import TWO, FakeFrame, driver_of, ticks
 from tests.spark.support import CLOSURE, Arrivals, Collected, finish
 
@@ -107,6 +110,29 @@ def test_the_running_circuit_does_not_depend_on_the_pair(tmp_path: Path) -> None
         driver.close()
     assert ticks(tmp_path / "out") == {1: [(0, 0, 1)], 2: [(1, 0, 1)], 3: [(2, 0, 1)]}
     assert ticks(tmp_path / "further") == {2: [(0, 0, 1), (1, 0, 1)], 3: [(2, 0, 1)]}
+
+
+def test_a_start_waits_until_the_pipeline_before_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "checkpoint"
+    before = driver_of(dbsp.spark.stream(TWO).source("e", FakeFrame()), folder)
+    closing, proceed = threading.Event(), threading.Event()
+
+    def slow(self: SinkDelivery) -> None:
+        closing.set()
+        proceed.wait(30)
+
+    monkeypatch.setattr(SinkDelivery, "close", slow)
+    query = SimpleNamespace(isActive=False, name="before")
+    monkeypatch.setitem(pipeline._HOLDERS, folder, (before, query))
+    ending = threading.Thread(target=before.close)
+    ending.start()
+    assert closing.wait(30)
+    threading.Timer(0.2, proceed.set).start()
+    pipeline._release(folder)
+    driver_of(dbsp.spark.stream(TWO).source("e", FakeFrame()), folder).close()
+    ending.join()
 
 
 def test_misspelt_settings_are_refused_with_a_guess(tmp_path: Path) -> None:
