@@ -5,6 +5,9 @@ A child process runs two chains over files that arrive in a folder, one file a m
     files -> Spark stream -> circuit -> folders of Parquet and a function     (`dbsp.spark.stream`)
     files -> Spark stream -> format("dbsp") -> inbox -> circuit -> delta log
 
+The pipeline has a second source: files of updates, several in a micro-batch, whose order decides.
+It has a sink that half of the children leave out.
+
 The parent kills the driver (the child), its JVM, or both with SIGKILL at a random moment, adds
 files and restarts the child on the same folders. At the end every micro-batch must be exactly one
 tick, and the deltas of every tick must equal those of the circuit without Spark. The circuit counts
@@ -59,6 +62,7 @@ def circuit() -> dbsp.Circuit:
         step = path.join(edges.rename(z="y", y="x"), on="y").project("x", "z").rename(y="z")
         scope.define(path, (edges + step).distinct())
     crash.output("path", scope.leave(path))
+    crash.output("newest", crash.input("update", id=int, file=int, key="id"))
     return crash
 
 
@@ -74,6 +78,20 @@ def change(number: int) -> Delta:
     return {row: weight for row, weight in delta.items() if weight} or {(0, 1): 1}
 
 
+def updated(number: int) -> list[tuple[int, int]]:
+    """Return the rows of a file of updates: few or many, so that files differ in size."""
+    chance = random.Random(-1 - number)
+    return [(chance.randrange(_NODES), number) for _ in range(chance.choice((1, 2, 30)))]
+
+
+def arrive_update(folder: Path, number: int) -> None:
+    """Add one file of updates; the order of the names is not that of the times."""
+    draft = folder / ".draft"
+    draft.write_text("".join(f'{{"id": {id_}, "file": {file}}}\n' for id_, file in updated(number)))
+    os.utime(draft, (1_700_000_000 + number,) * 2)
+    draft.rename(folder / f"{999_999 - number:06d}.json")
+
+
 def arrive(folder: Path, number: int) -> None:
     """Add one file atomically; Spark orders files by their modification time."""
     delta = change(number)
@@ -87,8 +105,11 @@ def arrive(folder: Path, number: int) -> None:
 # --- the child -----------------------------------------------------------------------------------
 
 
-def run_child(folder: Path, finish: bool) -> None:
-    """Run both chains until killed, or with `finish` until all files are processed."""
+def run_child(folder: Path, finish: bool, late: bool) -> None:
+    """Run both chains until killed, or with `finish` until all files are processed.
+
+    `late` is whether the pipeline has the sink that other children leave out.
+    """
     files = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     spark = dbsp.spark.session(
         "crash",
@@ -113,6 +134,10 @@ def run_child(folder: Path, finish: bool) -> None:
             calls.write(f"{tick} {count}\n")
 
     pipeline = dbsp.spark.stream(circuit()).source("edge", arriving, encoding="weight", column="w")
+    updates = spark.readStream.schema("id long, file long").json(str(folder / "updates"))
+    pipeline.source("update", updates, encoding="upsert").sink("newest", folder / "newest")
+    if late:
+        pipeline.sink("rows", folder / "late", name="late")
     pipeline.sink("rows", folder / "rows").sink("path", folder / "path").sink("starts", called)
     pipeline.option("checkpointLocation", str(folder / "pipeline")).option("snapshotEvery", 7)
     queries = [pipeline.trigger(**trigger).start()]
@@ -186,16 +211,19 @@ def measure_crashes(kills: int, folder: Path, seed: int = 0, files: tuple[int, i
     crashes = Crashes()
     started = time.perf_counter()
     (folder / "arrivals").mkdir(parents=True)
+    (folder / "updates").mkdir()
     for number in range(kills + 1):
         kind = _KINDS[number % len(_KINDS)] if number < kills else ""
         arriving = chance.randrange(*files)
         for _ in range(arriving):
             arrive(folder / "arrivals", crashes.files)
+            arrive_update(folder / "updates", crashes.files)
             crashes.files += 1
         # One kill in eight happens while the child starts, the others during the micro-batches.
         early = chance.random() < 1 / 8
         moment = Moment(_done(folder) + chance.randrange(2 * arriving), chance.uniform(0, 0.4))
-        queries_started = _live(folder, kind, None if early else moment, crashes.problems)
+        late = not kind or chance.random() < 1 / 2
+        queries_started = _live(folder, kind, late, None if early else moment, crashes.problems)
         crashes.lives.append(Life(kind, queries_started, *_ticks(folder)))
         if crashes.problems:
             break
@@ -220,9 +248,9 @@ def _done(folder: Path) -> int:
     return sum(_ticks(folder))
 
 
-def _live(folder: Path, kind: str, moment: Moment | None, problems: list[str]) -> bool:
+def _live(folder: Path, kind: str, late: bool, moment: Moment | None, problems: list[str]) -> bool:
     """Run a child and kill it; return whether its queries had started."""
-    arguments = [str(folder), *([] if kind else ["finish"])]
+    arguments = [str(folder), *([] if kind else ["finish"]), *(["late"] if late else [])]
     errors = folder / "errors"
     with open(errors, "w") as stderr:
         child = subprocess.Popen(
@@ -296,11 +324,21 @@ def compare(folder: Path, files: int) -> list[str]:
 
     batches = _batches(folder / "pipeline")
     check("the files of the pipeline", [file for batch in batches for file in batch], list(range(files)))
-    expected, views = _stepped(batches)
-    for name in ("rows", "path"):
+    updates = _batches(folder / "pipeline", 1)
+    check("the files of updates", sorted(file for batch in updates for file in batch), list(range(files)))
+    expected, views = _stepped(batches, updates)
+    for name in ("rows", "path", "newest"):
         deltas = dict(_sink(folder / name))
         check(f"the folder '{name}'", deltas, expected[name])
         check(f"the sum of the folder '{name}'", _sum(deltas.values()), views[name])
+    # The sink that was left out has fewer ticks, and the sum up to each of them is exact.
+    sums = {
+        tick: _sum(delta for n, delta in expected["rows"].items() if n <= tick) for tick in expected["rows"]
+    }
+    late = dict(_sink(folder / "late"))
+    given = {tick: _sum(delta for n, delta in late.items() if n <= tick) for tick in late}
+    check("the sums of the folder 'late'", given, {tick: sums.get(tick, {}) for tick in late})
+    check("the sum of the folder 'late'", _sum(late.values()), views["rows"])
     calls = [tuple(map(int, line.split())) for line in (folder / "calls").read_text().splitlines()]
     check("the order of the calls", calls, sorted(calls))
     # A call interrupted by the end of the process is repeated with the same tick.
@@ -308,7 +346,7 @@ def compare(folder: Path, files: int) -> list[str]:
 
     batches = _batches(folder / "writer")
     check("the files of the writer", [file for batch in batches for file in batch], list(range(files)))
-    expected, views = _stepped(batches)
+    expected, views = _stepped(batches, [[] for _ in batches])
     log = DeltaLog(folder / "log")
     check("the ticks of the log", log.ticks(), list(range(1, len(batches) + 1)))
     for name in log.outputs:
@@ -320,29 +358,37 @@ def compare(folder: Path, files: int) -> list[str]:
     return problems
 
 
-def _batches(checkpoint: Path) -> list[list[int]]:
-    """Return the files of every micro-batch, from Spark's checkpoint."""
-    listed: dict[int, int] = {}
-    for path in (checkpoint / "sources" / "0").iterdir():
+def _batches(checkpoint: Path, source: int = 0) -> list[list[int]]:
+    """Return the files of a source in every micro-batch, from Spark's checkpoint."""
+    listed: dict[int, list[int]] = {}
+    for path in (checkpoint / "sources" / str(source)).iterdir():
         if not path.name.startswith("."):
             for line in path.read_text().splitlines()[1:]:
                 entry = json.loads(line)
-                listed[entry["batchId"]] = int(Path(entry["path"]).stem)
+                number = int(Path(entry["path"]).stem)
+                file = number if entry["path"].endswith(".parquet") else 999_999 - number
+                files = listed.setdefault(entry["batchId"], [])
+                if file not in files:  # a compacted list repeats the entries
+                    files.append(file)
     names = sorted(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
     batches, after = [], -1
     for name in names:
-        until = json.loads((checkpoint / "offsets" / str(name)).read_text().splitlines()[-1])["logOffset"]
-        batches.append([listed[offset] for offset in range(after + 1, until + 1)])
+        line = (checkpoint / "offsets" / str(name)).read_text().splitlines()[2 + source]
+        until = after if line == "-" else json.loads(line)["logOffset"]
+        batches.append([file for offset in range(after + 1, until + 1) for file in sorted(listed[offset])])
         after = until
     return batches
 
 
-def _stepped(batches: list[list[int]]) -> tuple[dict[str, dict[int, Delta]], dict[str, Delta]]:
+def _stepped(
+    batches: list[list[int]], updates: list[list[int]]
+) -> tuple[dict[str, dict[int, Delta]], dict[str, Delta]]:
     """Step the circuit without Spark; return its deltas by output and tick, and its final views."""
     run = circuit().start()
     deltas: dict[str, dict[int, Delta]] = {name: {} for name in run.outputs}
-    for batch in batches:
-        result = run.step({"edge": _sum(map(change, batch))})
+    for batch, updating in zip(batches, updates, strict=True):
+        rows = [row for file in updating for row in updated(file)]
+        result = run.step({"edge": _sum(map(change, batch)), "update": rows})
         for name, delta in result.items():
             if delta:
                 deltas[name][result.number] = delta.to_dict()
@@ -376,4 +422,4 @@ def _sum(deltas: Any) -> Delta:
 
 
 if __name__ == "__main__":
-    run_child(Path(sys.argv[1]), "finish" in sys.argv[2:])
+    run_child(Path(sys.argv[1]), "finish" in sys.argv[2:], "late" in sys.argv[2:])

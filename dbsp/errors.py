@@ -136,6 +136,12 @@ class SetupError(DbspError):
     code = "setup"
 
 
+class SparkError(DbspError):
+    """Spark ended the query of a pipeline; the message has Spark's description."""
+
+    code = "spark-query"
+
+
 class CompileError(DbspError):
     """A program has errors.
 

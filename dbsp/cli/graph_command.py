@@ -16,6 +16,8 @@ dbsp graph reach.dl -o reach.svg
 
 dbsp graph reach.dl --stage incremental -o reach.svg
 
+dbsp graph reach.dl --source edge=operations --sink path -o reach.svg
+
 dbsp graph reach.dl | dot -Tpdf > reach.pdf"""
 
 
@@ -40,6 +42,24 @@ def graph(
             "circuit that runs.",
         ),
     ] = Stage.QUERY,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source",
+            metavar="INPUT=ENCODING",
+            help="Show an input as the source of a Spark pipeline; can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    sink: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sink",
+            metavar="OUTPUT=ENCODING",
+            help="Show an output as the sink of a Spark pipeline; can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     compilation: options.Compilation,
 ) -> None:
     """Draw the circuit of a program, as DOT or as an image.
@@ -50,7 +70,13 @@ def graph(
     from dbsp.cli import program_files
 
     compiled = program_files.load_program(program, compilation)
-    circuit = compiled.circuit(stage)
+    if source or sink:
+        from dbsp.operators.streams.spark_pair import named_ports
+
+        query = compiled.circuit_for(compiled.plans)
+        circuit = named_ports(query, source or (), sink or ()).circuit(stage)
+    else:
+        circuit = compiled.circuit(stage)
     title = f"{program.name} ({stage})"
     if output is None:
         print(drawing.to_dot(circuit, title=title), end="")

@@ -26,19 +26,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dbsp.operators.ports.spark_sink import SparkSink
+    from dbsp.operators.ports.spark_source import SparkSource
     from dbsp.spark.feeds import feed
     from dbsp.spark.format import register
     from dbsp.spark.java import ensure_java
     from dbsp.spark.local_session import session
     from dbsp.spark.metrics import METRICS
-    from dbsp.spark.pipeline import Pipeline, ticks
+    from dbsp.spark.pipeline import Pipeline
     from dbsp.spark.port_binding import view_frame
+    from dbsp.spark.query_reports import error, ticks
     from dbsp.spark.spark_types import schema_of, struct_of
 
 __all__ = [
     "METRICS",
     "Pipeline",
+    "SparkSink",
+    "SparkSource",
     "ensure_java",
+    "error",
     "feed",
     "register",
     "run",
@@ -59,7 +65,10 @@ _HOME = {
     "dbsp.spark.java": ("ensure_java",),
     "dbsp.spark.local_session": ("session",),
     "dbsp.spark.metrics": ("METRICS",),
-    "dbsp.spark.pipeline": ("Pipeline", "ticks"),
+    "dbsp.operators.ports.spark_sink": ("SparkSink",),
+    "dbsp.operators.ports.spark_source": ("SparkSource",),
+    "dbsp.spark.pipeline": ("Pipeline",),
+    "dbsp.spark.query_reports": ("error", "ticks"),
     "dbsp.spark.spark_types": ("schema_of", "struct_of"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -12,7 +12,8 @@ from dbsp.errors import InputError
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
-from dbsp.spark.port_binding import check_frame, source_of
+from dbsp.spark.port_binding import check_frame
+from dbsp.spark.row_order import unknown_order
 
 _BATCHES: WeakKeyDictionary[Run, Batches] = WeakKeyDictionary()
 
@@ -61,6 +62,7 @@ def feed(
     encoding: str = "append",
     column: str = "",
     sequence_by: str = "",
+    ordered: bool = False,
     on_tick: Callable[[TickResult], object] | None = None,
 ) -> Feed:
     """Return a function for `foreachBatch` that applies a streaming DataFrame to an input of a run.
@@ -80,14 +82,18 @@ def feed(
         relation: the name of the input.
         encoding: "append", "weight", "operations" or "upsert"; upserts need an input with a key.
         column: the column of the weight or operation; default "weight" or "operation".
-        sequence_by: the column that orders the changes of an unordered micro-batch.
+        sequence_by: the column that orders the changes of a micro-batch. Required if the last
+            change of a row decides, unless the rows are `ordered`: the function cannot see where
+            Spark reads them from.
+        ordered: the rows of a micro-batch arrive in the order of their changes.
         on_tick: a function that is called with the TickResult of every micro-batch.
 
     Returns:
         A function of a DataFrame and a batch id.
 
     Raises:
-        InputError: the run has no such input, or the encoding is unknown.
+        InputError: the run has no such input, the encoding is unknown, or the order of the changes
+            matters and is unknown.
         SchemaError: the column of the weight or operation is a column of the relation.
 
     Examples:
@@ -98,4 +104,8 @@ def feed(
     ports = run.input_ports
     if relation not in ports:
         raise InputError(f"unknown input '{relation}'{suggestion(relation, ports)}", code="unknown-input")
-    return Feed(run, source_of(ports[relation], encoding, column, (), sequence_by), on_tick)
+    port = ports[relation]
+    source = SparkSource(relation, port.columns, port.kind, port.key, encoding, column, sequence_by, ordered)
+    if source.order_matters and not sequence_by and not ordered:
+        raise unknown_order(source, "a feed cannot see where Spark reads the rows from")
+    return Feed(run, source, on_tick)

@@ -49,10 +49,17 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from dbsp.diagnostics import did_you_mean
 from dbsp.durable.deliveries import Deliveries, StagedDelivery
 from dbsp.errors import InputError, SchemaError
 from dbsp.spark.recording import TICK, Recording, TickFile, read_file, recording, view_batches
 
+_OPTIONS = (
+    *("path", "output", "startTick", "maxTicksPerBatch", "asOf", "deltas", "rows"),
+    *("input", "weightColumn", "writer"),
+)
+_IGNORED = ("checkpointlocation", "queryname")
+"""The options of Spark itself."""
 _TASK_ROWS = 250_000
 """The number of rows of deltas in one Spark task."""
 
@@ -73,6 +80,17 @@ def register(spark: Any) -> None:
 
 class DbspSource(DataSource):  # type: ignore[misc]
     """The format "dbsp"; see the module for its options."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        for name in options:
+            if name.lower() not in _IGNORED and name.lower() not in map(str.lower, _OPTIONS):
+                hint = did_you_mean(name, _OPTIONS)
+                raise InputError(
+                    f"unknown option {name!r} of format('dbsp'); expected one of {', '.join(_OPTIONS)}"
+                    + (f"; {hint}" if hint else ""),
+                    code="unknown-option",
+                )
 
     @classmethod
     def name(cls) -> str:

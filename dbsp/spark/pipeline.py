@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
 from dbsp.compiler.program import Program
 from dbsp.data.schema import suggestion
-from dbsp.durable import Store
-from dbsp.errors import CheckpointError, DbspError, InputError, SchemaError, shorten
-from dbsp.operators.ports.input import Input
-from dbsp.operators.ports.output import Output
-from dbsp.operators.ports.spark_sink import SparkSink
-from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.errors import CheckpointError, InputError, shorten
 from dbsp.operators.streams.builder import Circuit
-from dbsp.runtime.run import Run
-from dbsp.spark.cut import Cut, microseconds
-from dbsp.spark.driver import BoundSink, Driver
+from dbsp.spark.driver import Driver
+from dbsp.spark.job_names import JobNames
 from dbsp.spark.local_session import pyspark_or_advice
-from dbsp.spark.metrics import SparkTick, observed
-from dbsp.spark.port_binding import bind_ports, check_frame, sink_struct, source_of, view_frame
-from dbsp.spark.spark_types import struct_of
+from dbsp.spark.metrics import observed
+from dbsp.spark.pipeline_options import canonical
+from dbsp.spark.pipeline_parts import PipelineParts, SinkSettings, SourceSettings
+from dbsp.spark.port_binding import view_frame
+from dbsp.spark.query_reports import keep_report
 from dbsp.spark.tagged_union import TAG, unite
-from dbsp.spark.targets import local_path, target_of
+from dbsp.spark.targets import local_path
 
 TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
 
-_OPTIONS = ("rowsPerTick", "tickWindow", "snapshotEvery", "sync", "metrics")
-_TICKS: dict[str, deque[SparkTick]] = {}
-"""The latest ticks of this process's pipelines, by query id."""
+_MODES = {"append": "append", "update": "weight", "complete": "view"}
+"""The encoding for each output mode of Spark."""
 _HOLDERS: dict[Path, tuple[Driver, Any]] = {}
 """The pipeline that uses a state folder, with its query, by folder."""
 
@@ -43,8 +37,9 @@ _HOLDERS: dict[Path, tuple[Driver, Any]] = {}
 class Pipeline:
     """The sources, sinks and options of a program that Spark drives; `start` starts the query.
 
-    Every method except `start` and `run` returns the pipeline itself. Nothing is checked against
-    Spark, and nothing is started, before `start`. The given circuit is not changed (see `circuit`).
+    Every method except `start`, `toTable`, `run` and `circuit` returns the pipeline itself. Nothing
+    is checked against Spark, and nothing is started, before `start`. The given circuit is not
+    changed.
     """
 
     def __init__(self, program: Program | Circuit) -> None:
@@ -52,15 +47,7 @@ class Pipeline:
             raise InputError(
                 f"expected a compiled program or a Circuit, got {shorten(program)}", code="invalid-argument"
             )
-        self._program = program
-        self._frames: dict[str, Any] = {}
-        self._sources: dict[str, dict[str, Any]] = {}
-        self._times: dict[str, str] = {}
-        self._sinks: dict[str, tuple[TargetLike, dict[str, Any]]] = {}
-        self._options: dict[str, Any] = {}
-        self._name: str | None = None
-        self.circuit: Circuit | None = None
-        """The running circuit, with a SparkSource per DataFrame and a SparkSink per target."""
+        self._parts = PipelineParts(program)
         self._trigger: dict[str, Any] = {}
 
     # --- configuration ----------------------------------------------------------------------------
@@ -68,24 +55,29 @@ class Pipeline:
     def source(
         self,
         relation: str,
-        frame: Any,
+        frame: Any = None,
         *,
-        encoding: str = "append",
-        column: str = "",
-        key: str | tuple[str, ...] | list[str] = (),
-        sequence_by: str = "",
+        encoding: str | None = None,
+        column: str | None = None,
+        key: str | Sequence[str] = (),
+        sequence_by: str | None = None,
+        ordered: bool | None = None,
         event_time: str = "",
     ) -> Pipeline:
         """Change an input relation by the rows of a DataFrame; columns are matched by name.
 
         Parameters:
             relation: the name of the input.
-            frame: the DataFrame; streaming for `start`, batch for `run`.
-            encoding: the meaning of a row: "append", "weight", "operations" or "upsert" (see
-                `dbsp.operators.ports.spark_source`).
+            frame: the DataFrame, or the name of a table or temporary view; streaming for `start`,
+                batch for `run`. By default the frame of the circuit's `SparkSource`.
+            encoding: the meaning of a row: "append" (default), "weight", "operations" or "upsert"
+                (see `dbsp.operators.ports.spark_source`).
             column: the column of the weight or operation; default "weight" or "operation".
             key: the key columns, if the relation has one row per key.
-            sequence_by: the column that orders the changes of an unordered micro-batch.
+            sequence_by: the column that orders the changes of a micro-batch. Without it, rows of
+                files are ordered by the modification time and path of their file, and their
+                position in it.
+            ordered: True if the rows of a micro-batch arrive in the order of their changes.
             event_time: the column of the event time, for the option `tickWindow`.
 
         Returns:
@@ -102,49 +94,59 @@ class Pipeline:
             >>> pipeline.run()["r"].collect()
             [Row(x=1)]
         """
-        if relation in self._frames:
+        if relation in self._parts.sources:
             raise InputError(
                 f"source '{relation}' is defined twice; combine the DataFrames with union()",
                 code="duplicate-name",
             )
-        self._frames[relation] = frame
-        self._sources[relation] = {
+        given = {
             "encoding": encoding,
             "column": column,
-            "key": (key,) if isinstance(key, str) else tuple(key),
             "sequence_by": sequence_by,
+            "ordered": ordered,
         }
-        if event_time:
-            self._times[relation] = event_time
+        self._parts.sources[relation] = SourceSettings(
+            frame,
+            {name: value for name, value in given.items() if value is not None},
+            (key,) if isinstance(key, str) else tuple(key),
+            event_time,
+        )
         return self
 
     def sink(
         self,
         output: str,
-        target: TargetLike,
+        target: TargetLike | None = None,
         *,
-        encoding: str = "weight",
-        column: str = "",
+        encoding: str | None = None,
+        column: str | None = None,
         schema: Any = None,
+        name: str = "",
     ) -> Pipeline:
         """Write the deltas of an output to a folder of Parquet files, a table or a function.
 
-        Each delta arrives once, with the number of its tick; empty deltas are skipped.
+        Each delta arrives once, with the number of its tick; empty deltas are skipped. The
+        checkpoint knows each sink by its name. A sink with a new name begins with the current view;
+        a sink that was left out for some starts receives what it missed as one delta.
 
         Parameters:
             output: the name of the output.
             target: a folder (a Path, or a string with a slash), a table of Spark's catalogue (any
-                other string), or a function of a DataFrame and a tick number.
-            encoding: "weight", "operations" or "view" (see `dbsp.operators.ports.spark_sink`).
+                other string), or a function of a DataFrame and a tick number. By default the
+                target of the circuit's `SparkSink`.
+            encoding: "weight" (default), "operations", "append" or "view" (see
+                `dbsp.operators.ports.spark_sink`).
             column: the column of the weight or operation; default "weight" or "operation".
             schema: the Spark types (StructType or DDL) of columns with a choice of types; required
                 for columns of objects.
+            name: the name of the sink, for a second sink of the same output; default `output`.
 
         Returns:
             The pipeline.
 
         Raises:
-            InputError: the output has a sink already. Other errors are raised by `start` and `run`.
+            InputError: there is a sink of this name already. Other errors are raised by `start`
+                and `run`.
 
         Examples:
             >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
@@ -153,21 +155,25 @@ class Pipeline:
             >>> views = pipeline.sink("r", lambda delta, tick: print(tick, delta.columns)).run()
             1 ['x', 'weight']
         """
-        if output in self._sinks:
-            raise InputError(f"sink '{output}' is defined twice; remove one of them", code="duplicate-name")
-        self._sinks[output] = (target, {"encoding": encoding, "column": column, "schema": schema})
+        name = name or output
+        if name in self._parts.sinks:
+            raise InputError(
+                f"sink '{name}' is defined twice; give the second one another name=...", code="duplicate-name"
+            )
+        given = {"encoding": encoding, "column": column}
+        self._parts.sinks[name] = SinkSettings(
+            output, target, {key: value for key, value in given.items() if value is not None}, schema
+        )
         return self
 
     def option(self, name: str, value: Any) -> Pipeline:
-        """Set an option of Spark's DataStreamWriter, such as `checkpointLocation`, or of dbsp.
+        """Set an option: Spark's `checkpointLocation`, or one of dbsp.
 
         - `rowsPerTick`: maximum rows of each source per tick (default: a micro-batch is one tick);
         - `tickWindow`: one tick per window of event time (`event_time`), such as "1 minute";
         - `snapshotEvery`: ticks between snapshots of the whole state (default 100);
         - `sync`: "false" if a power failure, but not a crash, may lose the latest ticks (default
-          "true");
-        - `metrics`: "rows" omits the circuit's own metrics from the query's progress and saves some
-          20 ms per micro-batch (default "all"; `dbsp.spark.ticks` returns them in any case).
+          "true").
 
         Parameters:
             name: the name of the option.
@@ -176,11 +182,14 @@ class Pipeline:
         Returns:
             The pipeline.
 
+        Raises:
+            InputError: there is no such option.
+
         Examples:
             >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
             >>> pipeline = dbsp.spark.stream(program).option("rowsPerTick", 1000)
         """
-        self._options[name] = value
+        self._parts.options[canonical(name)] = value
         return self
 
     def options(self, **options: Any) -> Pipeline:
@@ -191,6 +200,9 @@ class Pipeline:
 
         Returns:
             The pipeline.
+
+        Raises:
+            InputError: there is no such option.
 
         Examples:
             >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
@@ -213,7 +225,7 @@ class Pipeline:
             >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
             >>> pipeline = dbsp.spark.stream(program).queryName("rows")
         """
-        self._name = name
+        self._parts.query_name = name
         return self
 
     def trigger(self, **trigger: Any) -> Pipeline:
@@ -232,9 +244,104 @@ class Pipeline:
         self._trigger = trigger
         return self
 
+    def format(self, source: str) -> Pipeline:
+        """Set the format of the tables that the sinks create, as in Spark.
+
+        Parameters:
+            source: the format, such as "parquet" or "delta"; folders are always of Parquet files.
+
+        Returns:
+            The pipeline.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> pipeline = dbsp.spark.stream(program).format("parquet")
+        """
+        self._parts.form = source
+        return self
+
+    def outputMode(self, mode: str) -> Pipeline:
+        """Set what sinks without an `encoding` receive, in the words of Spark.
+
+        Parameters:
+            mode: "append" for rows without a weight (a retraction is an error), "update" for deltas
+                with weights, "complete" for the whole view in every tick.
+
+        Returns:
+            The pipeline.
+
+        Raises:
+            InputError: the mode is unknown.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> pipeline = dbsp.spark.stream(program).outputMode("complete")
+        """
+        if not isinstance(mode, str) or mode.lower() not in _MODES:
+            raise InputError(
+                f"unknown output mode {shorten(mode)}; expected one of {', '.join(_MODES)}"
+                f"{suggestion(str(mode), _MODES)}",
+                code="unknown-encoding",
+            )
+        self._parts.encoding = _MODES[mode.lower()]
+        return self
+
+    def circuit(self, stage: Stage | str = Stage.QUERY) -> Graph:
+        """Return the circuit with a SparkSource for each source and a SparkSink for each sink.
+
+        Parameters:
+            stage: "query", "incremental" or "physical", as for `Circuit.circuit`.
+
+        Returns:
+            A graph, for drawing and for `to_json`.
+
+        Raises:
+            InputError: an input or output does not exist.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> pipeline = dbsp.spark.stream(program).source("r", "rows").sink("r", "copy")
+            >>> [node.label for node in pipeline.circuit().nodes]
+            ['SparkSource r [append] of rows', 'SparkSink r [weight] to copy']
+        """
+        return self._parts.shown().circuit(stage)
+
     # --- start ------------------------------------------------------------------------------------
 
-    def start(self) -> Any:
+    def toTable(self, name: str) -> Any:
+        """Start the query with the only output of the program in a table, as in Spark.
+
+        Parameters:
+            name: the name of the table.
+
+        Returns:
+            Spark's StreamingQuery.
+
+        Raises:
+            InputError: the program has several outputs. Otherwise as for `start`.
+
+        Examples:
+            >>> program = dbsp.compile(".decl r(x: number)\\n.input r\\n.output r")
+            >>> rows = dbsp.spark.session().readStream.format("rate").load().selectExpr("value AS x")
+            >>> pipeline = dbsp.spark.stream(program).source("r", rows).trigger(availableNow=True)
+            >>> pipeline.toTable("copied").awaitTermination()
+            >>> dbsp.spark.session().table("copied").columns
+            ['x', 'weight', 'tick']
+            >>> dropped = dbsp.spark.session().sql("DROP TABLE copied")
+        """
+        return self._sink_of_only_output(name, f".sink(output, {name!r})").start()
+
+    def _sink_of_only_output(self, target: TargetLike, instead: str) -> Pipeline:
+        outputs = self._parts.outputs
+        if len(outputs) != 1:
+            raise InputError(
+                f"expected a program with one output, got {', '.join(outputs) or 'none'}; name the output of"
+                f" each sink with {instead}",
+                code="spark-sink",
+            )
+        return self.sink(outputs[0], target)
+
+    def start(self, path: str | PathLike[str] | None = None) -> Any:
         """Start the pipeline as a Spark streaming query.
 
         One micro-batch of all sources together is one tick. With a `checkpointLocation`, on a file
@@ -247,13 +354,18 @@ class Pipeline:
         Cost per micro-batch: Spark's own minimum, some 15 ms to fetch the rows as Arrow, and the
         tick.
 
+        Parameters:
+            path: a folder for the only output of the program, as in Spark; by default the sinks
+                receive the outputs.
+
         Returns:
             Spark's StreamingQuery.
 
         Raises:
             InputError: a relation, DataFrame, option or target is not valid.
             SchemaError: the columns of a DataFrame or sink do not match the relation.
-            CheckpointError: the checkpoint is in use, or belongs to another query.
+            CheckpointError: the checkpoint is in use, or belongs to another query; or a sink lost
+                ticks that it had.
             SetupError: pyspark is not installed.
 
         Examples:
@@ -264,30 +376,33 @@ class Pipeline:
             >>> query.awaitTermination()
         """
         pyspark_or_advice()
-        publishing = self._publishing()
-        session = self._session(streaming=True)
-        sources = self._bind_sources()
-        location = self._location(session)
+        if path is not None:
+            return self._sink_of_only_output(local_path(path, "a sink"), ".sink(output, folder)").start()
+        parts = self._parts
+        session = parts.session()
+        frames = parts.frames(session, streaming=True)
+        sources = parts.bind(frames)
+        location = parts.location(session)
         folder = None if location is None else location / "dbsp"
+        ordered, orders = parts.ordered(sources, frames)
         if folder is not None:
             _release(folder)
-        driver = self._driver(session, sources, folder)
-        driver.publishing = publishing
+        schemas = {name: frame.schema for name, frame in frames.items()}
+        driver = parts.driver(session, sources, schemas, folder, orders)
+        driver.jobs = JobNames(driver.run.graph.name, session)
         try:
-            frame = observed(self._frames, unite(self._frames), TAG, circuit=publishing)
-            writer = frame.writeStream.foreachBatch(driver)
-            for name, value in self._options.items():
-                if name not in _OPTIONS:
-                    writer = writer.option(name, value)
-            if self._name is not None:
-                writer = writer.queryName(self._name)
+            writer = observed(ordered, unite(ordered), TAG).writeStream.foreachBatch(driver)
+            if "checkpointLocation" in parts.options:
+                writer = writer.option("checkpointLocation", str(parts.options["checkpointLocation"]))
+            if parts.query_name is not None:
+                writer = writer.queryName(parts.query_name)
             if self._trigger:
                 writer = writer.trigger(**self._trigger)
             query = writer.start()
         except BaseException:
             driver.close()
             raise
-        _TICKS[query.id] = driver.ticks
+        keep_report(query.id, driver.report)
         if folder is not None:
             _HOLDERS[folder] = (driver, query)
         ending = threading.Thread(
@@ -316,214 +431,38 @@ class Pipeline:
             2
         """
         pyspark_or_advice()
-        session = self._session(streaming=False)
-        driver = self._driver(session, self._bind_sources(), None)
-        driver.once({name: frame.toArrow() for name, frame in self._frames.items()})
-        frames = {}
+        parts = self._parts
+        session = parts.session()
+        frames = parts.frames(session, streaming=False)
+        sources = parts.bind(frames)
+        ordered, orders = parts.ordered(sources, frames)
+        schemas = {name: frame.schema for name, frame in frames.items()}
+        driver = parts.driver(session, sources, schemas, None, orders)
+        driver.jobs = JobNames(driver.run.graph.name, session)
+        driver.once(ordered)
+        views = {}
         for name, schema in driver.run.outputs.items():
-            if name in self._sinks:
-                sink_schema = self._sinks[name][1]["schema"]
-            elif any(type_.kind in ("object", "record") for type_ in schema.types):
+            given = [sink.schema for sink in parts.sinks.values() if sink.output == name]
+            sink_schema = next((each for each in given if each is not None), None)
+            if not given and any(type_.kind in ("object", "record") for type_ in schema.types):
                 continue  # the Spark types of its columns are unknown
-            else:
-                sink_schema = None
-            frames[name] = view_frame(session, driver.run, name, sink_schema)
-        return frames
-
-    # --- the parts --------------------------------------------------------------------------------
-
-    def _session(self, streaming: bool) -> Any:
-        if not self._frames:
-            raise InputError(
-                "the pipeline has no source; add .source(relation, DataFrame)", code="spark-source"
-            )
-        for name, frame in self._frames.items():
-            where = f"source '{name}'"
-            if not hasattr(frame, "isStreaming"):
-                got = type(frame).__name__
-                raise InputError(f"expected a Spark DataFrame, got {got}", where=where, code="spark-source")
-            if type(frame).__module__.startswith("pyspark.sql.connect"):
-                raise InputError(
-                    "expected a DataFrame of a classic session (SparkSession.builder.master(...)), got one of"
-                    " Spark Connect, which calls foreachBatch in a process without the circuit",
-                    where=where,
-                    code="spark-source",
-                )
-            if streaming and not frame.isStreaming:
-                raise InputError(
-                    "expected a streaming DataFrame, got a batch DataFrame; read it with spark.readStream,"
-                    " or use run()",
-                    where=where,
-                    code="spark-source",
-                )
-            if not streaming and frame.isStreaming:
-                raise InputError(
-                    "expected a batch DataFrame, got a streaming DataFrame; use start()",
-                    where=where,
-                    code="spark-source",
-                )
-        return next(iter(self._frames.values())).sparkSession
-
-    def _bind_sources(self) -> dict[str, SparkSource]:
-        ports = {node.operator.relation: node.operator for node in self._nodes(Input)}
-        sources = {}
-        for name, settings in self._sources.items():
-            if name not in ports:
-                raise InputError(f"unknown input '{name}'{suggestion(name, ports)}", code="unknown-input")
-            sources[name] = source_of(ports[name], **settings)
-            check_frame(sources[name], self._frames[name].schema)
-        return sources
-
-    def _nodes(self, kind: type) -> list[Any]:
-        program = self._program
-        graph = program if isinstance(program, Circuit) else program.circuit()
-        return [node for node in graph.nodes if isinstance(node.operator, kind)]
-
-    def _location(self, session: Any) -> Path | None:
-        """Return the checkpoint folder by Spark's rules; None for a temporary one."""
-        location = self._options.get("checkpointLocation")
-        if location is None:
-            root = session.conf.get("spark.sql.streaming.checkpointLocation", None)
-            if root is None or self._name is None:
-                return None
-            location = f"{root}/{self._name}"
-        return local_path(location, "checkpointLocation").resolve()
-
-    def _driver(self, session: Any, sources: Mapping[str, SparkSource], folder: Path | None) -> Driver:
-        sync = str(self._options.get("sync", "true")).lower() != "false"
-        bound = []
-        ports = {node.operator.relation: node.inputs[0].schema for node in self._nodes(Output)}
-        for name, (target, settings) in self._sinks.items():
-            if name not in ports:
-                raise InputError(f"unknown output '{name}'{suggestion(name, ports)}", code="unknown-output")
-            operator = SparkSink(name, None, settings["encoding"], settings["column"])
-            bound.append((operator, target, settings["schema"]))
-        cut = self._cut(sources)
-        run = self._started(sources, [operator for operator, _, _ in bound], folder, sync)
-        try:
-            sinks = []
-            for operator, target, sink_schema in bound:
-                name = operator.relation
-                try:
-                    SparkSink(name, run.outputs[name], operator.encoding, operator.column)
-                    struct = sink_struct(operator, struct_of(run.outputs[name], sink_schema))
-                except DbspError as error:
-                    error.where = error.where or operator.where
-                    raise
-                ledger = None if folder is None else folder / f"sink-{name}.tick"
-                sinks.append(BoundSink(operator, struct, target_of(target, session, ledger)))
-            described = {
-                name: json.dumps({"key": source.key, "columns": self._frames[name].schema.simpleString()})
-                for name, source in sources.items()
-            }
-            return Driver(run, sources, sinks, cut, folder, described, sync)
-        except BaseException:
-            if run.log is not None:
-                run.log.close()
-            raise
-
-    def _publishing(self) -> bool:
-        """Return whether the circuit's own metrics are added to the query's progress."""
-        metrics = str(self._options.get("metrics", "all"))
-        if metrics not in ("all", "rows"):
-            raise InputError(
-                f"the option 'metrics' expects 'all' or 'rows', got {metrics!r}", code="invalid-option"
-            )
-        return metrics == "all"
-
-    def _cut(self, sources: Mapping[str, SparkSource]) -> Cut:
-        try:
-            rows = int(self._options.get("rowsPerTick", 0))
-        except ValueError:
-            rows = -1
-        if rows < 0:
-            raise InputError(
-                f"the option 'rowsPerTick' expects a number of rows, got {self._options['rowsPerTick']!r}",
-                code="invalid-option",
-            )
-        window = self._options.get("tickWindow")
-        if window is None:
-            return Cut(rows)
-        if not self._times:
-            raise InputError(
-                "the option 'tickWindow' needs a source with event_time=...", code="missing-option"
-            )
-        for name, column in self._times.items():
-            source = sources[name]
-            if column not in (*source.columns.names, *source.control):
-                known = (*source.columns.names, *source.control)
-                raise SchemaError(
-                    f"event_time: unknown column {column!r} in ({', '.join(known)})"
-                    f"{suggestion(column, known)}",
-                    where=source.where,
-                    code="unknown-column",
-                )
-        return Cut(rows, microseconds(str(window)), dict(self._times))
-
-    def _started(
-        self, sources: Mapping[str, SparkSource], sinks: list[SparkSink], folder: Path | None, sync: bool
-    ) -> Run:
-        program = self._program
-        circuit = program if isinstance(program, Circuit) else program.circuit_for(program.plans)
-        circuit = self.circuit = bind_ports(circuit, [*sources.values(), *sinks])
-        store = None
-        if folder is not None:
-            every = self._options.get("snapshotEvery", 100)
-            if not str(every).isdecimal() or int(every) < 1:
-                raise InputError(
-                    f"the option 'snapshotEvery' expects a number of ticks from 1, got {every!r}",
-                    code="invalid-option",
-                )
-            store = Store(folder / "state", snapshot_every=int(every), sync=sync)
-        if isinstance(program, Circuit):
-            return circuit.start(checkpoint=store)
-        return program.start(circuit=circuit, checkpoint=store)
-
-
-def ticks(query: Any) -> list[dict[str, Any]]:
-    """Return metrics of the latest ticks of a pipeline's query, oldest first; at most 1,000 ticks.
-
-    Each tick has tick, batch (Spark's batchId), rows_in, rows_out, absent (retractions of absent
-    rows), present (insertions of present rows), state_rows, state_bytes, fetch_seconds,
-    step_seconds and sink_seconds.
-
-    Parameters:
-        query: a StreamingQuery that `start` returned, or its id.
-
-    Returns:
-        A dictionary of metrics per tick.
-
-    Raises:
-        InputError: the query was not started by a pipeline of this process.
-
-    Examples:
-        >>> try:
-        ...     dbsp.spark.ticks("another query")
-        ... except dbsp.InputError as error:
-        ...     print(error.message)
-        expected a query that a pipeline of this process started, got 'another query'
-    """
-    latest = _TICKS.get(str(getattr(query, "id", query)))
-    if latest is None:
-        raise InputError(
-            f"expected a query that a pipeline of this process started, got {shorten(query)}",
-            code="unknown-query",
-        )
-    return [asdict(tick) for tick in list(latest)]
+            views[name] = view_frame(session, driver.run, name, sink_schema)
+        return views
 
 
 def _release(folder: Path) -> None:
     """Close a pipeline of this process that still holds the folder although its query has ended."""
-    if folder not in _HOLDERS or _HOLDERS[folder][0].closed:
+    holder = _HOLDERS.get(folder)
+    if holder is None:
         return
-    driver, query = _HOLDERS[folder]
-    if query.isActive:
+    driver, query = holder
+    if query.isActive and not driver.closed:
         raise CheckpointError(
             f"{folder.parent} is the checkpoint of query {query.name or query.id}, which is running; stop it"
             " first, or choose another checkpointLocation",
             code="checkpoint-in-use",
         )
-    driver.close()
+    driver.close()  # waits until another thread that closes it has released the folder
 
 
 def _close_after(query: Any, driver: Driver, folder: Path | None) -> None:

@@ -1,71 +1,15 @@
-"""Bind the inputs and outputs of a circuit to DataFrames, and check the schemas."""
+"""Check the schemas of DataFrames, sinks and views against those of a circuit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
-from dbsp.circuit.graph import Node
-from dbsp.circuit.graph_copy import GraphCopy
-from dbsp.circuit.operator import Operator
 from dbsp.data.schema import suggestion
-from dbsp.errors import CircuitError, DbspError, InputError, SchemaError
-from dbsp.operators.ports.input import Input
-from dbsp.operators.ports.output import Output
+from dbsp.errors import DbspError, InputError
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.operators.streams.builder import Circuit
 from dbsp.runtime.run import Run
 from dbsp.spark.spark_types import arrow_types, as_struct, check_fits, conform, schema_of, struct_of
-
-
-def source_of(port: Any, encoding: str, column: str, key: tuple[str, ...], sequence_by: str) -> SparkSource:
-    """Return the source for an input, given as its operator or its port in a run."""
-    columns, kind, keys = port.columns, port.kind, port.key
-    if key:
-        kind, keys = "key", columns.indices(key)
-    return SparkSource(port.relation, columns, kind, keys, encoding, column, sequence_by)
-
-
-def bind_ports(circuit: Circuit, ports: Iterable[SparkSource | SparkSink]) -> Circuit:
-    """Return the circuit with these inputs and outputs in place of those with the same names.
-
-    Raises CircuitError if an input or output does not exist, and SchemaError if its columns differ.
-    """
-    replaced: dict[Node, Operator] = {}
-    for port in ports:
-        base = Input if isinstance(port, Input) else Output
-        node = _port(circuit, base, port.relation)
-        present = node.operator
-        if isinstance(port, SparkSink) and port.columns is None and isinstance(present, Output):
-            port = replace(port, columns=present.columns)
-        if port.schema(*(stream.schema for stream in node.inputs)) != node.schema:
-            given = port.schema(*(stream.schema for stream in node.inputs))
-            raise SchemaError(
-                f"expected the columns ({node.schema.describe()}), got ({given.describe()})",
-                where=f"{base.__name__} {port.relation}",
-                code="schema-mismatch",
-            )
-        replaced[node] = port
-    bound = Circuit(circuit.name)
-    for node in circuit.nodes:
-        if isinstance(node.operator, Input | Output):
-            bound.declare("input" if isinstance(node.operator, Input) else "output", node.operator.relation)
-    GraphCopy(lambda node: True, replaced).fill(circuit, bound)
-    return bound
-
-
-def _port(circuit: Circuit, base: type[Input | Output], relation: str) -> Node:
-    for node in circuit.nodes:
-        if isinstance(node.operator, base) and node.operator.relation == relation:
-            return node
-    kind = base.__name__.lower()
-    known = [node.operator.relation for node in circuit.nodes if isinstance(node.operator, base)]
-    raise CircuitError(
-        f"circuit '{circuit.name}' has no {kind} '{relation}'{suggestion(relation, known)}",
-        code="unknown-input" if base is Input else "unknown-output",
-    )
 
 
 def check_frame(source: SparkSource, struct: Any) -> None:

@@ -6,7 +6,6 @@ This module imports no kernels, because short-lived processes import it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbsp.diagnostics import did_you_mean
+from dbsp.durable.atomic_files import read_json
 from dbsp.durable.ledger import Ledger
 from dbsp.errors import CheckpointError, InputError, SchemaError
 
@@ -130,7 +130,13 @@ class SinkRecording:
     def columns(self) -> Any:
         from pyspark.sql.types import StructType
 
-        description = json.loads((self._folder / "_dbsp.json").read_bytes())
+        path = self._folder / "_dbsp.json"
+        description = read_json(path)
+        if not isinstance(description, dict) or not {"schema", "view"} <= description.keys():
+            raise CheckpointError(
+                f"{path} is damaged: it lacks the columns of the folder; restore it from a copy",
+                code="checkpoint-unreadable",
+            )
         if description["view"]:
             raise InputError(
                 f"{self._folder}: expected deltas, got a sink with encoding='view', which stores the latest "

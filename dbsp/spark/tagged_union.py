@@ -27,12 +27,14 @@ def unite(frames: Mapping[str, Any]) -> Any:
     if len(frames) == 1:
         return next(iter(frames.values()))
     parts = []
+    # A column that is never null is not a column of the null structs, which Arrow would refuse.
+    structs = [_nullable(frame.schema) for frame in frames.values()]
     for i, frame in enumerate(frames.values()):
         columns = [
-            struct(*(frame[_quoted(name)] for name in frame.columns))
+            struct(*(frame[_quoted(name)] for name in frame.columns)).cast(structs[i])
             if i == j
-            else lit(None).cast(other.schema)
-            for j, other in enumerate(frames.values())
+            else lit(None).cast(structs[j])
+            for j in range(len(frames))
         ]
         tagged = [lit(i).cast("tinyint").alias(TAG)]
         tagged += [column.alias(f"r{j}") for j, column in enumerate(columns)]
@@ -55,6 +57,19 @@ def divide(table: pa.Table, names: list[str]) -> dict[str, pa.Table]:
             flat = rows.flatten()
             divided[name] = flat.rename_columns([column[prefix:] for column in flat.column_names])
     return divided
+
+
+def _nullable(spark: Any) -> Any:
+    """Return a Spark type in which every field of a struct can be null."""
+    from pyspark.sql.types import ArrayType, StructField, StructType
+
+    if isinstance(spark, StructType):
+        return StructType(
+            [StructField(field.name, _nullable(field.dataType), True) for field in spark.fields]
+        )
+    if isinstance(spark, ArrayType):
+        return ArrayType(_nullable(spark.elementType), True)
+    return spark
 
 
 def _quoted(name: str) -> str:

@@ -1,7 +1,7 @@
 """The targets of a sink: each receives every tick once, identified by its number.
 
 A target receives the table of a tick and the tick number. After a failure the driver repeats the
-latest tick; `has` returns whether a tick arrived, so that it is not written twice:
+latest tick; `latest` is the latest tick that arrived, so that no tick is written twice:
 
 | target                    | published by                   | ledger                   | twice? |
 |---------------------------|--------------------------------|--------------------------|--------|
@@ -17,21 +17,26 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dbsp.durable.atomic_files import write_atomically
+from dbsp.durable.atomic_files import read_json, write_atomically
 from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError, cause_text, shorten
+from dbsp.spark.checked_files import read_checked, write_checked
 from dbsp.spark.spark_types import arrow_types, conform
 
 TICK = "tick"
 """The column of files and tables with the tick number."""
+
+
+_LEDGER = "dbsp sink ledger"
 
 
 @dataclass(frozen=True)
@@ -45,25 +50,35 @@ class Opening:
     replaces: bool
     """Every table is the whole view and replaces the previous one."""
     new: bool
-    """The query has written nothing yet, so the target must be empty."""
+    """The query has written nothing yet, so the target must be empty. Otherwise the query has
+    opened the target before, so it must exist."""
     sync: bool
     """Written data must survive a power failure."""
 
 
-class Target(Protocol):
+class Target(ABC):
     """Receives the tables of one output, tick by tick."""
 
+    kind: ClassVar[str]
+    """What the target is, such as "folder"."""
+    latest: int = 0
+    """The latest tick that has arrived; 0 if there is none. Known after `open`."""
+
+    @abstractmethod
     def open(self, opening: Opening) -> None:
-        """Prepare for writing. Raises CheckpointError if it holds data of another query."""
+        """Prepare for writing. Raises CheckpointError if it holds data of another query, or lost
+        the data of this one."""
 
-    def has(self, tick: int) -> bool:
-        """Return whether the tick, or a later one, has arrived."""
-
+    @abstractmethod
     def write(self, table: pa.Table, tick: int) -> None:
         """Write the table of a tick that has not arrived."""
 
+    @abstractmethod
+    def describe(self) -> str:
+        """Return the kind and the name of the target."""
 
-class FolderTarget:
+
+class FolderTarget(Target):
     """A folder of Parquet files, one per tick that changed the output: `tick-000000000012.parquet`.
 
     The columns are those of the output and `tick`. A file is written completely and then renamed,
@@ -71,32 +86,27 @@ class FolderTarget:
     owner.
     """
 
+    kind = "folder"
+
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def describe(self) -> str:
+        return f"the folder {self.path}"
 
     def open(self, opening: Opening) -> None:
         owner, struct = opening.owner, opening.struct
         self._replaces, self._sync = opening.replaces, opening.sync
         self._arrow = pa.schema([*arrow_types(struct).items(), (TICK, pa.int64())])
         _refuse_tick_column(struct)
+        marker = self.path / "_dbsp.json"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            marker = self.path / "_dbsp.json"
-            if marker.exists():
-                known = json.loads(marker.read_bytes())
-                if known["owner"] != owner:
-                    raise CheckpointError(
-                        f"{self.path} holds the output of another query ({known['owner']}); choose another"
-                        " folder, or continue with the checkpoint of that query",
-                        code="checkpoint-other-query",
-                    )
-                if known["schema"] != struct.jsonValue():
-                    files = type(struct).fromJson(known["schema"]).simpleString()
-                    raise SchemaError(
-                        f"expected the columns of the files in {self.path}, {files},"
-                        f" got {struct.simpleString()}; choose another folder",
-                        code="schema-mismatch",
-                    )
+            known = read_json(marker)
+            if known is not None:
+                self._compare(known, owner, struct)
+            elif not opening.new and not opening.replaces:
+                raise removed(self.describe())
             else:
                 if any(self.path.glob("*.parquet")):
                     raise CheckpointError(
@@ -106,18 +116,39 @@ class FolderTarget:
                     )
                 description = {"owner": owner, "schema": struct.jsonValue(), "view": opening.replaces}
                 write_atomically(marker, json.dumps(description).encode(), opening.sync)
-            self._latest = max(self.ticks(), default=0)
+            self.latest = max(self.ticks(), default=0)
             for draft in self.path.glob(".tick-*"):
                 draft.unlink()
-        except (OSError, ValueError, KeyError) as error:
+        except OSError as error:
             raise CheckpointError(f"{self.path} cannot be used: {error}", code="checkpoint-write") from None
+
+    def _compare(self, known: Any, owner: str, struct: Any) -> None:
+        """Raise an error unless the description of the folder is that of this sink."""
+        if not isinstance(known, dict) or not {"owner", "schema", "view"} <= known.keys():
+            raise CheckpointError(
+                f"{self.path / '_dbsp.json'} is damaged: it lacks the owner or the columns of the folder;"
+                " restore it from a copy, or choose another folder",
+                code="checkpoint-unreadable",
+            )
+        if known["owner"] != owner:
+            raise CheckpointError(
+                f"{self.path} holds the output of another query ({known['owner']}); choose another"
+                " folder, or continue with the checkpoint of that query",
+                code="checkpoint-other-query",
+            )
+        if known["schema"] != struct.jsonValue():
+            files = type(struct).fromJson(known["schema"]).simpleString()
+            raise SchemaError(
+                f"expected the columns of the files in {self.path}, {files},"
+                f" got {struct.simpleString()}; choose another folder",
+                code="schema-mismatch",
+            )
 
     def ticks(self) -> list[int]:
         """Return the ticks that have arrived, in order."""
-        return sorted(int(path.stem[5:]) for path in self.path.glob("tick-*.parquet"))
-
-    def has(self, tick: int) -> bool:
-        return tick <= self._latest
+        return sorted(
+            int(path.stem[5:]) for path in self.path.glob("tick-*.parquet") if path.stem[5:].isdecimal()
+        )
 
     def write(self, table: pa.Table, tick: int) -> None:
         column = pa.repeat(pa.scalar(tick, pa.int64()), table.num_rows)
@@ -128,61 +159,86 @@ class FolderTarget:
             for older in self.ticks():
                 if older < tick:
                     (self.path / f"tick-{older:012d}.parquet").unlink()
-        self._latest = tick
+        self.latest = tick
 
 
-class TableTarget:
+class TableTarget(Target):
     """A table of Spark's catalogue, created if it does not exist; each row has its `tick`.
 
     A view replaces the rows of the table. Appending is atomic if the table's format is: Delta and
     Iceberg are; a plain Parquet table gets one file per tick, which appears as a whole.
     """
 
-    def __init__(self, name: str, session: Any) -> None:
+    kind = "table"
+
+    def __init__(self, name: str, session: Any, form: str = "") -> None:
+        """`form` is the format of a new table; "" for the default of the session."""
         self.name = name
         self._session = session
+        self._form = form
+
+    def describe(self) -> str:
+        return f"the table {self.name}"
 
     def open(self, opening: Opening) -> None:
         _refuse_tick_column(opening.struct)
         self._struct, self._replaces, self._owner = opening.struct, opening.replaces, opening.owner
-        if opening.new and not opening.replaces and self.has(0):
-            raise CheckpointError(
-                f"table {self.name} holds the ticks of another query; choose another table, or continue with"
-                " the checkpoint of that query",
-                code="checkpoint-other-query",
-            )
+        if self._session.catalog.tableExists(self.name):
+            latest = self._session.table(self.name).agg({TICK: "max"}).first()[0]
+            self.latest = 0 if latest is None else latest
+            if opening.new and not opening.replaces and self.latest:
+                raise CheckpointError(
+                    f"table {self.name} holds the ticks of another query; choose another table, or continue"
+                    " with the checkpoint of that query",
+                    code="checkpoint-other-query",
+                )
+            return
+        if not opening.new and not opening.replaces:
+            raise removed(self.describe())
+        # Now, so that a table that is missing later was removed.
+        self._writer(self._none(), 0).mode("append").saveAsTable(self.name)
 
-    def has(self, tick: int) -> bool:
-        if not self._session.catalog.tableExists(self.name):
-            return False
-        latest = self._session.table(self.name).agg({TICK: "max"}).first()[0]
-        return latest is not None and latest >= tick
+    def _none(self) -> pa.Table:
+        return pa.schema(list(arrow_types(self._struct).items())).empty_table()
 
     def write(self, table: pa.Table, tick: int) -> None:
+        writer = self._writer(table, tick).mode("overwrite" if self._replaces else "append")
+        # Delta ignores a repeated write with the same pair; other formats ignore the options.
+        writer.option("txnAppId", self._owner).option("txnVersion", tick).saveAsTable(self.name)
+        self.latest = tick
+
+    def _writer(self, table: pa.Table, tick: int) -> Any:
         from pyspark.sql.functions import lit
 
         frame = _frame(self._session, table, self._struct).withColumn(TICK, lit(tick).cast("bigint"))
-        writer = frame.coalesce(1).write.mode("overwrite" if self._replaces else "append")
-        # Delta ignores a repeated write with the same pair; other formats ignore the options.
-        writer.option("txnAppId", self._owner).option("txnVersion", tick).saveAsTable(self.name)
+        writer = frame.coalesce(1).write
+        return writer.format(self._form) if self._form else writer
 
 
-class FunctionTarget:
+class FunctionTarget(Target):
     """A function of a DataFrame and the number of its tick."""
+
+    kind = "function"
 
     def __init__(self, function: Callable[[Any, int], object], session: Any, ledger: Path | None) -> None:
         self._function = function
         self._session = session
         self._ledger = ledger
-        self._latest = 0
+
+    def describe(self) -> str:
+        return f"the ledger {self._ledger} of the function"
 
     def open(self, opening: Opening) -> None:
         self._struct, self._sync = opening.struct, opening.sync
-        if self._ledger is not None and self._ledger.exists():
-            self._latest = int(self._ledger.read_text())
-
-    def has(self, tick: int) -> bool:
-        return tick <= self._latest
+        if self._ledger is None:
+            return
+        latest = read_checked(self._ledger, _LEDGER)
+        if latest is not None:
+            self.latest = latest
+        elif opening.new or opening.replaces:
+            self._record(0)  # now, so that a ledger that is missing later was removed
+        else:
+            raise removed(self.describe())
 
     def write(self, table: pa.Table, tick: int) -> None:
         frame = _frame(self._session, table, self._struct)
@@ -191,19 +247,28 @@ class FunctionTarget:
         except Exception as error:
             name = getattr(self._function, "__name__", repr(self._function))
             raise UserFunctionError(f"{name}(DataFrame, {tick}) raised {cause_text(error)}") from error
-        self._latest = tick
+        self._record(tick)
+
+    def _record(self, tick: int) -> None:
         if self._ledger is not None:
-            write_atomically(self._ledger, str(tick).encode(), self._sync)
+            write_checked(self._ledger, _LEDGER, tick, self._sync)
+        self.latest = tick
 
 
-def target_of(target: Any, session: Any, ledger: Path | None) -> Target:
+def target_of(target: Any, session: Any, ledger: Path | None, form: str = "") -> Target:
     """Return the target: a Path or a string with a slash is a folder, any other string a table."""
     if callable(target):
         return FunctionTarget(target, session, ledger)
     if isinstance(target, os.PathLike) or (isinstance(target, str) and ("/" in target or os.sep in target)):
+        if form not in ("", "parquet"):
+            raise InputError(
+                f"a folder of a sink has the format parquet, got format({form!r}); write that format to a"
+                " table",
+                code="spark-sink",
+            )
         return FolderTarget(local_path(target, "a sink"))
     if isinstance(target, str) and target:
-        return TableTarget(target, session)
+        return TableTarget(target, session, form)
     raise InputError(
         "a sink expects a folder, the name of a table, or a function(DataFrame, tick),"
         f" got {shorten(target)}",
@@ -224,6 +289,15 @@ def local_path(location: Any, what: str) -> Path:
             code="unsupported-location",
         )
     return Path(text)
+
+
+def removed(target: str) -> CheckpointError:
+    """Return the error for a target that this query has opened before, and that is gone."""
+    return CheckpointError(
+        f"expected the ticks that the sink has had in {target}, but it was removed, or the sink had another"
+        " target; restore it, or give the sink another name=..., so that it begins with the current view",
+        code="sink-incomplete",
+    )
 
 
 def _refuse_tick_column(struct: Any) -> None:

@@ -6,10 +6,11 @@ The table of a tick, for the delta d of the tick and the integral v after it:
 |--------------|---------------------------------------|-------------------------------------|
 | `weight`     | every row of d once                   | its weight, a signed integer        |
 | `operations` | each row of d, repeated by its weight | "delete" or "insert"; deletes first |
+| `append`     | each row of d, repeated by its weight | none; d must not retract rows       |
 | `view`       | each row of v, repeated by its weight | none                                |
 
-Cost: O(d) for the first two, O(v log v) for the view. A `SparkSource` with the same encoding reads
-the tables of the first two, so that one circuit can follow another.
+Cost: O(d), for the view O(v log v). A `SparkSource` with the same encoding reads the tables of the
+first three, so that one circuit can follow another.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ import pyarrow as pa
 from dbsp.data.frames import decode_table
 from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
-from dbsp.errors import InputError, SchemaError
+from dbsp.errors import InputError, SchemaError, counted
 from dbsp.operators.ports.output import Output
 
-ENCODINGS = ("weight", "operations", "view")
+ENCODINGS = ("weight", "operations", "append", "view")
 _DEFAULT_COLUMN = {"weight": "weight", "operations": "operation"}
 
 
@@ -34,12 +35,33 @@ _DEFAULT_COLUMN = {"weight": "weight", "operations": "operation"}
 class SparkSink(Output):
     """A named output, and the encoding of its deltas as tables.
 
-    `column` is the column of the weight or operation. Raises InputError for an unknown encoding,
-    SchemaError if the output has a column with that name.
+    Place it in a circuit by hand to keep the settings of a sink with the circuit:
+    `dbsp.spark.stream` uses them.
+
+    Parameters:
+        relation: the name of the output.
+        columns: the columns with their names; None for those of the stream.
+        encoding: "weight", "operations", "append" or "view" (see `dbsp.spark.Pipeline.sink`).
+        column: the column of the weight or operation; default "weight" or "operation".
+        target: a folder or the name of a table; "" if the pipeline gives it.
+        sink_name: the name of the sink, if the output has several; default the output's name.
+
+    Raises:
+        InputError: the encoding is unknown.
+        SchemaError: the output has a column with the name of the weight or operation.
+
+    Examples:
+        >>> circuit = Circuit("copy")
+        >>> edge = circuit.input("edge", x=int, y=int)
+        >>> sink = dbsp.spark.SparkSink("out", encoding="operations", target="out/edge")(edge)
+        >>> [node.label for node in circuit.nodes]
+        ['Input edge', 'SparkSink out [operations] to out/edge']
     """
 
     encoding: str = "weight"
     column: str = ""
+    target: str = ""
+    sink_name: str = ""
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -48,6 +70,12 @@ class SparkSink(Output):
                 f"{suggestion(self.encoding, ENCODINGS)}",
                 where=self.where,
                 code="unknown-encoding",
+            )
+        if self.column and self.encoding not in _DEFAULT_COLUMN:
+            raise InputError(
+                f"encoding={self.encoding!r} has no weight or operation; remove column={self.column!r}",
+                where=self.where,
+                code="invalid-option",
             )
         if self.columns is not None and self.control in self.columns.names:
             raise SchemaError(
@@ -59,12 +87,18 @@ class SparkSink(Output):
 
     @property
     def label(self) -> str:
-        return f"SparkSink {self.relation} [{self.encoding}]"
+        to = f" to {self.target}" if self.target else ""
+        return f"SparkSink {self.sink} [{self.encoding}]{to}"
+
+    @property
+    def sink(self) -> str:
+        """The name of the sink."""
+        return self.sink_name or self.relation
 
     @property
     def where(self) -> str:
         """The name of this sink in errors."""
-        return f"sink '{self.relation}'"
+        return f"sink '{self.sink}'"
 
     @property
     def control(self) -> str:
@@ -88,6 +122,15 @@ class SparkSink(Output):
             if len(weights) and weights.min() < 0:
                 raise InputError(
                     "the view has rows with negative weight; emit its deltas with encoding='weight'",
+                    where=self.where,
+                    code="invalid-weight",
+                )
+            return decode_table(np.repeat(rows, weights, axis=0), zset.schema, zset.interner, objects)
+        if self.encoding == "append":
+            if len(weights) and weights.min() < 0:
+                raise InputError(
+                    f"the delta retracts {counted(int((weights < 0).sum()), 'row')}, which encoding='append'"
+                    " cannot express; use encoding='weight' or encoding='operations'",
                     where=self.where,
                     code="invalid-weight",
                 )

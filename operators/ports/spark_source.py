@@ -54,13 +54,38 @@ _DEFAULT_COLUMN = {"weight": "weight", "operations": "operation"}
 class SparkSource(Input):
     """An input relation and the encoding of its changes in micro-batches.
 
-    `column` is the column of the weight or operation (default "weight" or "operation"). Raises
-    InputError for an unknown encoding, and for `upsert` without a key.
+    Place it in a circuit by hand (`circuit.add_source`) to keep the settings of a source with the
+    circuit: `dbsp.spark.stream` uses them.
+
+    Parameters:
+        relation: the name of the input.
+        columns: the schema of the relation.
+        kind: "zset", "set" or "key", as for `Circuit.input`.
+        key: the positions of the key columns.
+        encoding: "append", "weight", "operations" or "upsert" (see `dbsp.spark.Pipeline.source`).
+        column: the column of the weight or operation; default "weight" or "operation".
+        sequence_by: the column that orders the changes of a micro-batch.
+        ordered: the rows of a micro-batch arrive in the order of their changes.
+        frame: the table or temporary view to read; "" if the pipeline gives the DataFrame.
+
+    Raises:
+        InputError: the encoding is unknown, or "upsert" without a key.
+        SchemaError: the relation has a column with the name of the weight or operation.
+
+    Examples:
+        >>> circuit = Circuit("copy")
+        >>> columns = dbsp.Schema.of(x=int, y=int)
+        >>> source = dbsp.spark.SparkSource("edge", columns, encoding="weight", frame="edges")
+        >>> circuit.output("out", circuit.add_source(source))
+        >>> [node.label for node in circuit.nodes]
+        ['SparkSource edge [weight] of edges', 'Output out']
     """
 
     encoding: str = "append"
     column: str = ""
     sequence_by: str = ""
+    ordered: bool = False
+    frame: str = ""
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -93,7 +118,8 @@ class SparkSource(Input):
 
     @property
     def label(self) -> str:
-        return f"SparkSource {self.relation} [{self.encoding}]"
+        of = f" of {self.frame}" if self.frame else ""
+        return f"SparkSource {self.relation} [{self.encoding}]{of}"
 
     @property
     def where(self) -> str:
@@ -106,6 +132,15 @@ class SparkSource(Input):
         named = self.column or _DEFAULT_COLUMN.get(self.encoding, "")
         ordering = self.sequence_by if self.sequence_by not in self.columns.names else ""
         return tuple(dict.fromkeys(name for name in (named, ordering) if name))
+
+    @property
+    def order_matters(self) -> bool:
+        """Whether the order of the rows in a micro-batch changes the result.
+
+        Weights of a Z-set are summed. In a set, and for a key, the last change decides; rows that
+        are only appended to a set are all insertions.
+        """
+        return self.kind == "key" or (self.kind == "set" and self.encoding != "append")
 
     def change(self, table: pa.Table) -> TableChange:
         """Return the changes of a micro-batch of n rows. Cost: O(n), and O(n log n) with

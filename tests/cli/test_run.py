@@ -193,6 +193,18 @@ def test_options_of_souffle(folder: Path, run: Command) -> None:
     assert run("graph", "reach.dl", "-w", "-o", "reach.dot").code == 0
 
 
+def test_graph_shows_the_pair_of_a_spark_pipeline(folder: Path, run: Command) -> None:
+    for stage in ("query", "physical"):
+        pair = ("--source", "edge=operations", "--sink", "path", "--stage", stage)
+        done = run("graph", "reach.dl", *pair)
+        assert done.code == 0
+        assert "SparkSource edge [operations]" in done.out
+        assert "SparkSink path [weight]" in done.out
+    assert "has no input 'egde'; did you mean 'edge'?" in run("graph", "reach.dl", "--source", "egde").err
+    done = run("graph", "reach.dl", "--sink", "path=weights")
+    assert "unknown encoding 'weights'" in done.err
+
+
 def test_check_only_compiles(folder: Path, run: Command) -> None:
     done = run("check", "reach.dl")
     assert (done.code, done.out, done.err) == (0, "", "")

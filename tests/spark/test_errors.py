@@ -84,6 +84,11 @@ def damaged(path: Path) -> None:
     list(read_file(TickFile(1, str(path / "1.parquet"), 1), pa.schema({"x": pa.int64()})))
 
 
+def unreadable_sink(path: Path) -> None:
+    (path / "_dbsp.json").write_text("[]")
+    DbspSource({"path": str(path)}).schema()
+
+
 def connected(path: Path) -> None:
     remote = type("DataFrame", (), {"isStreaming": False, "__module__": "pyspark.sql.connect.dataframe"})
     dbsp.spark.stream(circuit()).source("in", remote()).run()
@@ -142,6 +147,16 @@ NEGATIVE = ZSet({(1,): -1}, Schema.of(x=int))
         (
             lambda path: DbspSource({"path": str(path), "maxTicksPerBatch": "0"}).streamReader(None),
             "maxTicksPerBatch expects a number from 1, got 0 [invalid-option]",
+        ),
+        (
+            lambda path: DbspSource({"path": str(path), "maxTickPerBatch": "1"}),
+            "unknown option 'maxTickPerBatch' of format('dbsp'); expected one of path, output, startTick, "
+            "maxTicksPerBatch, asOf, deltas, rows, input, weightColumn, writer; "
+            "did you mean 'maxTicksPerBatch'?",
+        ),
+        (
+            unreadable_sink,
+            "_dbsp.json is damaged: it lacks the columns of the folder; restore it from a copy",
         ),
     ],
 )

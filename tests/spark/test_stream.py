@@ -111,10 +111,9 @@ def test_sources_and_sinks_are_nodes_of_the_circuit(spark: Any, tmp_path: Path) 
         .sink("path", tmp_path / "out", encoding="operations")
     )
     finish(pipeline)
-    circuit = pipeline.circuit
-    labels = {node.label for stage in ("query", "physical") for node in circuit.circuit(stage).nodes}
+    labels = {node.label for stage in ("query", "physical") for node in pipeline.circuit(stage).nodes}
     assert {"SparkSource a [weight]", "SparkSink path [operations]", "Input b", "Output sums"} <= labels
-    assert "Input a" not in labels
+    assert not {"Input a", "Output path"} & labels
 
 
 def test_a_folder_has_a_file_for_the_facts_and_every_tick(spark: Any, tmp_path: Path) -> None:
@@ -191,12 +190,7 @@ def test_a_micro_batch_can_be_several_ticks(
     assert [tick["batch"] for tick in dbsp.spark.ticks(query)] == [0] * ticks
     assert [number for number, _ in seen.ticks] == list(range(1, ticks + 1))
     observed = query.lastProgress["observedMetrics"][dbsp.spark.METRICS]
-    assert (observed["rows_in"], observed["rows_out"], observed["ticks"], observed["tick"]) == (
-        5,
-        5,
-        ticks,
-        ticks,
-    )
+    assert observed["rows_in"] == 5
     if "tickWindow" in options:
         assert [sorted(row[1] for row in delta) for _, delta in seen.ticks] == [[0, 2], [3], [4], [1]]
     assert len(seen.total()) == 5
@@ -230,11 +224,11 @@ def test_progress_and_ticks_count_input_and_output_rows(spark: Any, tmp_path: Pa
     }
     assert tick["state_rows"] > 0
     assert tick["state_bytes"] > 0
-    by_source = {"rows_in_edge": 3, "rows_in_colour": 1, "ticks": 1}
-    times = {name: observed.pop(f"{name}_micros") / 1e6 for name in ("fetch", "step", "sink")}
-    assert times == pytest.approx({name: tick[f"{name}_seconds"] for name in times}, abs=1e-5)
-    del tick["batch"], tick["fetch_seconds"], tick["step_seconds"], tick["sink_seconds"]
-    assert observed == tick | by_source
+    assert all(tick[f"{name}_seconds"] > 0 for name in ("fetch", "step", "sink"))
+    assert observed == {"rows_in": 4, "rows_in_edge": 3, "rows_in_colour": 1}
+    assert dbsp.spark.error(query) is None
+    with pytest.raises(InputError, match="expected a query that a pipeline of this process started, got"):
+        dbsp.spark.error("another")
     with pytest.raises(InputError, match="expected a query that a pipeline of this process started, got"):
         dbsp.spark.ticks("another")
 
@@ -260,7 +254,7 @@ def test_a_run_can_be_fed_by_the_callers_queries(spark: Any, tmp_path: Path) -> 
     arrivals.put((1, 2, "I"), (2, 3, "I"))
     arrivals.put((2, 3, "D"))
     results: list[Any] = []
-    settings: dict[str, Any] = {"encoding": "operations", "column": "op"}
+    settings: dict[str, Any] = {"encoding": "operations", "column": "op", "ordered": True}
     for sink in (
         dbsp.spark.feed(run, "edge", **settings),
         dbsp.spark.feed(run, "edge", **settings, on_tick=results.append),
@@ -324,7 +318,7 @@ def test_invalid_arguments_raise_before_the_start(spark: Any, tmp_path: Path) ->
         dbsp.spark.stream(program).start()
     with pytest.raises(InputError, match=r"expected a compiled program or a Circuit, got 'a.dl'"):
         dbsp.spark.stream("a.dl")
-    with pytest.raises(InputError, match="sink 'path' is defined twice"):
+    with pytest.raises(InputError, match="sink 'path' is defined twice; give the second one another name="):
         dbsp.spark.stream(program).sink("path", print).sink("path", "out/path")
     with pytest.raises(InputError, match="source 'edge' is defined twice"):
         dbsp.spark.stream(program).source("edge", good).source("edge", good)
@@ -341,7 +335,7 @@ def test_invalid_arguments_raise_before_the_start(spark: Any, tmp_path: Path) ->
         ({"tickWindow": "1 day"}, "", r"needs a source with event_time=\.\.\. \[missing-option\]"),
         ({"tickWindow": "1 day"}, "z", r"event_time: unknown column 'z' in \(x, y\) \[unknown-column\]"),
         ({"rowsPerTick": "many"}, "", "'rowsPerTick' expects a number of rows, got 'many'"),
-        ({"metrics": "few"}, "", "'metrics' expects 'all' or 'rows', got 'few'"),
+        ({"sync": "flase"}, "", "'sync' expects 'true' or 'false', got 'flase'"),
         (
             {"checkpointLocation": "checkpoint", "snapshotEvery": 0},
             "",
@@ -362,14 +356,3 @@ def test_invalid_options(
     pipeline = dbsp.spark.stream(dbsp.compile(CLOSURE)).source("edge", frame, event_time=event_time)
     with pytest.raises((InputError, SchemaError), match=message):
         pipeline.options(**options).start()
-
-
-def test_metrics_of_the_circuit_can_be_turned_off(spark: Any, tmp_path: Path) -> None:
-    edges = Arrivals(tmp_path / "edge", "x long, y long")
-    edges.put((1, 2), (2, 3))
-    pipeline = dbsp.spark.stream(dbsp.compile(CLOSURE)).source("edge", edges.frame(spark))
-    query = finish(pipeline.option("metrics", "rows"))
-    observed = query.lastProgress["observedMetrics"][dbsp.spark.METRICS].asDict()
-    assert observed == {"rows_in": 2, "rows_in_edge": 2}
-    (tick,) = dbsp.spark.ticks(query)
-    assert (tick["rows_in"], tick["rows_out"]) == (2, 3)

@@ -10,7 +10,7 @@ import pytest
 from dbsp import Circuit, CircuitError, InputError, Run, Schema, SchemaError, ZSet
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.spark.port_binding import bind_ports
+from dbsp.operators.streams.spark_pair import bind_ports
 
 SCHEMA = Schema.of(x=int, s=str)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, InputError, Run, Schema, SchemaError, from_json
 from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.spark.port_binding import bind_ports
+from dbsp.operators.streams.spark_pair import bind_ports
 
 PERSON = Schema.of(id=int, name=str | None, age=int)
 

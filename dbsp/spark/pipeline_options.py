@@ -1,0 +1,68 @@
+"""The options of a pipeline: Spark's `checkpointLocation`, and those of dbsp."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbsp.data.schema import suggestion
+from dbsp.errors import InputError, SchemaError, shorten
+from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.spark.cut import Cut, microseconds
+
+_NAMES = ("checkpointLocation", "rowsPerTick", "tickWindow", "snapshotEvery", "sync")
+
+
+def canonical(name: str) -> str:
+    """Return the name of an option as documented; the case of letters does not matter, as in Spark.
+
+    Raises InputError for an unknown option: Spark would ignore it.
+    """
+    for known in _NAMES:
+        if isinstance(name, str) and name.lower() == known.lower():
+            return known
+    hint = suggestion(name, _NAMES) if isinstance(name, str) else ""
+    raise InputError(
+        f"unknown option {shorten(name)}; expected one of {', '.join(_NAMES)}{hint}", code="unknown-option"
+    )
+
+
+def synced(options: Mapping[str, Any]) -> bool:
+    """Return whether a tick must survive a power failure."""
+    text = str(options.get("sync", "true")).lower()
+    if text not in ("true", "false"):
+        raise _invalid("sync", "'true' or 'false'", options)
+    return text == "true"
+
+
+def snapshot_every(options: Mapping[str, Any]) -> int:
+    """Return the number of ticks between snapshots."""
+    every = options.get("snapshotEvery", 100)
+    if not str(every).isdecimal() or int(every) < 1:
+        raise _invalid("snapshotEvery", "a number of ticks from 1", options)
+    return int(every)
+
+
+def cut_of(options: Mapping[str, Any], times: Mapping[str, str], sources: Mapping[str, SparkSource]) -> Cut:
+    """Return how a micro-batch becomes ticks. `times` are the columns of event time, by source."""
+    rows = str(options.get("rowsPerTick", 0))
+    if not rows.isdecimal():
+        raise _invalid("rowsPerTick", "a number of rows", options)
+    window = options.get("tickWindow")
+    if window is None:
+        return Cut(int(rows))
+    if not times:
+        raise InputError("the option 'tickWindow' needs a source with event_time=...", code="missing-option")
+    for name, column in times.items():
+        known = (*sources[name].columns.names, *sources[name].control)
+        if column not in known:
+            raise SchemaError(
+                f"event_time: unknown column {column!r} in ({', '.join(known)}){suggestion(column, known)}",
+                where=sources[name].where,
+                code="unknown-column",
+            )
+    return Cut(int(rows), microseconds(str(window)), dict(times))
+
+
+def _invalid(name: str, expected: str, options: Mapping[str, Any]) -> InputError:
+    return InputError(f"the option '{name}' expects {expected}, got {options[name]!r}", code="invalid-option")

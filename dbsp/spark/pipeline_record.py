@@ -1,0 +1,113 @@
+"""What a pipeline stores besides the state of its run: its identity, its sources and its sinks.
+
+    pipeline.json                  the record, below `checkpointLocation/dbsp`
+    left-out-NAME-TICK.arrow       the rows of a sink that the pipeline runs without
+
+The record of a sink has enough to notice every tick that the sink missed: because the pipeline ran
+without it, or because its data was removed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dbsp.errors import CheckpointError, SchemaError
+from dbsp.spark.checked_files import read_checked, write_checked
+
+_FORM = "dbsp pipeline"
+
+
+@dataclass
+class KnownRows:
+    """The rows that a left-out sink holds if `tick` is the latest of these ticks that it has."""
+
+    tick: int
+    file: str
+    """The name of an Arrow file of rows with weights; "" for a view, which is replaced anyway."""
+    checksum: int = 0
+    """The CRC-32 of the file."""
+
+
+@dataclass
+class SinkRecord:
+    """A sink that the pipeline has had, also if the pipeline runs without it now."""
+
+    output: str
+    target: str
+    """The kind of the target, and the name of a table."""
+    encoding: str
+    schema: Any
+    """The Spark schema of its tables, as JSON."""
+    since: int
+    """The tick whose view is its first delta; 0 if it has all deltas of the run."""
+    delivered: int = 0
+    """A tick that has arrived. The target may have later ones, but none may be lost."""
+    left_out: list[KnownRows] = field(default_factory=list)
+    """The rows it holds, by ascending tick, if the pipeline runs without it or ran without it
+    and has not delivered the missing ticks yet."""
+    back_at: int = -1
+    """The tick at which a left-out sink came back; -1 before that."""
+
+
+class PipelineRecord:
+    """The record of a pipeline in a folder; `save` writes it atomically."""
+
+    def __init__(self, folder: Path | None, sources: Mapping[str, Any], sync: bool) -> None:
+        """Read the record, or begin one. A folder of None stores nothing.
+
+        Raises CheckpointError if the record is damaged, or the sources differ from its sources.
+        """
+        self.folder = folder
+        self.sync = sync
+        self.id = str(uuid.uuid4())
+        self.query: str | None = None
+        self.sources = dict(sources)
+        self.sinks: dict[str, SinkRecord] = {}
+        known = None if folder is None else read_checked(folder / "pipeline.json", _FORM)
+        if known is not None:
+            self._read(known)
+            self._compare(sources)
+
+    def _read(self, known: dict[str, Any]) -> None:
+        self.id, self.query, self.sources = known["id"], known["query"], known["sources"]
+        for name, sink in known["sinks"].items():
+            left_out = [KnownRows(**rows) for rows in sink["left_out"]]
+            self.sinks[name] = SinkRecord(**{**sink, "left_out": left_out})
+
+    def _compare(self, sources: Mapping[str, Any]) -> None:
+        for name in {**self.sources, **sources}:
+            before, now = self.sources.get(name), sources.get(name)
+            if before != now:
+                raise SchemaError(
+                    f"expected the source of the checkpoint, {before or 'none'}, got {now or 'none'};"
+                    " restore the source, or choose another checkpointLocation",
+                    where=f"source '{name}' of the checkpoint {self.folder}",
+                    code="checkpoint-other-program",
+                )
+
+    def save(self) -> None:
+        """Write the record."""
+        if self.folder is not None:
+            content = {
+                "id": self.id,
+                "query": self.query,
+                "sources": self.sources,
+                "sinks": {name: asdict(sink) for name, sink in self.sinks.items()},
+            }
+            write_checked(self.folder / "pipeline.json", _FORM, content, self.sync)
+
+    def check_query(self, query: str) -> None:
+        """Note the id of Spark's query. Raises CheckpointError if the state is of another one."""
+        if self.query is None:
+            self.query = query
+            self.save()
+        elif self.query != query:
+            raise CheckpointError(
+                f"expected Spark's checkpoint of query {self.query}, which the state in"
+                f" {self.folder} belongs to, got that of query {query}",
+                code="checkpoint-other-query",
+            )

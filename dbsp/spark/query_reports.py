@@ -1,0 +1,142 @@
+"""What a pipeline of this process reports about its query: its latest ticks and its error."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dbsp.errors import DbspError, InputError, SparkError, shorten
+
+_JAVA_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.*)$", re.MULTILINE)
+_PYTHON_STACK = "Traceback (most recent call last)"
+_PYTHON_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+_REMEMBERED = 1_000
+"""The number of latest ticks whose metrics are kept."""
+
+
+@dataclass(frozen=True)
+class SparkTick:
+    """The metrics of a tick."""
+
+    tick: int
+    batch: int
+    """The micro-batch of the tick; -1 for a tick before the first micro-batch."""
+    rows_in: int
+    rows_out: int
+    """Rows of all outputs' deltas."""
+    absent: int
+    """Retractions of absent rows."""
+    present: int
+    """Insertions of rows that were already present."""
+    state_rows: int
+    state_bytes: int
+    fetch_seconds: float
+    """Fetching the rows, including their computation by Spark; 0 except in a batch's first tick."""
+    step_seconds: float
+    """The circuit, including the journal."""
+    sink_seconds: float
+    """The sinks."""
+
+
+@dataclass
+class QueryReport:
+    """The latest ticks of a query, and the error of the pipeline that ended it."""
+
+    ticks: deque[SparkTick] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    error: BaseException | None = None
+
+
+_REPORTS: dict[str, QueryReport] = {}
+"""The reports of this process's pipelines, by query id."""
+
+
+def keep_report(query: str, report: QueryReport) -> None:
+    """Let `ticks` and `error` find the report of a query."""
+    _REPORTS[query] = report
+
+
+def _report(query: Any) -> QueryReport:
+    report = _REPORTS.get(str(getattr(query, "id", query)))
+    if report is None:
+        raise InputError(
+            f"expected a query that a pipeline of this process started, got {shorten(query)}",
+            code="unknown-query",
+        )
+    return report
+
+
+def ticks(query: Any) -> list[dict[str, Any]]:
+    """Return metrics of the latest ticks of a pipeline's query, oldest first; at most 1,000 ticks.
+
+    Each tick has tick, batch (Spark's batchId), rows_in, rows_out, absent (retractions of absent
+    rows), present (insertions of present rows), state_rows, state_bytes, fetch_seconds,
+    step_seconds and sink_seconds.
+
+    Parameters:
+        query: a StreamingQuery that `start` returned, or its id.
+
+    Returns:
+        A dictionary of metrics per tick.
+
+    Raises:
+        InputError: the query was not started by a pipeline of this process.
+
+    Examples:
+        >>> try:
+        ...     dbsp.spark.ticks("another query")
+        ... except dbsp.InputError as error:
+        ...     print(error.message)
+        expected a query that a pipeline of this process started, got 'another query'
+    """
+    return [asdict(tick) for tick in list(_report(query).ticks)]
+
+
+def error(query: Any) -> DbspError | None:
+    """Return the error that ended a pipeline's query, without Spark's stack of processes.
+
+    `query.exception()` wraps the same error in the text of Spark and Java.
+
+    Parameters:
+        query: a StreamingQuery that `start` returned.
+
+    Returns:
+        The error of the pipeline; a SparkError with the causes alone for an error of Spark, such as
+        a file that cannot be read; None if the query runs or ended without an error.
+
+    Raises:
+        InputError: the query was not started by a pipeline of this process.
+
+    Examples:
+        >>> try:
+        ...     dbsp.spark.error("another query")
+        ... except dbsp.InputError as error:
+        ...     print(error.message)
+        expected a query that a pipeline of this process started, got 'another query'
+    """
+    report = _report(query)
+    raised = report.error
+    if isinstance(raised, DbspError):
+        return raised
+    if raised is None:
+        spark = query.exception() if hasattr(query, "exception") else None
+        return None if spark is None else SparkError(f"Spark ended the query: {cause_of(str(spark))}")
+    if type(raised).__module__.partition(".")[0] in ("pyspark", "py4j"):
+        return SparkError(f"Spark could not compute the micro-batch: {cause_of(str(raised))}")
+    return SparkError(f"the micro-batch raised {type(raised).__name__}: {raised}")
+
+
+def cause_of(text: str) -> str:
+    """Return the causes in the text of an error of Spark, on one line, without its stacks.
+
+    >>> cause_of("o1.x failed.\\n\\tat a.b(C.java)\\nCaused by: java.io.IOException: no disk\\n\\tat d.e(F)")
+    'no disk'
+    """
+    if causes := _JAVA_CAUSE.findall(text):
+        return "; ".join(cause.strip() for cause in dict.fromkeys(causes))
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    if _PYTHON_STACK in text:
+        place = _PYTHON_PLACE.findall(text)
+        return lines[-1] + (f" ({place[-1][0]}:{place[-1][1]})" if place else "")
+    return lines[0] if lines else "no reason given"
