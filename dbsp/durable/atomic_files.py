@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,33 +25,13 @@ def write_atomically(path: Path, content: Content | Sequence[Content], sync: boo
         sync_folder(path.parent)
 
 
-def write_new(
-    path: Path, content: Content | Sequence[Content], sync: bool, drafted: Callable[[os.stat_result], None]
-) -> None:
-    """Write a file that must not exist yet, like `write_atomically`; an existing file stays.
-
-    `drafted` receives the identity of the file before it gets its name, so that the caller can tell
-    afterwards whether a file of this name is this one. Raises FileExistsError.
-    """
-    draft = _draft(path, content, sync)
-    try:
-        drafted(os.stat(draft))
-        _name(draft, path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-    if sync:
-        sync_folder(path.parent)
-
-
 def _draft(path: Path, content: Content | Sequence[Content], sync: bool) -> Path:
     """Write the content under a temporary name; remove it again if the disk is full."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(draft, "wb", buffering=0) as file:
             for part in content if isinstance(content, list | tuple) else (content,):
-                _write_all(file.fileno(), part)
+                write_all(file.fileno(), part)
             if sync:
                 os.fsync(file.fileno())
     except OSError:
@@ -61,24 +41,11 @@ def _draft(path: Path, content: Content | Sequence[Content], sync: bool) -> Path
     return draft
 
 
-def _write_all(descriptor: int, content: Any) -> None:
+def write_all(descriptor: int, content: Any) -> None:
+    """Write the whole content at the place of an open file."""
     left = memoryview(content).cast("B")
     while len(left):  # one call may write a part, as when the disk is nearly full
         left = left[os.write(descriptor, left) :]
-
-
-def _name(draft: Path, path: Path) -> None:
-    """Give a draft its name, unless a file has it."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError as error:  # a file system without links; the caller holds the lock of the folder
-        if path.exists():
-            raise FileExistsError(f"{path} exists") from error
-        os.rename(draft, path)
-        return
-    draft.unlink()
 
 
 @contextmanager

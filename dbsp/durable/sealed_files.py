@@ -87,14 +87,25 @@ def read_sealed(path: Path, name: str, digest: str | None = None) -> Unsealed:
 
     With `digest`, the file must be the one with this checksum. Raises CheckpointError.
     """
-    content = memoryview(_bytes_of(path))
+    content = memoryview(read_bytes(path))
+    size = sealed_size(path, content)
+    if size != len(content):
+        raise unreadable(path, f"expected {size:,} bytes, got {len(content):,}")
+    return unseal(path, content, name, digest)
+
+
+def sealed_size(path: Path, content: memoryview) -> int:
+    """Return the number of bytes that a seal at the beginning promises. Raises CheckpointError."""
     if len(content) < _SEAL.size or content[:8] != _MAGIC:
-        raise unreadable(path, "expected the seal of a file of dbsp at its beginning")
-    _, version, length, zero, size, found = _SEAL.unpack_from(content)
-    start = _SEAL.size + length + -length % 8
-    if start + size != len(content):
-        raise unreadable(path, f"expected {start + size:,} bytes, got {len(content):,}")
-    head = _SEAL.pack(_MAGIC, version, length, zero, size, bytes(_DIGEST))
+        raise unreadable(path, "expected a seal of dbsp")
+    _, _, length, _, size, _ = _SEAL.unpack_from(content)
+    return int(_SEAL.size + length + -length % 8 + size)
+
+
+def unseal(path: Path, content: memoryview, name: str, digest: str | None = None) -> Unsealed:
+    """Return what is in a seal, of which `content` is exactly the bytes. Raises CheckpointError."""
+    _, version, length, _, size, found = _SEAL.unpack_from(content)
+    head = _SEAL.pack(_MAGIC, version, length, 0, size, bytes(_DIGEST))
     if _digest(head, content[_SEAL.size :]) != found:
         raise unreadable(path, "its content does not match its checksum")
     if version != _VERSION:
@@ -108,10 +119,11 @@ def read_sealed(path: Path, name: str, digest: str | None = None) -> Unsealed:
         raise unreadable(path, f"it is a file of another place ({written}), expected {name}")
     if digest is not None and found.hex() != digest:
         raise unreadable(path, "it is not the file that was written there last")
-    return Unsealed(path, content[start:], found.hex())
+    return Unsealed(path, content[len(content) - size :], found.hex())
 
 
-def _bytes_of(path: Path) -> bytearray:
+def read_bytes(path: Path) -> bytearray:
+    """Return the content of a file. Raises CheckpointError."""
     try:
         with open(path, "rb", buffering=0) as file:
             content = bytearray(os.fstat(file.fileno()).st_size)
@@ -144,7 +156,7 @@ def sealed_json(name: str, document: Mapping[str, Any], indent: int | None = Non
 def read_document(path: Path) -> dict[str, Any] | None:
     """Return a JSON object as it is in the file; None if there is no file. Raises CheckpointError."""
     try:
-        document = json.loads(_bytes_of(path))
+        document = json.loads(read_bytes(path))
     except CheckpointError:
         if not path.exists() and not path.is_symlink():
             return None
@@ -225,12 +237,12 @@ class Fingerprint:
     @staticmethod
     def of(path: Path) -> Fingerprint:
         """Return the fingerprint of a file. Raises CheckpointError if it cannot be read."""
-        content = _bytes_of(path)
+        content = read_bytes(path)
         return Fingerprint(len(content), _digest(content).hex())
 
     def read(self, path: Path) -> bytearray:
         """Return the content of the file with this fingerprint. Raises CheckpointError."""
-        content = _bytes_of(path)
+        content = read_bytes(path)
         if len(content) != self.size:
             raise unreadable(path, f"expected {self.size:,} bytes, got {len(content):,}")
         if _digest(content).hex() != self.digest:

@@ -3,7 +3,7 @@
     manifest.json            the identity of the query and the latest snapshot, written atomically
     manifest.previous.json   the snapshot before it
     runs, small, interned, memory   the files of snapshots (see `dbsp.durable.snapshots`)
-    journal/41.tick          the changes of the inputs in a tick after the previous snapshot
+    journal/41.ticks         the changes of the inputs in the ticks after a snapshot, from 41 on
     journal/latest           the number of the latest tick
     lock, owner              the lock of the run that writes here, and its process id
 
@@ -195,7 +195,6 @@ class Store:
                 self._manifest = replace(self._manifest, pickle=True)
                 self._manifest.write(self.folder, self.sync)
             self._recover(run)
-            self._journal.open(run.tick)
         except BaseException:
             self.close()
             raise
@@ -217,7 +216,7 @@ class Store:
                 loaded = load_snapshot(self.folder, manifest)
                 changes = self._journal.read(manifest.tick, manifest.journal)
                 if manifest.tick + len(changes) < reached:
-                    raise unreadable(self._journal.path(reached), "the file is missing")
+                    raise unreadable(self._journal.folder, f"tick {reached} is missing")
             except CheckpointError as error:
                 failures.append(error)
                 continue
@@ -243,6 +242,7 @@ class Store:
         self.label = manifest.label
         for tick in changes:
             self._replay(run, tick)
+        self._journal.open(manifest.tick, changes)
         self._written = len(run.interner)
 
     def _replay(self, run: Run, changes: TickChanges) -> None:
@@ -342,6 +342,7 @@ class Store:
             raise
         self._manifests, self._manifest = [manifest, before], manifest
         self._snapshots.adopt(written)
+        self._journal.end_file()
         with contextlib.suppress(OSError):  # the next snapshot tries again
             self._collect()
 
