@@ -14,7 +14,8 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAYS = tuple((moment - _EPOCH).days for moment in (dt.datetime.min, dt.datetime.max))
-_MOMENTS = tuple((moment - _EPOCH) // dt.timedelta(microseconds=1) for moment in (dt.datetime.min, dt.datetime.max))
+_MICROSECOND = dt.timedelta(microseconds=1)
+_MOMENTS = tuple((moment - _EPOCH) // _MICROSECOND for moment in (dt.datetime.min, dt.datetime.max))
 
 
 def check_codes(rows: Codes, schema: Schema, interner: Interner) -> None:

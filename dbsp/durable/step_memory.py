@@ -124,9 +124,10 @@ def read_batch(rows: Codes, weights: Codes, width: int) -> Batch:
 
 
 def _refused(error: UnsupportedValueError, place: str) -> CheckpointError:
+    shown = f"{shorten(error.value)} of class {type(error.value).__name__}"
+    reason = error.reason and f" ({error.reason})"
     return CheckpointError(
-        f"{place} holds {shorten(error.value)} of class {type(error.value).__name__}, which a checkpoint does "
-        f"not store{f' ({error.args[0]})' if error.args[0] else ''}; use plain values, or "
+        f"{place} holds {shown}, which a checkpoint does not store{reason}; use plain values, or "
         "Store(folder, allow_pickle=True)",
         code="checkpoint-write",
     )

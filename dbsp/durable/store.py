@@ -221,9 +221,11 @@ class Store:
                 failures.append(error)
                 continue
             if failures:
-                kept = "the ticks of the journal" if loaded is None else f"the snapshot of tick {manifest.tick}"
+                kept = "the journal replaces"
+                if loaded is not None:
+                    kept = f"the snapshot of tick {manifest.tick} and the journal replace"
                 warnings.warn(
-                    f"{failures[0].message.partition('; ')[0]}; continued from {kept}, and lost nothing",
+                    f"{failures[0].message.partition('; ')[0]}; nothing is lost, since {kept} it",
                     CheckpointWarning,
                     stacklevel=4,
                 )
@@ -304,7 +306,7 @@ class Store:
         self._journal.write(tick, head, arrays)
 
     def recorded(self, tick: int) -> bool:
-        """Return whether the file of a tick is in the journal: an interrupt may follow its rename."""
+        """Return whether a tick is in the journal: an interrupt may follow its writing."""
         return self._journal.recorded(tick)
 
     def committed(self, result: TickResult, label: Any) -> None:

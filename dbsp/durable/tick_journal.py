@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import struct
 import warnings
@@ -22,7 +23,7 @@ from typing import Any, BinaryIO
 
 from dbsp.durable.atomic_files import reports_full_disk, sync_folder, write_all, write_atomically
 from dbsp.durable.frames import frames, read_frames
-from dbsp.durable.sealed_files import decoding, read_bytes, seal, sealed_size, unreadable, unseal
+from dbsp.durable.sealed_files import read_bytes, seal, sealed_size, unreadable, unseal
 from dbsp.errors import CheckpointError, CheckpointWarning
 from dbsp.kernels.arrays import Codes
 
@@ -69,8 +70,8 @@ class TickJournal:
 
     def files(self) -> list[tuple[int, Path]]:
         """Return the files in their order, each with its first tick."""
-        found = (path for path in self.folder.glob(f"*{_SUFFIX}"))
-        return sorted((int(path.stem), path) for path in found if path.stem.isdecimal() and path.stem.isascii())
+        found = self.folder.glob(f"*{_SUFFIX}")
+        return sorted((int(p.stem), p) for p in found if p.stem.isdecimal() and p.stem.isascii())
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class TickJournal:
     def remove_until(self, tick: int) -> None:
         """Remove the files that have no tick after this one."""
         files = self.files()
-        for (_, path), (following, _) in zip(files, files[1:], strict=False):
+        for (_, path), (following, _) in itertools.pairwise(files):
             if following <= tick + 1:
                 path.unlink(missing_ok=True)
 
