@@ -9,8 +9,8 @@
 A batch is published by renaming its manifest, so it is published completely or not at all. A writer
 numbers its batches, and publishes the latest number again if it does not know whether that batch
 was published. Every JSON file is sealed, and a batch has the checksums of its Parquet files, so
-nothing that is damaged or missing goes unnoticed. `Inbox` interprets the rows. Like `dbsp.durable.ledger`, this module imports only
-small modules.
+nothing that is damaged or missing goes unnoticed. `Inbox` interprets the rows. Like
+`dbsp.durable.ledger`, this module imports only small modules.
 """
 
 from __future__ import annotations
@@ -186,7 +186,9 @@ class Deliveries:
 
     def collect(self) -> None:
         """Remove the leftovers of ended processes. Call this only while no rows are staged."""
-        used = {file.path.name for d in deliveries(self.folder) if d.writer == self.writer for file in d.files}
+        used = {
+            file.path.name for d in deliveries(self.folder) if d.writer == self.writer for file in d.files
+        }
         for left in _listed(self._staged):
             if left.name not in used:
                 left.unlink(missing_ok=True)

@@ -2,36 +2,72 @@
 
 A value is written by `dbsp.durable.typed_values`, a constructed value as `{"cell": [layout, codes
 of the fields ...]}`. A tuple refers to its inner tuples by their ids, which are smaller.
+
+A value without a typed encoding is refused if a row has it. But ids stay in use when a tick is
+rolled back, so a later piece has a `LostValue` in its place.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dbsp.data.interner import CELL, Interner
 from dbsp.data.types import Layout
-from dbsp.durable.typed_values import Decoding, Encoding
+from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
 
 
-def values_piece(interner: Interner, start: int, end: int, allow_pickle: bool) -> dict[str, Any]:
-    """Return the values with ids from `start` to `end` as JSON. Raises UnsupportedValueError."""
-    encode = Encoding(allow_pickle, interner.find).encode
+Refused = dict[int, UnsupportedValueError]
+"""The values without a typed encoding, by id."""
+
+
+class LostValue:
+    """Takes the id of a refused value that no row has, since its tick was rolled back."""
+
+    __slots__ = ()
+
+
+def values_piece(
+    interner: Interner, start: int, end: int, allow_pickle: bool, lost: Container[int] = ()
+) -> tuple[dict[str, Any], Refused]:
+    """Return the values with ids from `start` to `end` as JSON, and those that cannot be written.
+
+    In the place of the latter the piece has a `LostValue`. `lost` are earlier ids of such values.
+    """
+    refused: Refused = {}
+
+    def known(part: Any) -> int | None:
+        code = interner.find(part)
+        if code is None or code >= start + place:  # a branch does not intern its parts
+            return None
+        if code in refused or code in lost:
+            raise UnsupportedValueError(part)
+        return code
+
+    encode = Encoding(allow_pickle, known).encode
     layouts: dict[Layout, int] = {}
+    place = 0
     values: list[Any] = interner.decode_many(range(start, end))
     for place, value in enumerate(values):
-        if type(value) is str:
+        cls = type(value)
+        if cls is str:
             continue
         if value is CELL:
             layout, fields = interner.cells.cell(start + place)
             values[place] = {"cell": [layouts.setdefault(layout, len(layouts)), *fields]}
+        elif cls is LostValue:
+            values[place] = {"lost": None}
         else:
-            values[place] = encode(value)
+            try:
+                values[place] = encode(value)
+            except UnsupportedValueError as error:
+                refused[start + place] = error
+                values[place] = {"lost": None}
     written = [[layout.constructor, list(layout.nested)] for layout in layouts]
-    return {"start": start, "values": values, "layouts": written}
+    return {"start": start, "values": values, "layouts": written}, refused
 
 
 def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool) -> None:
@@ -39,9 +75,7 @@ def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool
 
     Raises ValueError if it does not, PickleRefusedError, and the errors of `Decoding.decode`.
     """
-    layouts = [
-        Layout(str(constructor), tuple(map(bool, nested))) for constructor, nested in piece["layouts"]
-    ]
+    layouts = [Layout(str(constructor), tuple(map(bool, nested))) for constructor, nested in piece["layouts"]]
 
     def inner_tuple(code: Any) -> Any:
         found = interner.decode(code)
@@ -59,7 +93,8 @@ def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool
         elif isinstance(kind, int):
             codes = interner.construct(layouts[kind], _fields(layouts[kind], values, start))
         else:
-            codes = np.fromiter((interner.encode(decode(value)) for value in values), np.int64, len(values))
+            read = (LostValue() if value == {"lost": None} else decode(value) for value in values)
+            codes = np.fromiter(map(interner.encode, read), np.int64, len(values))
         if not np.array_equal(codes, np.arange(start, start + len(values))):
             raise ValueError("a value occurs twice")
 

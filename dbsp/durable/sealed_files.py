@@ -104,8 +104,8 @@ def sealed_size(path: Path, content: memoryview) -> int:
 
 def unseal(path: Path, content: memoryview, name: str, digest: str | None = None) -> Unsealed:
     """Return what is in a seal, of which `content` is exactly the bytes. Raises CheckpointError."""
-    _, version, length, _, size, found = _SEAL.unpack_from(content)
-    head = _SEAL.pack(_MAGIC, version, length, 0, size, bytes(_DIGEST))
+    _, version, length, zero, size, found = _SEAL.unpack_from(content)
+    head = _SEAL.pack(_MAGIC, version, length, zero, size, bytes(_DIGEST))
     if _digest(head, content[_SEAL.size :]) != found:
         raise unreadable(path, "its content does not match its checksum")
     if version != _VERSION:

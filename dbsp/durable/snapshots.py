@@ -1,9 +1,9 @@
 """Write the state of a run to files, of which the manifest of a snapshot has the names.
 
-    runs/7.run       a large sorted run of a trace; a snapshot writes only new ones
-    small/40.runs    the small sorted runs of all traces at that tick
-    interned/0.json  values of the interner, starting with that id
-    memory/40.json   the state of steps and tables outside of traces, at that tick
+runs/7.run       a large sorted run of a trace; a snapshot writes only new ones
+small/40.runs    the small sorted runs of all traces at that tick
+interned/0.json  values of the interner, starting with that id
+memory/40.json   the state of steps and tables outside of traces, at that tick
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dbsp.data.interner import Interner
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.frames import frames, read_frames
 from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.manifest import Manifest, SnapshotFiles
 from dbsp.durable.sealed_files import decoding, read_sealed, seal, unreadable
 from dbsp.durable.step_memory import read_batch, read_memories, recall, signature, written_memories
-from dbsp.durable.typed_values import PickleRefusedError, UnsupportedValueError, pickle_refused
-from dbsp.errors import CheckpointError, CircuitError, shorten
+from dbsp.durable.typed_values import PickleRefusedError, pickle_refused
+from dbsp.errors import CheckpointError, CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
 from dbsp.state.sorted_run import SortedRun
@@ -145,7 +144,9 @@ class Snapshots:
                 digests |= {name: before.digests[name] for name in interned}
             start, end = ends[-1] if ends else 0, len(run.interner)
             if end > start:
-                interned.append(write(f"interned/{start}.json", self._piece(run.interner, start, end), []))
+                # A value that is refused here was in no tick that is committed.
+                piece, _ = values_piece(run.interner, start, end, self.allow_pickle)
+                interned.append(write(f"interned/{start}.json", piece, []))
                 ends.append(end)
             tick = run.tick
             files = SnapshotFiles(
@@ -163,16 +164,6 @@ class Snapshots:
             written.remove()
             raise
         return WrittenSnapshot(files, written.new, written.runs)
-
-    def _piece(self, interner: Interner, start: int, end: int) -> dict[str, Any]:
-        try:
-            return values_piece(interner, start, end, self.allow_pickle)
-        except UnsupportedValueError as error:
-            raise CheckpointError(
-                f"cannot write {shorten(error.value)} of class {type(error.value).__name__} to a snapshot; "
-                "use plain values, or Store(folder, allow_pickle=True)",
-                code="checkpoint-write",
-            ) from None
 
     # --- reading ----------------------------------------------------------------------------------
 

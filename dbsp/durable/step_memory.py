@@ -174,5 +174,3 @@ def _parameters(operator: Operator) -> str:
         except CircuitError:  # a function without a name by which it can be imported, or a scope
             written[field.name] = getattr(value, "__qualname__", type(value).__name__)
     return json.dumps(written, sort_keys=True)
-
-

@@ -20,17 +20,17 @@ import contextlib
 import json
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbsp.data.batch import Batch
 from dbsp.durable.code_ranges import check_codes
-from dbsp.durable.interner_file import restore_values, values_piece
+from dbsp.durable.interner_file import Refused, restore_values, values_piece
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, Manifest, read_manifest
-from dbsp.durable.refused_values import refused_value
+from dbsp.durable.refused_values import column_of, refused_value
 from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.snapshots import LoadedSnapshot, Snapshots, load_snapshot, reading_values
 from dbsp.durable.step_memory import read_batch, signature
@@ -91,6 +91,11 @@ class Store:
         """The number of values of the interner that are in the snapshot or the journal."""
         self._recorded_values = 0
         """The same, with the tick that is being recorded."""
+        self._begun = 0
+        """The number of values of the interner when the tick began."""
+        self._lost: Set[int] = frozenset()
+        """The ids of values that are not stored, because their tick was rolled back."""
+        self._recorded_lost: Set[int] = frozenset()
         self._owner: FolderOwner | None = _owned(self.folder)
         try:
             self._manifests = self._found_manifests()
@@ -260,9 +265,9 @@ class Store:
             ):
                 if name not in run.inputs or width != run.inputs[name].arity:
                     raise CheckpointError(
-                        f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which this "
-                        "circuit does not have; start the circuit that wrote the checkpoint, or choose "
-                        "another folder",
+                        f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which "
+                        "this circuit does not have; start the circuit that wrote the checkpoint, or "
+                        "choose another folder",
                         code="checkpoint-other-program",
                     )
                 batch = read_batch(rows, weights, width)
@@ -279,6 +284,7 @@ class Store:
         Raises CheckpointError; the tick then does not take place, and the next one tries again.
         """
         self._expect_owner().check()
+        self._begun = len(run.interner)
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
         if run.tick - manifest.tick >= self.snapshot_every:
             self.snapshot()
@@ -291,10 +297,10 @@ class Store:
         except (TypeError, ValueError, RecursionError) as error:
             raise ArgumentError(f"label: expected a JSON value, got {shorten(label)}: {error}") from None
         end = len(run.interner)
-        try:
-            values = values_piece(run.interner, self._written, end, self.allow_pickle)
-        except UnsupportedValueError as error:
-            raise refused_value(error, staged, run, self._written) from None
+        values, refused = values_piece(run.interner, self._written, end, self.allow_pickle, self._lost)
+        if refused or self._lost:
+            self._refuse(refused, staged, run)
+        self._recorded_lost = self._lost | refused.keys()
         head = {
             "label": label,
             "interned": end,
@@ -305,6 +311,15 @@ class Store:
         arrays = [array for batch in staged.values() for array in (batch.rows, batch.weights)]
         self._journal.write(tick, head, arrays)
 
+    def _refuse(self, refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
+        """Raise CheckpointError if a row of this tick has a value that is not stored."""
+        lost = {code: UnsupportedValueError(run.interner.decode(code)) for code in self._lost} | refused
+        new = {code: error for code, error in lost.items() if code >= self._begun}
+        for errors in (new, lost):
+            place = column_of(errors, staged, run) if errors else None
+            if place is not None or (errors is new and new):
+                raise refused_value(next(iter(errors.values())), place or "a value of the circuit")
+
     def recorded(self, tick: int) -> bool:
         """Return whether a tick is in the journal: an interrupt may follow its writing."""
         return self._journal.recorded(tick)
@@ -312,7 +327,7 @@ class Store:
     def committed(self, result: TickResult, label: Any) -> None:
         """Note the commit of the recorded tick."""
         self._journal.note(result.number)
-        self._written = self._recorded_values
+        self._written, self._lost = self._recorded_values, self._recorded_lost
         self.result = result
         self.label = label
 

@@ -79,7 +79,7 @@ class TickJournal:
         """Return all ticks after a tick with this checksum. Raises CheckpointError."""
         found: list[TickChanges] = []
         latest = self._read_latest()
-        expected, path = after + 1, self.folder / f"{after + 1}{_SUFFIX}"
+        expected, last = after + 1, self.folder / f"{after + 1}{_SUFFIX}"
         files = self.files()
         for place, (first, path) in enumerate(files):
             following = files[place + 1][0] if place + 1 < len(files) else None
@@ -93,12 +93,13 @@ class TickJournal:
                 if changes.head.get("before") != digest:
                     raise unreadable(path, f"tick {expected} does not follow the ticks before it")
                 found.append(changes)
+                last = path
                 digest, expected = changes.digest, expected + 1
         if latest is not None and latest[0] >= expected:
-            problem = f"tick {expected} is missing" if path.exists() else "the file is missing"
-            raise unreadable(path, problem)
+            problem = f"tick {expected} is missing" if last.exists() else "the file is missing"
+            raise unreadable(last, problem)
         if latest is not None and latest[0] == expected - 1 and found and latest[1] != digest:
-            raise unreadable(path, f"tick {expected - 1} is not the one that was written there last")
+            raise unreadable(last, f"tick {expected - 1} is not the one that was written there last")
         self.digest = digest
         return found
 

@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,9 +78,7 @@ def test_every_byte_of_a_journal_is_verified(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["small", "interned", "memory", "manifest.json"])
 @pytest.mark.parametrize("damage", ["flipped", "missing", "empty", "longer"])
-def test_a_damaged_snapshot_is_replaced_by_the_previous_one(
-    tmp_path: Path, part: str, damage: str
-) -> None:
+def test_a_damaged_snapshot_is_replaced_by_the_previous_one(tmp_path: Path, part: str, damage: str) -> None:
     started(tmp_path, 4, (1, 3))
     path = tmp_path / part
     if path.is_dir():
@@ -93,7 +93,9 @@ def test_a_damaged_snapshot_is_replaced_by_the_previous_one(
     with pytest.warns(CheckpointWarning) as warned:
         run = PROGRAM.start(checkpoint=Store(tmp_path, sync=False))
     assert [str(warning.message).startswith(f"cannot read {path}: ") for warning in warned] == [True]
-    assert "nothing is lost, since the snapshot of tick 1 and the journal replace it" in str(warned[0].message)
+    assert "nothing is lost, since the snapshot of tick 1 and the journal replace it" in str(
+        warned[0].message
+    )
     assert (run.tick, run.log and run.log.label) == (4, 4)
     assert run.view("o").rows() == sorted(ROWS)
     # The next snapshot repairs the folder.
@@ -132,7 +134,9 @@ def test_missing_files_of_the_journal(tmp_path: Path) -> None:
     started(tmp_path, 2)
     latest = tmp_path / "journal" / "latest"
     latest.unlink()
-    with pytest.warns(CheckpointWarning, match="latest is missing or damaged; all ticks were read that are in"):
+    with pytest.warns(
+        CheckpointWarning, match="latest is missing or damaged; all ticks were read that are in"
+    ):
         assert reopened(tmp_path).tick == 2
     content = (tmp_path / "journal" / "1.ticks").read_bytes()
     (tmp_path / "journal" / "1.ticks").write_bytes(content[:-9])  # `latest` was written again
@@ -180,16 +184,18 @@ def test_a_journal_of_another_folder_or_another_history(tmp_path: Path) -> None:
 def test_another_program_is_refused_before_the_first_tick(tmp_path: Path) -> None:
     reopened(tmp_path)
     other = dbsp.compile(".decl e(x: symbol, s: float) .input e .output e")
-    with pytest.raises(CheckpointError, match=r"is the checkpoint of another query .*checkpoint-other-program"):
+    with pytest.raises(
+        CheckpointError, match=r"is the checkpoint of another query .*checkpoint-other-program"
+    ):
         other.start(checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize("changed", ["constant", "function"])
 def test_a_circuit_with_other_expressions_is_another_query(tmp_path: Path, changed: str) -> None:
-    def circuit(constant: int, function: object) -> Circuit:
+    def circuit(constant: int, function: Callable[..., Any]) -> Circuit:
         circuit = Circuit("same")
         stream = circuit.input("a", x=int).filter(dbsp.col("x") > constant)
-        circuit.output("out", stream.map(function, x=int))  # type: ignore[call-overload]
+        circuit.output("out", stream.map(function, dbsp.Schema.of(x=int)))
         return circuit
 
     run = circuit(1, first).start(checkpoint=tmp_path)
