@@ -13,7 +13,9 @@ programs in every recursion mode, compared with a fresh run and duckdb, and `spa
 tick that Spark drives, above Spark's own cost.
 
 `spark-crash` measures nothing: it kills Spark and the circuits that it drives at random, 4, 30 or
-100 times, and checks that the result is exact. It is not part of `all`.
+100 times, and checks that the result is exact. `damage` damages the files of checkpoints, delta
+logs and inboxes at random, `--count` times, and checks that nothing but the right rows or an error
+that names the folder comes of it; `--seed` repeats it. Neither is part of `all`.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from rich.console import Console
 import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
+from benchmarks.damage import COUNTS, measure_damages
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.patterns import WORKLOADS as GRAPHS
@@ -48,6 +51,7 @@ from benchmarks.recursive_programs import CASES as PROGRAMS
 from benchmarks.report import (
     print_costs,
     print_crashes,
+    print_damages,
     print_driven,
     print_growth,
     print_passing,
@@ -103,6 +107,7 @@ class What(StrEnum):
     usage = "usage"
     recursion = "recursion"
     spark_crash = "spark-crash"
+    damage = "damage"
     spark = "spark"
 
 
@@ -116,6 +121,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.usage: [],
     What.recursion: [],
     What.spark_crash: [],
+    What.damage: [],
     What.spark: [],
 }
 """The measurements without contestants."""
@@ -143,6 +149,8 @@ def main(
             "`recursion`) whose name contains this."
         ),
     ] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Number of damages, for `damage`.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the damages, for `damage`.")] = None,
 ) -> None:
     console = Console()
     if not console.is_terminal:
@@ -210,6 +218,13 @@ def main(
             crashes = measure_crashes(kills, Path(folder) / "crash", seed=time.time_ns())
         print_crashes(console, crashes)
         agreed = not crashes.problems
+    if what is What.damage:
+        seed = time.time_ns() % 1_000_000 if seed is None else seed
+        number = one_of(COUNTS, size, what) if count is None else count
+        with console.status("damage"), tempfile.TemporaryDirectory() as folder:
+            damages = measure_damages(number, Path(folder), seed)
+        print_damages(console, damages, seed)
+        agreed = not damages.problems
     raise typer.Exit(0 if agreed else 1)
 
 

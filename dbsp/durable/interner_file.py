@@ -19,7 +19,6 @@ from dbsp.data.interner import CELL, Interner
 from dbsp.data.types import Layout
 from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
 
-
 Refused = dict[int, UnsupportedValueError]
 """The values without a typed encoding, by id."""
 
