@@ -9,11 +9,12 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from dbsp.durable.deliveries import deliveries, identify, taken, taken_tick
+from dbsp.durable.deliveries import DeliveredFile, deliveries, identify, taken, taken_tick
 from dbsp.durable.frames import read_frames
-from dbsp.durable.ledger import Ledger
+from dbsp.durable.ledger import Entry, Ledger
 from dbsp.durable.manifest import CURRENT, PREVIOUS, VERSION, Manifest, read_manifest
 from dbsp.durable.parquet_files import read_parquet
 from dbsp.durable.sealed_files import read_sealed, unreadable
@@ -112,15 +113,16 @@ def _verify_checkpoint(folder: Path) -> Iterator[CheckpointError]:
     for manifest in manifests:
         files = {} if manifest.snapshot is None else manifest.snapshot.digests
         for name, digest in files.items():
-            place = f"{manifest.id}/{name}"
-            yield from _attempted(
-                lambda n=name, p=place, d=digest: read_frames(read_sealed(folder / n, p, d))
-            )  # type: ignore[misc]
+            yield from _attempted(partial(_verify_file, folder, manifest.id, name, digest))
     if manifests:
         oldest = manifests[-1]
         journal = TickJournal(folder, sync=False)
         journal.id = oldest.id
         yield from _attempted(lambda: journal.read(oldest.tick, oldest.journal))
+
+
+def _verify_file(folder: Path, id_: str, name: str, digest: str) -> None:
+    read_frames(read_sealed(folder / name, f"{id_}/{name}", digest))
 
 
 def _describe_checkpoint(folder: Path) -> Iterator[tuple[str, str]]:
@@ -188,9 +190,11 @@ def _verify_log(folder: Path) -> Iterator[CheckpointError]:
                 yield error
                 continue
             for name, path in entry.files.items():
-                yield from _attempted(
-                    lambda e=entry, n=name, p=path: read_parquet(p, e.read(n), e.rows[n])  # type: ignore[misc]
-                )
+                yield from _attempted(partial(_verify_output, entry, name, path))
+
+
+def _verify_output(entry: Entry, output: str, path: Path) -> None:
+    read_parquet(path, entry.read(output), entry.rows[output])
 
 
 def _describe_log(folder: Path) -> Iterator[tuple[str, str]]:
@@ -224,9 +228,11 @@ def _verify_inbox(folder: Path) -> Iterator[CheckpointError]:
         return
     for delivery in found:
         for file in delivery.files:
-            yield from _attempted(
-                lambda f=file: read_parquet(f.path, f.fingerprint.read(f.path), f.rows)  # type: ignore[misc]
-            )
+            yield from _attempted(partial(_verify_delivered, file))
+
+
+def _verify_delivered(file: DeliveredFile) -> None:
+    read_parquet(file.path, file.fingerprint.read(file.path), file.rows)
 
 
 def _describe_inbox(folder: Path) -> Iterator[tuple[str, str]]:

@@ -140,7 +140,7 @@ def read_bytes(path: Path) -> bytearray:
 def _digest(*parts: Content) -> bytes:
     digest = hashlib.blake2b(digest_size=_DIGEST)
     for part in parts:
-        digest.update(part)  # type: ignore[arg-type]  # an Arrow buffer is one, too
+        digest.update(part)
     return digest.digest()
 
 

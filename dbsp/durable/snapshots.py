@@ -189,20 +189,17 @@ class Snapshots:
         small = content[files.small][1]
         if len(files.traces) != len(scope.traces):
             raise unreadable(self.folder, "its snapshot has another number of traces than the circuit")
-        for trace, names in zip(scope.traces, files.traces, strict=True):
+        for trace, places in zip(scope.traces, files.traces, strict=True):
             runs = []
-            for name in names:
-                path = self.folder / (name if isinstance(name, str) else files.small)
-                with decoding(path):
-                    flat, weights = (
-                        content[name][1] if isinstance(name, str) else small[2 * name : 2 * name + 2]
-                    )
-                    batch = read_batch(flat, weights, trace.width)
+            for place in places:
+                with decoding(self.folder / (place if isinstance(place, str) else files.small)):
+                    parts = content[place][1] if isinstance(place, str) else small[2 * place : 2 * place + 2]
+                    batch = read_batch(*parts, trace.width)
                 runs.append((batch.rows, batch.weights))
             trace.restore(runs)
-            for kept, name in zip(trace.runs, names, strict=True):
-                if isinstance(name, str):
-                    self._runs[id(kept)] = (kept, name)
+            for kept, place in zip(trace.runs, places, strict=True):
+                if isinstance(place, str):
+                    self._runs[id(kept)] = (kept, place)
         scope.state.first_tick = False
         run.tick = loaded.manifest.tick
         self._files = files

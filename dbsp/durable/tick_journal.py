@@ -184,7 +184,7 @@ class TickJournal:
         Raises CheckpointError; `recorded` tells whether the tick is in the journal all the same.
         """
         sealed = seal(self._place(tick), frames({**head, "before": self.digest}, arrays))
-        content = b"".join(sealed.parts)  # type: ignore[arg-type]  # buffers
+        content = b"".join(sealed.parts)
         path = self.folder / f"{tick}{_SUFFIX}"
         try:
             if self._file < 0:

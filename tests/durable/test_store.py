@@ -221,7 +221,7 @@ def test_a_write_that_fails_undoes_the_tick(
         again = program.start(checkpoint=opened(folder))
         assert again.tick == whole.tick
         assert views(again) == views(whole)
-        assert not [path for path in folder.rglob(".*")]
+        assert not list(folder.rglob(".*"))
         ended(again)
 
 
