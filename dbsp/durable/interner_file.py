@@ -18,6 +18,7 @@ import numpy as np
 from dbsp.data.interner import CELL, Interner
 from dbsp.data.types import Layout
 from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
+from dbsp.kernels.arrays import Codes
 
 Refused = dict[int, UnsupportedValueError]
 """The values without a typed encoding, by id."""
@@ -90,7 +91,7 @@ def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool
         if kind == "text":
             codes = interner.encode_many(values)
         elif isinstance(kind, int):
-            codes = interner.construct(layouts[kind], _fields(layouts[kind], values, start))
+            codes = _constructed(interner, layouts[kind], values, start)
         else:
             read = (LostValue() if value == {"lost": None} else decode(value) for value in values)
             codes = np.fromiter(map(interner.encode, read), np.int64, len(values))
@@ -112,12 +113,18 @@ def _grouped(values: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
         yield found, list(group)
 
 
-def _fields(layout: Layout, values: Sequence[Any], start: int) -> Any:
+def _constructed(interner: Interner, layout: Layout, values: Sequence[Any], start: int) -> Codes:
+    """Return the ids of constructed values; those that refer to earlier ones come after them."""
     rows = np.array([value["cell"][1:] for value in values], np.int64).reshape(len(values), -1)
     if rows.shape[1] != len(layout.nested):
         raise ValueError(f"a constructed value has {rows.shape[1]} fields, expected {len(layout.nested)}")
-    inner = rows[:, np.array(layout.nested, bool)] if len(layout.nested) else rows
-    ids = np.arange(start, start + len(values)).reshape(-1, 1)
-    if inner.size and (inner >= ids).any():
-        raise ValueError("a constructed value refers to a later one")
-    return rows
+    nested = [place for place, inside in enumerate(layout.nested) if inside]
+    deepest = rows[:, nested].max(axis=1).tolist() if nested else [-1] * len(values)
+    parts, begin = [], 0
+    for place in range(1, len(values) + 1):
+        if place == len(values) or deepest[place] >= start + begin:
+            if max(deepest[begin:place]) >= start + begin:
+                raise ValueError("a constructed value refers to a later one")
+            parts.append(interner.construct(layout, rows[begin:place]))
+            begin = place
+    return np.concatenate(parts)

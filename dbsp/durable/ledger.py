@@ -226,7 +226,8 @@ class Ledger:
         if self.sync:
             sync_folder(place.parent)
         if part == "ticks":
-            self._write_latest(id_, tick)
+            with suppress(OSError):  # the tick is published, and an older number does no harm
+                self._write_latest(id_, tick)
 
 
 def file_name(output: str) -> str:

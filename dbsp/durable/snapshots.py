@@ -193,8 +193,10 @@ class Snapshots:
             runs = []
             for place in places:
                 with decoding(self.folder / (place if isinstance(place, str) else files.small)):
-                    parts = content[place][1] if isinstance(place, str) else small[2 * place : 2 * place + 2]
-                    batch = read_batch(*parts, trace.width)
+                    flat, weights = (
+                        content[place][1] if isinstance(place, str) else small[2 * place : 2 * place + 2]
+                    )
+                    batch = read_batch(flat, weights, trace.width)
                 runs.append((batch.rows, batch.weights))
             trace.restore(runs)
             for kept, place in zip(trace.runs, places, strict=True):

@@ -265,7 +265,7 @@ def test_refused_batches(tmp_path: Path) -> None:
         Inbox(tmp_path / "typo").drain(PATHS.start())
     (file,) = next(d for d in inbox.waiting(run) if d.writer == "edge").files
     file.path.write_bytes(b"PAR1")
-    damaged = rf"relation 'edge': cannot read {file.path}: expected [0-9]+ bytes, got 4; .*\[checkpoint-unreadable\]"
+    damaged = rf"relation 'edge': cannot read {file.path}: expected [0-9]+ bytes, got 4; "
     with pytest.raises(CheckpointError, match=damaged):
         inbox.drain(run)
     assert run.log is not None
