@@ -42,7 +42,7 @@ def verify(folder: Folder) -> None:
 
 
 def show(folder: Folder) -> None:
-    """Print what a folder has: its program, its latest tick and label, and the sizes of its parts."""
+    """Print what a folder has: its program, the latest tick and its label, and sizes."""
     from dbsp.durable.folder_report import describe_folder
 
     lines = list(describe_folder(folder))

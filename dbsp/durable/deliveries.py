@@ -257,7 +257,7 @@ def _delivery(folder: Path, id_: str, place: Path, path: Path) -> tuple[int, int
         files = []
         for file in manifest["files"]:
             if Path(file["name"]).name != file["name"]:
-                raise ValueError(f"{file['name']!r} is no file of the inbox")
+                raise ValueError(f"{file['name']!r} is not a file of the inbox")
             fingerprint = Fingerprint(int(file["size"]), str(file["digest"]))
             files.append(
                 DeliveredFile(folder / "staged" / place.name / file["name"], int(file["rows"]), fingerprint)

@@ -80,7 +80,7 @@ def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool
     def inner_tuple(code: Any) -> Any:
         found = interner.decode(code)
         if not isinstance(found, tuple):
-            raise ValueError(f"the value {code} is no tuple")
+            raise ValueError(f"the value {code} is not a tuple")
         return found
 
     decode = Decoding(allow_pickle, inner_tuple).decode

@@ -48,7 +48,7 @@ class SnapshotFiles:
         for name in named:
             part, _, file = name.partition("/")
             if part not in PARTS or not file or "/" in file or "\\" in file or file.startswith("."):
-                raise ValueError(f"{name!r} is no file of a snapshot")
+                raise ValueError(f"{name!r} is not a file of a snapshot")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ A binary file begins with a seal:
 
 A JSON file has its name and the checksum as members, so it stays readable. The name tells a file of
 another folder, or one that was copied over another, from the right one. The checksum finds damage;
-it is no signature, so the readers of the content check what they decode, and execute nothing.
+it is not a signature, so the readers of the content check what they decode, and execute nothing.
 
 This module imports only small modules, because short-lived processes use it.
 """
@@ -154,7 +154,7 @@ def sealed_json(name: str, document: Mapping[str, Any], indent: int | None = Non
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object as it is in the file; None if there is no file. Raises CheckpointError."""
+    """Return a JSON object as written; None if there is no file. Raises CheckpointError."""
     try:
         document = json.loads(read_bytes(path))
     except CheckpointError:

@@ -68,7 +68,7 @@ def load_snapshot(folder: Path, manifest: Manifest) -> LoadedSnapshot | None:
 
 @dataclass(frozen=True)
 class WrittenSnapshot:
-    """The files of a snapshot, those among them that are new, and the runs in files of their own."""
+    """The files of a snapshot, the new ones among them, and the runs in files of their own."""
 
     files: SnapshotFiles
     new: list[Path]

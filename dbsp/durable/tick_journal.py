@@ -1,11 +1,11 @@
-"""The journal of a checkpoint: the changes of the inputs by tick, and the number of the latest tick.
+"""The journal of a checkpoint: the changes of the inputs by tick, and the latest tick.
 
     journal/41.ticks   the ticks from 41 on, one after the other; a snapshot begins the next file
     journal/latest     the number and the checksum of the latest tick, in two slots
 
 Each tick is sealed, and has the checksum of the tick before it, so a tick of another history does
-not fit. `latest` is written after the tick; ticks overwrite its two slots in turn. So it tells what
-a process that ended while it wrote a tick has left, which is no tick, from damage.
+not fit. `latest` is written after the tick; ticks overwrite its two slots in turn. So it
+distinguishes damage from what a process has left that ended while it wrote a tick.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class TickJournal:
             tick += 1
 
     def _read_latest(self) -> tuple[int, str] | None:
-        """Return the number and the checksum of the latest tick, or one before it; None if unknown."""
+        """Return number and checksum of the latest tick, or of one before it; None if unknown."""
         path = self.folder / "latest"
         try:
             content = path.read_bytes()
@@ -181,7 +181,7 @@ class TickJournal:
     def write(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
         """Write a tick, which is durable when this returns.
 
-        Raises CheckpointError; `recorded` tells whether the tick is in the journal all the same.
+        Raises CheckpointError; `recorded` returns whether the tick is in the journal all the same.
         """
         sealed = seal(self._place(tick), frames({**head, "before": self.digest}, arrays))
         content = b"".join(sealed.parts)

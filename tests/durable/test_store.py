@@ -169,7 +169,7 @@ def test_a_failed_tick_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def failing_at(number: int, monkeypatch: pytest.MonkeyPatch, after: bool) -> Callable[[], int]:
-    """Make the write of that number fail, after half of it as on a full disk, or after all of it."""
+    """Make the write of that number fail: after half of it, as on a full disk, or after all."""
     written = 0
     genuine = atomic_files.write_all
 

@@ -1,4 +1,4 @@
-"""The values of checkpoints: a typed encoding for each kind, and pickle only if it is asked for."""
+"""The values of checkpoints: a typed encoding for each kind, and pickle only on request."""
 
 from __future__ import annotations
 
