@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dbsp.durable.array_frames import read_frames
 from dbsp.durable.deliveries import DeliveredFile, deliveries, identify, taken, taken_tick
-from dbsp.durable.frames import read_frames
 from dbsp.durable.ledger import Entry, Ledger
 from dbsp.durable.manifest import CURRENT, PREVIOUS, VERSION, Manifest, read_manifest
 from dbsp.durable.parquet_files import read_parquet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -283,6 +284,72 @@ def test_the_process_ends_between_any_two_file_operations_of_a_snapshot(tmp_path
         again = counting().start(checkpoint=opened(folder, 50))
         assert again.tick == 4
         ended(again)
+
+
+@pytest.mark.crash
+def test_the_process_ends_between_any_two_file_operations_of_a_run(tmp_path: Path) -> None:
+    """Whatever is acknowledged is there again; at most the tick that was being written, too."""
+    acknowledged: list[int] = []
+
+    def lived(folder: Path) -> None:
+        run = counting().start(checkpoint=opened(folder, 2))
+        try:
+            while len(acknowledged) < 5:
+                run.step({"a": [(len(acknowledged),)]})
+                acknowledged.append(run.tick)
+        finally:
+            assert isinstance(run.log, Store)
+            run.log._owner.release()  # type: ignore[union-attr]
+
+    with ends_after(10**9) as done:
+        lived(tmp_path / "whole")
+    assert done() > 30
+    for end in range(done()):
+        acknowledged.clear()
+        folder = tmp_path / str(end)
+        with pytest.raises(Ended), ends_after(end):
+            lived(folder)
+        gc.collect()  # the run that ended holds the lock if it ended in the constructor
+        again = counting().start(checkpoint=opened(folder, 2))
+        assert len(acknowledged) <= again.tick <= len(acknowledged) + 1
+        assert views(again)["out"] == {(x, 1): 1 for x in range(again.tick)}
+        again.step({"a": [(again.tick,)]})
+        ended(again)
+        again = counting().start(checkpoint=opened(folder, 2))
+        assert views(again)["out"] == {(x, 1): 1 for x in range(again.tick)}
+        ended(again)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_an_interrupt_while_a_tick_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: float
+) -> None:
+    """A tick is in the journal exactly if all of it is; what is not a tick is overwritten."""
+    run = counting().start(checkpoint=opened(tmp_path, 50))
+    run.step({"a": [(1,)]})
+    store = run.log
+    assert isinstance(store, Store)
+    genuine = atomic_files.write_all
+
+    def interrupted(descriptor: int, content: Any) -> None:
+        genuine(descriptor, content[: int(len(content) * part)])
+        raise KeyboardInterrupt
+
+    store.begin(run)
+    staged = run.prepare({"a": [(2,)]})
+    with monkeypatch.context() as patch:
+        patch.setattr("dbsp.durable.tick_journal.write_all", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.record(2, staged, run, None)
+    assert store.recorded(2) == (part == 1)
+    assert not store.recorded(1)
+    if part < 1:
+        assert run.step({"a": [(3,)]}).number == 2
+    ended(run)
+    again = counting().start(checkpoint=opened(tmp_path, 50))
+    assert again.tick == 2
+    assert views(again)["out"] == {(1, 1): 1, (2 if part == 1 else 3, 1): 1}
+    ended(again)
 
 
 def test_what_a_killed_process_left_of_a_tick_is_no_tick(tmp_path: Path) -> None:

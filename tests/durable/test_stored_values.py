@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from dbsp import ArgumentError, Branch, CheckpointError, Circuit, Record, Run, col
 from dbsp.data.interner import Interner
 from dbsp.durable import Store
-from dbsp.durable.frames import frames, read_frames
+from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.sealed_files import read_sealed, seal
 from dbsp.durable.typed_values import Decoding, Encoding, PickleRefusedError, UnsupportedValueError
