@@ -181,6 +181,22 @@ def test_a_journal_of_another_folder_or_another_history(tmp_path: Path) -> None:
     assert reopened(tmp_path / "a").view("o").rows() == sorted(ROWS[:3])
 
 
+def test_a_tick_of_another_history_does_not_fit(tmp_path: Path) -> None:
+    started(tmp_path / "a", 2)
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    for folder, row in (("a", ROWS[2]), ("copy", ROWS[3])):
+        run = PROGRAM.start(checkpoint=Store(tmp_path / folder, sync=False))
+        run.step({"e": [row]})
+        assert isinstance(run.log, Store)
+        run.log.snapshot()
+        run.step({"e": [(9, "same")]})
+        run.log.close()
+    for name in ("4.ticks", "latest"):
+        shutil.copy(tmp_path / "copy" / "journal" / name, tmp_path / "a" / "journal" / name)
+    with pytest.raises(CheckpointError, match=r"4\.ticks: tick 4 does not follow the ticks before it"):
+        reopened(tmp_path / "a")
+
+
 def test_another_program_is_refused_before_the_first_tick(tmp_path: Path) -> None:
     reopened(tmp_path)
     other = dbsp.compile(".decl e(x: symbol, s: float) .input e .output e")
