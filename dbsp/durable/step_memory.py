@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.circuit.graph import Graph
+from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import Port
 from dbsp.circuit.step_roles import RememberingStep
 from dbsp.circuit.value_json import encode
 from dbsp.data.batch import Batch
@@ -153,11 +154,21 @@ def _lines(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         inputs = [stream.node.id for stream in (*node.inputs, *node.strict)]
         types = ", ".join(map(str, node.schema.types))
-        yield f"{node.operator.name}|{node.label}|{types}|{inputs}|{_parameters(node.operator)}\n"
+        yield f"{_operator(node)}|{types}|{inputs}\n"
         for child in node.operator.children():
             yield "{\n"
             yield from _lines(child)
             yield "}\n"
+
+
+def _operator(node: Node) -> str:
+    """The operator as text; an input or output is the same if it is bound to Spark."""
+    operator = node.operator
+    relation = getattr(operator, "relation", None)
+    if isinstance(operator, Port) and relation is not None:
+        kind, key = getattr(operator, "kind", ""), getattr(operator, "key", ())
+        return f"port {relation}|{kind}|{key}"
+    return f"{operator.name}|{node.label}|{_parameters(operator)}"
 
 
 def _parameters(operator: Operator) -> str:

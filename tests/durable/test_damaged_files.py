@@ -10,12 +10,15 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dbsp
 from dbsp import CheckpointError, Circuit, Run
-from dbsp.durable import DeltaLog, Inbox, Store
+from dbsp.durable import DeltaLog, Inbox, Store, parquet_files
 from dbsp.errors import CheckpointWarning
 
 PROGRAM = dbsp.compile("""
@@ -222,6 +225,23 @@ def test_a_circuit_with_other_expressions_is_another_query(tmp_path: Path, chang
         other.start(checkpoint=tmp_path)
 
 
+def test_a_circuit_with_a_spark_sink_is_the_same_query(tmp_path: Path) -> None:
+    from dbsp.operators.ports.spark_sink import SparkSink
+    from dbsp.spark.port_binding import bind_ports
+
+    circuit = Circuit("bound")
+    circuit.output("out", circuit.input("a", x=int))
+    run = circuit.start(checkpoint=tmp_path)
+    run.step({"a": [(1,)]})
+    assert isinstance(run.log, Store)
+    run.log.snapshot()
+    run.log.close()
+    again = bind_ports(circuit, [SparkSink("out")]).start(checkpoint=tmp_path)
+    assert again.view("out").rows() == [(1,)]
+    assert again.log is not None
+    again.log.close()
+
+
 def first(row: tuple[int]) -> tuple[int]:
     return row
 
@@ -261,8 +281,6 @@ def test_a_damaged_delta_log(tmp_path: Path) -> None:
 
 
 def test_a_damaged_inbox(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     from dbsp.durable.deliveries import deliveries
 
     inbox = Inbox(tmp_path / "in", sync=False)
@@ -283,6 +301,26 @@ def test_a_damaged_inbox(tmp_path: Path) -> None:
     (tmp_path / "in" / "taken.json").unlink()
     with pytest.raises(CheckpointError, match=r"taken\.json: the file is missing"):
         inbox.drain(PROGRAM.start(checkpoint=Store(tmp_path / "run", sync=False)))
+
+
+def test_a_file_that_unpacks_to_much_more_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file.parquet"
+    for table, compression in (
+        (pa.table({"x": pa.array([7] * 500_000)}), "NONE"),
+        (pa.table({"s": ["x" * 4_000_000]}), "ZSTD"),
+    ):
+        pq.write_table(table, path, compression=compression, use_dictionary=compression == "NONE")
+        content = bytearray(path.read_bytes())
+        assert parquet_files.read_parquet(path, content, table.num_rows).num_rows == table.num_rows
+        with (
+            mock.patch.object(parquet_files, "_ALWAYS", 1_000_000),
+            pytest.raises(CheckpointError, match=r"bytes unpack to 4,0[0-9,]* bytes; "),
+        ):
+            parquet_files.read_parquet(path, content, table.num_rows)
+        with pytest.raises(CheckpointError, match=r"expected 3 rows, got [0-9,]+; "):
+            parquet_files.read_parquet(path, content, 3)
+        with pytest.raises(CheckpointError, match=r"cannot read .*file\.parquet: "):
+            parquet_files.read_parquet(path, content[:-30], table.num_rows)
 
 
 CHILD = """
