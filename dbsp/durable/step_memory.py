@@ -162,12 +162,11 @@ def _lines(graph: Graph) -> Iterator[str]:
 
 
 def _operator(node: Node) -> str:
-    """The operator as text; an input or output is the same if it is bound to Spark."""
+    """The operator as text; a port is the same with any binding and any callback."""
     operator = node.operator
-    relation = getattr(operator, "relation", None)
-    if isinstance(operator, Port) and relation is not None:
-        kind, key = getattr(operator, "kind", ""), getattr(operator, "key", ())
-        return f"port {relation}|{kind}|{key}"
+    if isinstance(operator, Port):
+        relevant = ("relation", "kind", "key", "integrated")
+        return f"port {[getattr(operator, name, None) for name in relevant]}"
     return f"{operator.name}|{node.label}|{_parameters(operator)}"
 
 

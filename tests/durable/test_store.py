@@ -288,7 +288,7 @@ def test_the_process_ends_between_any_two_file_operations_of_a_snapshot(tmp_path
 
 @pytest.mark.crash
 def test_the_process_ends_between_any_two_file_operations_of_a_run(tmp_path: Path) -> None:
-    """Whatever is acknowledged is there again; at most the tick that was being written, too."""
+    """All acknowledged ticks are there again; at most the tick that was being written, too."""
     acknowledged: list[int] = []
 
     def lived(folder: Path) -> None:
