@@ -15,31 +15,21 @@ nothing that is damaged or missing goes unnoticed. `Inbox` interprets the rows. 
 
 from __future__ import annotations
 
-import os
 import urllib.parse
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbsp.durable.atomic_files import reports_full_disk, sync_file, sync_folder, write_atomically
-from dbsp.durable.sealed_files import (
-    Fingerprint,
-    decoding,
-    read_header,
-    read_sealed_json,
-    sealed_json,
-    unreadable,
-)
+from dbsp.durable.inbox_record import TakenDelivery, identify, inbox_id, taken
+from dbsp.durable.sealed_files import Fingerprint, decoding, read_sealed_json, sealed_json, unreadable
 from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FORMAT = "dbsp inbox"
-VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +63,6 @@ class Delivery:
     files: tuple[DeliveredFile, ...]
     rows: int
     manifest: Path
-
-
-@dataclass(frozen=True, slots=True)
-class TakenDelivery:
-    """The latest batch of a writer that is durable in a run, and its number of rows."""
-
-    batch: int
-    rows: int
 
 
 class Deliveries:
@@ -215,7 +197,7 @@ def deliveries(folder: Path) -> list[Delivery]:
     places = _listed(folder / "batches")
     if not places:
         return []
-    id_, found = _known_id(folder), []
+    id_, found = inbox_id(folder), []
     # Before the names, because a batch may be published in between.
     latest = {place.name: _latest(id_, place) for place in places}
     for place in places:
@@ -281,82 +263,6 @@ def _latest(id_: str, place: Path) -> int:
         return -1
     with decoding(path):
         return int(read_sealed_json(path, _place(id_, place.name, "latest"))["batch"])
-
-
-def taken(folder: Path) -> dict[str, TakenDelivery]:
-    """Return by writer the latest batch that is durable in a run."""
-    record = _taken(folder)
-    with decoding(folder / "taken.json"):
-        return {
-            str(name): TakenDelivery(int(latest[0]), int(latest[1]))
-            for name, latest in record["batches"].items()
-        }
-
-
-def taken_tick(folder: Path) -> int:
-    """Return the tick of the run that wrote the record of taken batches; 0 without a record."""
-    with decoding(folder / "taken.json"):
-        return int(_taken(folder)["tick"])
-
-
-def _taken(folder: Path) -> dict[str, Any]:
-    if not (folder / "inbox.json").exists():
-        return {"tick": 0, "batches": {}}
-    return read_sealed_json(folder / "taken.json", "taken")
-
-
-def take(folder: Path, batches: Mapping[str, TakenDelivery], tick: int, sync: bool) -> None:
-    """Record the batches that are durable in a run; after this they may be removed."""
-    record = {
-        "id": _known_id(folder),
-        "tick": tick,
-        "batches": {name: [latest.batch, latest.rows] for name, latest in batches.items()},
-    }
-    path = folder / "taken.json"
-    with reports_full_disk(path):
-        write_atomically(path, sealed_json("taken", record), sync)
-
-
-def identify(folder: Path, sync: bool) -> str:
-    """Return the unique name of an inbox; create the inbox if the folder is not one."""
-    path, record = folder / "inbox.json", folder / "taken.json"
-    if not path.exists():
-        if not record.exists() and any(_listed(folder / "batches")):
-            raise unreadable(path, "the file is missing")
-        with reports_full_disk(path):
-            folder.mkdir(parents=True, exist_ok=True)
-            # In this order, so that an inbox always has a record of what was taken.
-            new = {"id": uuid.uuid4().hex, "tick": 0, "batches": {}}
-            _create(record, sealed_json("taken", new), sync)
-            id_ = read_sealed_json(record, "taken").get("id")
-            header = {"format": FORMAT, "version": VERSION, "id": id_}
-            _create(path, sealed_json("inbox", header), sync)
-            for left in (*folder.glob(".inbox.draft-*"), *folder.glob(".taken.draft-*")):
-                left.unlink(missing_ok=True)
-    return _known_id(folder)
-
-
-def _create(path: Path, content: bytes, sync: bool) -> None:
-    """Write a file unless another process was faster."""
-    draft = path.with_name(f".{path.stem}.draft-{uuid.uuid4().hex}")
-    write_atomically(draft, content, sync)
-    # Unlike a rename, a link fails if another process was faster, which may also have removed the
-    # draft.
-    with suppress(FileExistsError, FileNotFoundError):
-        os.link(draft, path)
-
-
-def _known_id(folder: Path) -> str:
-    path = folder / "inbox.json"
-    header = read_header(path, FORMAT, VERSION, "inbox")
-    if header is None:
-        raise unreadable(path, "the file is missing")
-    with decoding(path):
-        known = str(header["id"])
-    record = read_sealed_json(folder / "taken.json", "taken")
-    if record.get("id") != known:
-        raise unreadable(folder / "taken.json", "it is a file of another inbox")
-    return known
 
 
 def _place(id_: str, writer: str, batch: int | str) -> str:

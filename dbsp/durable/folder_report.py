@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from dbsp.durable.array_frames import read_frames
-from dbsp.durable.deliveries import DeliveredFile, deliveries, identify, taken, taken_tick
+from dbsp.durable.deliveries import DeliveredFile, deliveries
+from dbsp.durable.inbox_record import inbox_id, taken, taken_tick
 from dbsp.durable.ledger import Entry, Ledger
 from dbsp.durable.manifest import CURRENT, PREVIOUS, VERSION, Manifest, read_manifest
 from dbsp.durable.parquet_files import read_parquet
@@ -238,7 +239,7 @@ def _verify_delivered(file: DeliveredFile) -> None:
 def _describe_inbox(folder: Path) -> Iterator[tuple[str, str]]:
     if not (folder / "inbox.json").exists():
         raise unreadable(folder / "inbox.json", "the file is missing")
-    yield "identity", identify(folder, sync=False)
+    yield "identity", inbox_id(folder)
     yield "taken up to tick", f"{taken_tick(folder):,}"
     done = taken(folder)
     found = deliveries(folder)

@@ -11,16 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from dbsp.data.frames import integer_weights
-from dbsp.durable.deliveries import (
-    Deliveries,
-    Delivery,
-    TakenDelivery,
-    deliveries,
-    identify,
-    take,
-    taken,
-    taken_tick,
-)
+from dbsp.durable.deliveries import Deliveries, Delivery, deliveries
+from dbsp.durable.inbox_record import TakenDelivery, identify, take, taken, taken_tick
 from dbsp.durable.parquet_files import read_parquet
 from dbsp.errors import CheckpointError, DbspError, SchemaError
 from dbsp.runtime.input_changes import TableChange

@@ -19,32 +19,22 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-import warnings
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbsp.data.batch import Batch
-from dbsp.durable.code_ranges import check_codes
-from dbsp.durable.interner_file import Refused, restore_values, values_piece
+from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
-from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, Manifest, read_manifest
+from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
+from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
 from dbsp.durable.refused_values import column_of, refused_value
-from dbsp.durable.sealed_files import unreadable
-from dbsp.durable.snapshots import LoadedSnapshot, Snapshots, load_snapshot, reading_values
-from dbsp.durable.step_memory import read_batch, signature
-from dbsp.durable.tick_journal import TickChanges, TickJournal
+from dbsp.durable.snapshots import Snapshots
+from dbsp.durable.step_memory import signature
+from dbsp.durable.tick_journal import TickJournal
 from dbsp.durable.typed_values import UnsupportedValueError, pickle_refused
-from dbsp.errors import (
-    ArgumentError,
-    CheckpointError,
-    CheckpointWarning,
-    CircuitError,
-    counted,
-    expect_present,
-    shorten,
-)
+from dbsp.errors import ArgumentError, CheckpointError, CircuitError, expect_present, shorten
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -85,7 +75,7 @@ class Store:
         self._run: Run | None = None
         self._journal = TickJournal(self.folder, sync)
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
-        self._recovered: tuple[LoadedSnapshot | None, list[TickChanges]] | None = None
+        self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
         self._written = 0
         """The number of values of the interner that are in the snapshot or the journal."""
@@ -98,7 +88,7 @@ class Store:
         self._recorded_lost: Set[int] = frozenset()
         self._owner: FolderOwner | None = _owned(self.folder)
         try:
-            self._manifests = self._found_manifests()
+            self._manifests = found_manifests(self.folder)
             self._manifest = next((m for m in self._manifests if isinstance(m, Manifest)), None)
             if self._manifest is not None and self._manifest.pickle and not allow_pickle:
                 raise pickle_refused(self.folder)
@@ -115,32 +105,6 @@ class Store:
         if self._manifest is None or self._manifest.snapshot is None:
             return None
         return self._manifest.snapshot.circuit
-
-    def _found_manifests(self) -> list[Manifest | CheckpointError]:
-        """Return the current and the previous manifest, or the errors of reading them.
-
-        Raises CheckpointError if there is no manifest, but other files.
-        """
-        found: list[Manifest | CheckpointError] = []
-        for file in (CURRENT, PREVIOUS):
-            try:
-                manifest = read_manifest(self.folder / file)
-            except CheckpointError as error:
-                if error.code == "checkpoint-version":
-                    raise
-                found.append(error)
-                continue
-            if manifest is not None and manifest not in found:
-                found.append(manifest)
-            if manifest is None and file == CURRENT:
-                found.append(unreadable(self.folder / file, "the file is missing"))
-        if any(isinstance(manifest, Manifest) for manifest in found):
-            return found
-        files = (path for part in PARTS for path in (self.folder / part).iterdir())
-        used = any(not path.name.startswith(".") and path.name != "latest" for path in files)
-        if used or (self.folder / CURRENT).exists() or (self.folder / PREVIOUS).exists():
-            raise next(error for error in found if isinstance(error, CheckpointError))
-        return []
 
     # --- continuing a run -------------------------------------------------------------------------
 
@@ -194,7 +158,7 @@ class Store:
                 self._journal.create()
                 manifest = Manifest(uuid.uuid4().hex, run.graph.name, query, self.allow_pickle)
                 manifest.write(self.folder, self.sync)
-                self._manifest, self._recovered = manifest, (None, [])
+                self._manifest, self._recovered = manifest, Recovered(manifest, None, [])
             elif self.allow_pickle and not self._manifest.pickle:
                 self._read()
                 self._manifest = replace(self._manifest, pickle=True)
@@ -208,73 +172,23 @@ class Store:
 
     def _read(self) -> None:
         """Verify and read the newest intact snapshot, and the ticks since then."""
-        if self._recovered is not None or self._manifest is None:
-            return
-        failures: list[CheckpointError] = []
-        reached = max(m.tick for m in self._manifests if isinstance(m, Manifest))
-        for manifest in self._manifests:
-            if isinstance(manifest, CheckpointError):
-                failures.append(manifest)
-                continue
-            self._journal.id = manifest.id
-            try:
-                loaded = load_snapshot(self.folder, manifest)
-                changes = self._journal.read(manifest.tick, manifest.journal)
-                if manifest.tick + len(changes) < reached:
-                    raise unreadable(self._journal.folder, f"tick {reached} is missing")
-            except CheckpointError as error:
-                failures.append(error)
-                continue
-            if failures:
-                kept = "the journal replaces"
-                if loaded is not None:
-                    kept = f"the snapshot of tick {manifest.tick} and the journal replace"
-                warnings.warn(
-                    f"{failures[0].message.partition('; ')[0]}; nothing is lost, since {kept} it",
-                    CheckpointWarning,
-                    stacklevel=4,
-                )
-            self._manifest, self._recovered = manifest, (loaded, changes)
-            return
-        raise failures[0]
+        if self._recovered is None and self._manifest is not None:
+            self._recovered = read_intact(self.folder, self._manifests, self._journal)
+            self._manifest = self._recovered.manifest
 
     def _recover(self, run: Run) -> None:
         self._read()
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
         self._journal.id = manifest.id
-        loaded, changes = self._recovered or (None, [])
-        self._recovered = None
-        if loaded is not None:
-            self._snapshots.restore(run, loaded)
+        recovered, self._recovered = self._recovered or Recovered(manifest, None, []), None
+        if recovered.snapshot is not None:
+            self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
-        for tick in changes:
-            self._replay(run, tick)
-        self._journal.open(manifest.tick, changes)
+        for changes in recovered.ticks:
+            self.result = replay(run, changes, self.folder, self.allow_pickle)
+            self.label = changes.head["label"]
+        self._journal.open(manifest.tick, recovered.ticks)
         self._written = len(run.interner)
-
-    def _replay(self, run: Run, changes: TickChanges) -> None:
-        path, head = changes.path, changes.head
-        with reading_values(path, self.folder):
-            restore_values(run.interner, head["values"], self.allow_pickle)
-            if len(run.interner) != head["interned"]:
-                raise unreadable(path, "it does not follow the ticks before it")
-            label, inputs = head["label"], head["inputs"]
-            staged = {}
-            for (name, width), rows, weights in zip(
-                inputs, changes.arrays[::2], changes.arrays[1::2], strict=True
-            ):
-                if name not in run.inputs or width != run.inputs[name].arity:
-                    raise CheckpointError(
-                        f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which "
-                        "this circuit does not have; start the circuit that wrote the checkpoint, or "
-                        "choose another folder",
-                        code="checkpoint-other-program",
-                    )
-                batch = read_batch(rows, weights, width)
-                check_codes(batch.rows, run.inputs[name], run.interner)
-                staged[name] = batch
-        self.result = run.step_staged(staged)
-        self.label = label
 
     # --- writing ----------------------------------------------------------------------------------
 

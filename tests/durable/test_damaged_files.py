@@ -163,6 +163,13 @@ def test_a_folder_without_its_manifest_is_no_new_folder(tmp_path: Path) -> None:
     assert (tmp_path / "journal" / "1.ticks").exists()
 
 
+def test_a_young_folder_of_an_earlier_version(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "1.arrow").touch()
+    with pytest.raises(CheckpointError, match=r"has format version 1, .* expects 2; .*checkpoint-version"):
+        reopened(tmp_path)
+
+
 def test_a_journal_of_another_folder_or_another_history(tmp_path: Path) -> None:
     started(tmp_path / "a", 2)
     started(tmp_path / "b", 2)
