@@ -16,10 +16,11 @@ These measure nothing, check that results are exact, and are not part of `all`: 
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
-run for `--seconds` and interrupts it at random; it reports memory and latencies, too.
-
-`fuzz` sends random programs, fact files, change scripts and JSON circuits to dbsp. The exit code is
-1 if a case raises another exception than DbspError, ends its process or does not end.
+run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `damage`
+damages the files of checkpoints, delta logs and inboxes at random, `--count` times, and `fuzz`
+sends `--count` random programs, fact files, change scripts and JSON circuits to dbsp; `--seed`
+repeats them. The exit code is 1 if a result is wrong, a process dies, or another exception than
+DbspError is raised.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from rich.console import Console
 import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
+from benchmarks.damage import COUNTS, measure_damages
 from benchmarks.faults import STRIDES, measure_faults
 from benchmarks.fuzz import cases_of, fuzz, print_campaign
 from benchmarks.fuzz_cases import KINDS
@@ -59,6 +61,7 @@ from benchmarks.recursive_programs import CASES as PROGRAMS
 from benchmarks.report import (
     print_costs,
     print_crashes,
+    print_damages,
     print_driven,
     print_faults,
     print_growth,
@@ -122,6 +125,7 @@ class What(StrEnum):
     kills = "kills"
     soak = "soak"
     spark_crash = "spark-crash"
+    damage = "damage"
     spark = "spark"
 
 
@@ -139,6 +143,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.kills: [],
     What.soak: [],
     What.spark_crash: [],
+    What.damage: [],
     What.spark: [],
 }
 """The measurements without contestants."""
@@ -168,8 +173,10 @@ def main(
             "`recursion`, circuits of `faults` and `kills`) whose name contains this."
         ),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Number of cases of `fuzz`.")] = 1000,
-    seed: Annotated[int, typer.Option(help="First seed of `fuzz`; each case has its own.")] = 0,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Number of damages of `damage`, or of cases of `fuzz`.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of `damage`, or the first seed of `fuzz`.")] = None,
     kind: Annotated[
         str | None, typer.Option(help="programs, facts, scripts or circuits, for `fuzz` (default: all).")
     ] = None,
@@ -238,7 +245,7 @@ def main(
         if kind is not None and kind not in KINDS:
             raise typer.BadParameter(f"fuzz expects a kind of {', '.join(KINDS)}, got '{kind}'")
         with console.status("fuzz"):
-            campaign = fuzz(cases_of(count, seed, kind))
+            campaign = fuzz(cases_of(count or 1000, seed or 0, kind))
         print_campaign(console, campaign)
         agreed = not campaign.bad
     if what is What.faults:
@@ -254,6 +261,13 @@ def main(
             crashes = measure_crashes(kills, Path(folder) / "crash", seed=time.time_ns())
         print_crashes(console, crashes)
         agreed = not crashes.problems
+    if what is What.damage:
+        seed = time.time_ns() % 1_000_000 if seed is None else seed
+        number = one_of(COUNTS, size, what) if count is None else count
+        with console.status("damage"), tempfile.TemporaryDirectory() as folder:
+            damages = measure_damages(number, Path(folder), seed)
+        print_damages(console, damages, seed)
+        agreed = not damages.problems
     raise typer.Exit(0 if agreed else 1)
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
+from benchmarks.damage import OUTCOMES, Damages, by_specimen, total_of
 from benchmarks.faults import Campaign
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
@@ -197,6 +198,19 @@ def print_soak(console: Console, reports: Iterable[Soaked]) -> bool:
             right = False
             console.print(soaked.problem, style="red", markup=False)
     return right
+
+
+def print_damages(console: Console, damages: Damages, seed: int) -> None:
+    """Print how often each kind of folder gave which outcome, and the defects."""
+    title = f"damaged at random, seed {seed}"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name in ("folder", *OUTCOMES):
+        table.add_column(name, justify="left" if name == "folder" else "right")
+    for name, counted in (*by_specimen(damages), ("all", total_of(damages))):
+        table.add_row(name, *(f"{counted[outcome]:,}" for outcome in OUTCOMES))
+    console.print(table)
+    for problem in damages.problems:
+        console.print(problem, style="red", markup=False)
 
 
 def print_scaling(console: Console, scalings: Sequence[Scaling]) -> None:

@@ -130,6 +130,10 @@ class CheckpointError(DbspError):
     """A checkpoint cannot be read or written: it is damaged, in use, or of another program."""
 
 
+class CheckpointWarning(UserWarning):
+    """A checkpoint is damaged and nothing is lost: an intact file was read instead."""
+
+
 class SetupError(DbspError):
     """A program that dbsp needs, such as Java, is missing; the message says how to get it."""
 

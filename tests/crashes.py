@@ -11,7 +11,7 @@ from unittest import mock
 
 import pyarrow.parquet as pq
 
-_OPERATIONS = ("mkdir", "rename", "replace", "unlink", "rmdir", "fsync", "link")
+_OPERATIONS = ("mkdir", "rename", "replace", "unlink", "rmdir", "fsync", "link", "write", "ftruncate")
 
 
 class Ended(BaseException):
@@ -44,7 +44,11 @@ def ends_after(count: int) -> Iterator[Callable[[], int]]:
     def writes(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> bool:
         return "r" not in mode
 
-    with mock.patch.multiple(os, **{n: counted(getattr(os, n), always) for n in _OPERATIONS}):  # noqa: SIM117
+    def creates(path: Any, flags: int, *args: Any, **kwargs: Any) -> bool:
+        return bool(flags & os.O_CREAT)
+
+    operations = {name: counted(getattr(os, name), always) for name in _OPERATIONS}
+    with mock.patch.multiple(os, open=counted(os.open, creates), **operations):  # noqa: SIM117
         with mock.patch.object(builtins, "open", counted(builtins.open, writes)):
             with mock.patch.object(pq, "write_table", counted(pq.write_table, always)):
                 yield lambda: done

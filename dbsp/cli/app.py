@@ -8,6 +8,7 @@ import typer
 
 from dbsp.cli import (
     check_command,
+    checkpoint_command,
     explain_command,
     graph_command,
     live_command,
@@ -65,3 +66,16 @@ for module, command in (
     (warmup_command, warmup_command.warmup),
 ):
     app.command(cls=Command, help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(expanded(command))
+
+checkpoints = typer.Typer(
+    name="checkpoint",
+    no_args_is_help=True,
+    help="Verify or describe the folder of a checkpoint, a delta log or an inbox.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(checkpoints)
+for subcommand, examples in (
+    (checkpoint_command.verify, checkpoint_command.VERIFY_EXAMPLES),
+    (checkpoint_command.show, checkpoint_command.SHOW_EXAMPLES),
+):
+    checkpoints.command(cls=Command, help=_paragraphs(subcommand.__doc__), epilog=examples)(subcommand)

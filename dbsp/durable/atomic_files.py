@@ -4,26 +4,59 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Content: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer"
 
-def write_atomically(path: Path, content: bytes | pa.Buffer, sync: bool) -> None:
+
+def write_atomically(path: Path, content: Content | Sequence[Content], sync: bool) -> None:
     """Write a temporary file and rename it to `path`; with `sync` it survives a power loss."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(draft, "wb") as file:
-        file.write(content)
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
+    draft = _draft(path, content, sync)
     os.replace(draft, path)
     if sync:
         sync_folder(path.parent)
+
+
+def _draft(path: Path, content: Content | Sequence[Content], sync: bool) -> Path:
+    """Write the content under a temporary name; remove it again if the disk is full."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(draft, "wb", buffering=0) as file:
+            for part in content if isinstance(content, list | tuple) else (content,):
+                write_all(file.fileno(), part)
+            if sync:
+                os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    return draft
+
+
+def write_all(descriptor: int, content: Any) -> None:
+    """Write the whole content at the place of an open file."""
+    left = memoryview(content).cast("B")
+    while len(left):  # one call may write a part, as when the disk is nearly full
+        left = left[os.write(descriptor, left) :]
+
+
+@contextmanager
+def reports_full_disk(path: Path, consequence: str = "") -> Iterator[None]:
+    """Raise CheckpointError with the path if the system refuses to write."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        ending = f"; {consequence}" if consequence else ""
+        raise CheckpointError(f"cannot write {path}: {reason}{ending}", code="checkpoint-write") from None
 
 
 def sync_file(path: Path) -> None:
@@ -50,29 +83,5 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"cannot read {path}: {error}", code="checkpoint-unreadable") from None
-
-
-def read_header(path: Path, form: str, version: int) -> dict[str, Any] | None:
-    """Return the header of a folder of the format `form`; None if there is no file.
-
-    `form` is a text such as "dbsp checkpoint". Raises CheckpointError if the header has another
-    format or version.
-    """
-    if not path.exists():
-        return None
-    header = read_json(path)
-    if not isinstance(header, dict) or header.get("format") != form:
-        raise CheckpointError(
-            f"expected the header of a {form.removeprefix('dbsp ')} in {path}, but it lacks "
-            f'"format": "{form}"; choose another folder',
-            code="checkpoint-unreadable",
-        )
-    if header["version"] != version:
-        raise CheckpointError(
-            f"{path} has format version {header['version']}, this version of dbsp expects {version}; "
-            "continue with the version of dbsp that wrote it, or start in an empty folder",
-            code="checkpoint-version",
-        )
-    return header

@@ -3,34 +3,33 @@
     inbox.json                        the format of the folder, and its unique name
     staged/edges/5f0c….parquet        rows written for a batch that may not yet be published
     batches/edges/000000000007.json   a published batch of the writer `edges`: input, files, rows
+    batches/edges/latest.json         the latest batch that the writer has published
     taken.json                        by writer, the latest batch that is durable in a run
 
 A batch is published by renaming its manifest, so it is published completely or not at all. A writer
 numbers its batches, and publishes the latest number again if it does not know whether that batch
-was published. `Inbox` interprets the rows. Like `dbsp.durable.ledger`, this module imports only
-small modules.
+was published. Every JSON file is sealed, and a batch has the checksums of its Parquet files, so
+nothing that is damaged or missing goes unnoticed. `Inbox` interprets the rows. Like
+`dbsp.durable.ledger`, this module imports only small modules.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import urllib.parse
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dbsp.durable.atomic_files import read_json, sync_file, sync_folder, write_atomically
+from dbsp.durable.atomic_files import reports_full_disk, sync_file, sync_folder, write_atomically
+from dbsp.durable.inbox_record import TakenDelivery, identify, inbox_id, taken
+from dbsp.durable.sealed_files import Fingerprint, decoding, read_sealed_json, sealed_json, unreadable
 from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FORMAT = "dbsp inbox"
-VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,17 @@ class StagedDelivery:
 
     file: str
     rows: int
+    fingerprint: Fingerprint | None = None
+    """The size and checksum of the file; None if the publisher is to compute them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredFile:
+    """A Parquet file of a published batch."""
+
+    path: Path
+    rows: int
+    fingerprint: Fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +60,9 @@ class Delivery:
     input: str
     weight_column: str
     """The column of weights; "" if every row has weight 1."""
-    files: tuple[Path, ...]
+    files: tuple[DeliveredFile, ...]
     rows: int
     manifest: Path
-
-
-@dataclass(frozen=True, slots=True)
-class TakenDelivery:
-    """The latest batch of a writer that is durable in a run, and its number of rows."""
-
-    batch: int
-    rows: int
 
 
 class Deliveries:
@@ -83,23 +85,30 @@ class Deliveries:
         import pyarrow.parquet as pq
 
         identify(self.folder, self.sync)
-        self._staged.mkdir(parents=True, exist_ok=True)
         path = self._staged / f"{uuid.uuid4().hex}.parquet"
         rows = 0
         writer = None
-        try:
-            for batch in batches:
-                if batch.num_rows:
-                    writer = writer or pq.ParquetWriter(path, batch.schema)
-                    writer.write_batch(batch)
-                    rows += batch.num_rows
-        finally:
-            if writer is not None:
-                writer.close()
-        if writer is not None and self.sync:
-            sync_file(path)
-            sync_folder(self._staged)
-        return StagedDelivery(path.name if rows else "", rows)
+        with reports_full_disk(path, "nothing was staged"):
+            self._staged.mkdir(parents=True, exist_ok=True)
+            try:
+                for batch in batches:
+                    if batch.num_rows:
+                        writer = writer or pq.ParquetWriter(path, batch.schema)
+                        writer.write_batch(batch)
+                        rows += batch.num_rows
+                if writer is not None:
+                    writer.close()
+                    if self.sync:
+                        sync_file(path)
+                        sync_folder(self._staged)
+            except OSError:
+                with suppress(OSError):
+                    if writer is not None:
+                        writer.close()
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+                raise
+        return StagedDelivery(path.name, rows, Fingerprint.of(path)) if rows else StagedDelivery("", 0)
 
     def publish(self, staged: Sequence[StagedDelivery], batch: int) -> bool:
         """Publish a batch; return whether it is new. Staged files that no batch uses are removed.
@@ -107,8 +116,7 @@ class Deliveries:
         Raises CheckpointError if a writer of this name has published later batches, or this batch
         with another number of rows: then there are two writers of the same name.
         """
-        identify(self.folder, self.sync)
-        self._batches.mkdir(parents=True, exist_ok=True)
+        id_ = identify(self.folder, self.sync)
         rows = sum(part.rows for part in staged)
         latest = self.latest()
         known = latest is not None and batch <= latest.batch
@@ -119,19 +127,38 @@ class Deliveries:
                 "another writer name",
                 code="writer-conflict",
             )
-        files = [part.file for part in staged if part.file]
         if not known:
-            for name in files:
-                if not (self._staged / name).exists():
-                    raise CheckpointError(
-                        f"{self._staged / name} was removed before it was published: two queries write as "
-                        f"'{self.writer}'; give each query its own writer name",
-                        code="writer-conflict",
-                    )
-            manifest = {"input": self.input, "weight": self.weight_column, "files": files, "rows": rows}
-            write_atomically(self._batches / f"{batch:012d}.json", json.dumps(manifest).encode(), self.sync)
+            files = [self._described(part) for part in staged if part.file]
+            content = {
+                "input": self.input,
+                "weight": self.weight_column,
+                "files": files,
+                "rows": rows,
+                "before": -1 if latest is None else latest.batch,
+            }
+            manifest = self._batches / f"{batch:012d}.json"
+            with reports_full_disk(manifest, f"batch {batch} was not published"):
+                self._batches.mkdir(parents=True, exist_ok=True)
+                content_ = sealed_json(_place(id_, self._batches.name, batch), content)
+                write_atomically(manifest, content_, self.sync)
+                latest_place = _place(id_, self._batches.name, "latest")
+                note = sealed_json(latest_place, {"batch": batch, "rows": rows})
+                # An older note does no harm, so the batch is published even if this fails.
+                with suppress(OSError):
+                    write_atomically(self._batches / "latest.json", note, self.sync)
         self.collect()
         return not known
+
+    def _described(self, part: StagedDelivery) -> dict[str, Any]:
+        path = self._staged / part.file
+        if not path.exists():
+            raise CheckpointError(
+                f"{path} was removed before it was published: two queries write as "
+                f"'{self.writer}'; give each query its own writer name",
+                code="writer-conflict",
+            )
+        fingerprint = part.fingerprint or Fingerprint.of(path)
+        return {"name": part.file, "rows": part.rows, **asdict(fingerprint)}
 
     def discard(self, staged: Iterable[StagedDelivery]) -> None:
         """Remove the staged files of a batch that will not be published."""
@@ -141,7 +168,9 @@ class Deliveries:
 
     def collect(self) -> None:
         """Remove the leftovers of ended processes. Call this only while no rows are staged."""
-        used = {path.name for d in deliveries(self.folder) if d.writer == self.writer for path in d.files}
+        used = {
+            file.path.name for d in deliveries(self.folder) if d.writer == self.writer for file in d.files
+        }
         for left in _listed(self._staged):
             if left.name not in used:
                 left.unlink(missing_ok=True)
@@ -161,79 +190,83 @@ class Deliveries:
 
 
 def deliveries(folder: Path) -> list[Delivery]:
-    """Return the published batches that are not removed, in the order of publication."""
-    found = []
-    for place in _listed(folder / "batches"):
+    """Return the published batches that are not removed, in the order of publication.
+
+    Raises CheckpointError if one is damaged, or missing and not taken.
+    """
+    places = _listed(folder / "batches")
+    if not places:
+        return []
+    id_, found = inbox_id(folder), []
+    # Before the names, because a batch may be published in between.
+    latest = {place.name: _latest(id_, place) for place in places}
+    for place in places:
+        writer = urllib.parse.unquote(place.name)
+        before: dict[int, int] = {}
         for path in _listed(place):
             if not path.stem.isdigit():
                 continue
-            try:
-                manifest, at = json.loads(path.read_bytes()), path.stat().st_mtime_ns
-            except FileNotFoundError:
-                continue  # a run has taken the batch in the meantime
-            except (OSError, ValueError) as error:
-                raise CheckpointError(f"cannot read {path}: {error}", code="checkpoint-unreadable") from None
-            files = tuple(folder / "staged" / place.name / name for name in manifest["files"])
-            writer = urllib.parse.unquote(place.name)
-            delivery = Delivery(
-                writer, int(path.stem), manifest["input"], manifest["weight"], files, manifest["rows"], path
-            )
-            found.append((at, delivery))
+            delivery = _delivery(folder, id_, place, path)
+            if delivery is not None:
+                found.append((delivery[0], delivery[2]))
+                before[delivery[2].batch] = delivery[1]
+        # After the names, because a run may take a batch in between.
+        done = taken(folder).get(writer)
+        for expected in (latest[place.name], *before.values()):
+            if expected not in before and expected > (-1 if done is None else done.batch):
+                raise unreadable(place / f"{expected:012d}.json", "the file is missing")
     # The batches of one writer stay in order even if the clock was set back.
     found.sort(key=lambda entry: (entry[1].writer, entry[1].batch))
     clock: dict[str, int] = {}
-    for i, (at, delivery) in enumerate(found):
-        clock[delivery.writer] = max(at, clock.get(delivery.writer, at))
-        found[i] = (clock[delivery.writer], delivery)
-    return [delivery for _, delivery in sorted(found, key=lambda entry: entry[0])]
+    for i, (at, delivery_) in enumerate(found):
+        clock[delivery_.writer] = max(at, clock.get(delivery_.writer, at))
+        found[i] = (clock[delivery_.writer], delivery_)
+    return [delivery_ for _, delivery_ in sorted(found, key=lambda entry: entry[0])]
 
 
-def taken(folder: Path) -> dict[str, TakenDelivery]:
-    """Return by writer the latest batch that is durable in a run."""
-    record = read_json(folder / "taken.json")
-    return (
-        {} if record is None else {name: TakenDelivery(*latest) for name, latest in record["batches"].items()}
-    )
-
-
-def taken_tick(folder: Path) -> int:
-    """Return the tick of the run that wrote the record of taken batches; 0 without a record."""
-    record = read_json(folder / "taken.json")
-    return 0 if record is None else int(record["tick"])
-
-
-def take(folder: Path, batches: Mapping[str, TakenDelivery], tick: int, sync: bool) -> None:
-    """Record the batches that are durable in a run; after this they may be removed."""
-    record = {
-        "tick": tick,
-        "batches": {name: [latest.batch, latest.rows] for name, latest in batches.items()},
-    }
-    write_atomically(folder / "taken.json", json.dumps(record).encode(), sync)
-
-
-def identify(folder: Path, sync: bool) -> str:
-    """Return the unique name of an inbox; create the inbox if the folder is not one."""
-    path = folder / "inbox.json"
-    header = read_json(path)
-    if header is None:
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".inbox.{uuid.uuid4().hex}"
-        new_header = {"format": FORMAT, "version": VERSION, "id": uuid.uuid4().hex}
-        write_atomically(draft, json.dumps(new_header).encode(), sync)
-        # Unlike a rename, a link fails if another process was faster, which may also have removed
-        # the draft.
-        with suppress(FileExistsError, FileNotFoundError):
-            os.link(draft, path)
-        for left in folder.glob(".inbox.*"):
-            left.unlink(missing_ok=True)
-        header = read_json(path)
-    if not isinstance(header, dict) or header.get("format") != FORMAT or header["version"] != VERSION:
-        raise CheckpointError(
-            f'expected an inbox of version {VERSION} in {path}, but it lacks "format": "{FORMAT}"; '
-            "choose another folder",
-            code="checkpoint-unreadable",
+def _delivery(folder: Path, id_: str, place: Path, path: Path) -> tuple[int, int, Delivery] | None:
+    """Return the time of a batch, the batch before it, and the batch; None if it was just taken."""
+    try:
+        at = path.stat().st_mtime_ns
+        manifest = read_sealed_json(path, _place(id_, place.name, int(path.stem)))
+    except FileNotFoundError:
+        return None
+    except CheckpointError:
+        if path.exists():
+            raise
+        return None
+    with decoding(path):
+        files = []
+        for file in manifest["files"]:
+            if Path(file["name"]).name != file["name"]:
+                raise ValueError(f"{file['name']!r} is not a file of the inbox")
+            fingerprint = Fingerprint(int(file["size"]), str(file["digest"]))
+            files.append(
+                DeliveredFile(folder / "staged" / place.name / file["name"], int(file["rows"]), fingerprint)
+            )
+        delivery = Delivery(
+            urllib.parse.unquote(place.name),
+            int(path.stem),
+            str(manifest["input"]),
+            str(manifest["weight"]),
+            tuple(files),
+            int(manifest["rows"]),
+            path,
         )
-    return str(header["id"])
+        return at, int(manifest["before"]), delivery
+
+
+def _latest(id_: str, place: Path) -> int:
+    """Return the latest batch that a writer has noted; -1 if there is none."""
+    path = place / "latest.json"
+    if not path.exists():
+        return -1
+    with decoding(path):
+        return int(read_sealed_json(path, _place(id_, place.name, "latest"))["batch"])
+
+
+def _place(id_: str, writer: str, batch: int | str) -> str:
+    return f"{id_}/{writer}/{batch}"
 
 
 def _listed(folder: Path) -> list[Path]:

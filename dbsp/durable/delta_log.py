@@ -16,6 +16,8 @@ from dbsp.data.schema import Schema, suggestion
 from dbsp.data.type_inference import as_type
 from dbsp.data.zset import ZSet
 from dbsp.durable.ledger import Ledger
+from dbsp.durable.parquet_files import read_parquet
+from dbsp.durable.sealed_files import decoding
 from dbsp.errors import CheckpointError, InputError, SchemaError, expect_present
 
 if TYPE_CHECKING:
@@ -73,11 +75,10 @@ class DeltaLog:
     def outputs(self) -> dict[str, Schema]:
         """The recorded outputs and their columns; empty before the first tick."""
         header = self.ledger.header()
-        return (
-            {}
-            if header is None
-            else {n: _schema(output["columns"]) for n, output in header["outputs"].items()}
-        )
+        if header is None:
+            return {}
+        with decoding(self.folder / "log.json"):
+            return {name: _schema(output["columns"]) for name, output in header["outputs"].items()}
 
     def ticks(self) -> list[int]:
         """Return the recorded ticks in ascending order, ticks without changes included."""
@@ -133,13 +134,14 @@ class DeltaLog:
         return known[output]
 
     def _read(self, part: str, tick: int, output: str, schema: Schema, interner: Interner) -> ZSet:
-        path = self.ledger.entry(tick, part).files.get(output)
+        entry = self.ledger.entry(tick, part)
+        path = entry.files.get(output)
         if path is None:
             return ZSet.empty(schema, interner)
-        try:
-            table = pq.ParquetFile(path).read()
-        except (OSError, pa.ArrowInvalid) as error:
-            raise CheckpointError(f"cannot read {path}: {error}", code="checkpoint-unreadable") from None
+        table = read_parquet(path, entry.read(output), entry.rows[output])
+        with decoding(path):
+            if table.column_names[:-1] != list(schema.names):
+                raise ValueError(f"expected the columns {', '.join(schema.names)}")
         if not schema.arity:  # an Arrow table without columns has no rows
             weights = table.column(0).to_pylist()
             return ZSet.from_rows([()] * len(weights), weights, schema, interner)

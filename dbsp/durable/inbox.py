@@ -9,19 +9,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dbsp.data.frames import integer_weights
-from dbsp.durable.deliveries import (
-    Deliveries,
-    Delivery,
-    TakenDelivery,
-    deliveries,
-    identify,
-    take,
-    taken,
-    taken_tick,
-)
+from dbsp.durable.deliveries import Deliveries, Delivery, deliveries
+from dbsp.durable.inbox_record import TakenDelivery, identify, take, taken, taken_tick
+from dbsp.durable.parquet_files import read_parquet
 from dbsp.errors import CheckpointError, DbspError, SchemaError
 from dbsp.runtime.input_changes import TableChange
 
@@ -141,8 +133,8 @@ class Inbox:
             last = positions.get(delivery.writer)
             if last is not None and delivery.batch <= last.batch:
                 delivery.manifest.unlink(missing_ok=True)
-                for path in delivery.files:
-                    path.unlink(missing_ok=True)
+                for file in delivery.files:
+                    file.path.unlink(missing_ok=True)
 
 
 def _place(delivery: Delivery) -> str:
@@ -152,10 +144,17 @@ def _place(delivery: Delivery) -> str:
 def _change(delivery: Delivery, run: Run) -> TableChange:
     """Return the rows of a batch in order: the last change of a row or key wins."""
     where = f"{_place(delivery)}, relation '{delivery.input}'"
+    parts = []
+    for file in delivery.files:
+        try:
+            parts.append(read_parquet(file.path, file.fingerprint.read(file.path), file.rows))
+        except CheckpointError as error:
+            error.where = where
+            raise
     try:
-        table = pa.concat_tables(pq.ParquetFile(path).read() for path in delivery.files)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise CheckpointError(f"cannot be read: {error}", where=where, code="checkpoint-unreadable") from None
+        table = pa.concat_tables(parts)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(str(error), where=where, code="schema-mismatch") from None
     run.input(delivery.input)  # raises for an unknown one
     schema, weight = run.inputs[delivery.input], delivery.weight_column
     expected = [*schema.names, *([weight] if weight else [])]

@@ -1,81 +1,130 @@
-"""The values of an interner on disk: strings as Arrow strings, cells as codes, others pickled.
+"""The values of an interner in a file: ids count up, so a piece is its first id and its values.
 
-Ids count up from 0, so a piece of the interner is its first id and a table of values. Unpickling
-can run arbitrary code: open only checkpoints from trusted sources.
+A value is written by `dbsp.durable.typed_values`, a constructed value as `{"cell": [layout, codes
+of the fields ...]}`. A tuple refers to its inner tuples by their ids, which are smaller.
+
+A value without a typed encoding is refused if a row has it. But ids stay in use when a tick is
+rolled back, so a later piece has a `LostValue` in its place.
 """
 
 from __future__ import annotations
 
-import json
-import pickle
+import itertools
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
 from dbsp.data.interner import CELL, Interner
 from dbsp.data.types import Layout
-from dbsp.errors import CheckpointError, shorten
+from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
+from dbsp.kernels.arrays import Codes
+
+Refused = dict[int, UnsupportedValueError]
+"""The values without a typed encoding, by id."""
 
 
-def values_table(interner: Interner, start: int, end: int) -> pa.Table:
-    """Return the values with ids from `start` to `end`, in order. Raises CheckpointError.
+class LostValue:
+    """Takes the id of a refused value that no row has, since its tick was rolled back."""
 
-    Each row has a value in one of the columns text, other and fields: fields are the codes of a
-    constructed value, and the column layout has its layout.
+    __slots__ = ()
+
+
+def values_piece(
+    interner: Interner, start: int, end: int, allow_pickle: bool, lost: Container[int] = ()
+) -> tuple[dict[str, Any], Refused]:
+    """Return the values with ids from `start` to `end` as JSON, and those that cannot be written.
+
+    In the place of the latter the piece has a `LostValue`. `lost` are earlier ids of such values.
     """
-    values = interner.decode_many(range(start, end))
-    texts = [value if _is_text(value) else None for value in values]
-    layouts: list[str | None] = [None] * len(values)
-    fields: list[list[int] | None] = [None] * len(values)
-    others: list[bytes | None] = [None] * len(values)
-    written: dict[Layout, str] = {}
+    refused: Refused = {}
+
+    def known(part: Any) -> int | None:
+        code = interner.find(part)
+        if code is None or code >= start + place:  # a branch does not intern its parts
+            return None
+        if code in refused or code in lost:
+            raise UnsupportedValueError(part)
+        return code
+
+    encode = Encoding(allow_pickle, known).encode
+    layouts: dict[Layout, int] = {}
+    place = 0
+    values: list[Any] = interner.decode_many(range(start, end))
     for place, value in enumerate(values):
-        if value is CELL:
-            layout, fields[place] = interner.cells.cell(start + place)
-            if layout not in written:
-                written[layout] = json.dumps([layout.constructor, layout.nested])
-            layouts[place] = written[layout]
-        elif texts[place] is None:
-            others[place] = _pickled(value)
-    return pa.table(
-        {
-            "text": pa.array(texts, pa.large_string()),
-            "other": pa.array(others, pa.large_binary()),
-            "layout": pa.array(layouts, pa.dictionary(pa.int32(), pa.string())),
-            "fields": pa.array(fields, pa.large_list(pa.int64())),
-        }
-    )
-
-
-def restore_values(interner: Interner, table: pa.Table) -> None:
-    """Add the values of such a table to an interner, which then gives them their previous ids."""
-    layouts: dict[str, Layout] = {}
-    columns = (table.column(name).to_pylist() for name in ("text", "other", "layout", "fields"))
-    for text, other, written, fields in zip(*columns, strict=True):
-        if fields is None:
-            interner.encode(pickle.loads(other) if text is None else text)
+        cls = type(value)
+        if cls is str:
             continue
-        if written not in layouts:
-            constructor, nested = json.loads(written)
-            layouts[written] = Layout(constructor, tuple(nested))
-        interner.construct_one(layouts[written], fields)
+        if value is CELL:
+            layout, fields = interner.cells.cell(start + place)
+            values[place] = {"cell": [layouts.setdefault(layout, len(layouts)), *fields]}
+        elif cls is LostValue:
+            values[place] = {"lost": None}
+        else:
+            try:
+                values[place] = encode(value)
+            except UnsupportedValueError as error:
+                refused[start + place] = error
+                values[place] = {"lost": None}
+    written = [[layout.constructor, list(layout.nested)] for layout in layouts]
+    return {"start": start, "values": values, "layouts": written}, refused
 
 
-def _is_text(value: Any) -> bool:
-    if type(value) is not str:
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # a string with a lone surrogate has no UTF-8 form
-        return False
-    return True
+def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool) -> None:
+    """Add the values of a piece to an interner, which then gives them their previous ids.
+
+    Raises ValueError if it does not, PickleRefusedError, and the errors of `Decoding.decode`.
+    """
+    layouts = [Layout(str(constructor), tuple(map(bool, nested))) for constructor, nested in piece["layouts"]]
+
+    def inner_tuple(code: Any) -> Any:
+        found = interner.decode(code)
+        if not isinstance(found, tuple):
+            raise ValueError(f"the value {code} is not a tuple")
+        return found
+
+    decode = Decoding(allow_pickle, inner_tuple).decode
+    if piece["start"] != len(interner):
+        raise ValueError(f"its values start with id {piece['start']}, expected {len(interner)}")
+    for kind, values in _grouped(piece["values"]):
+        start = len(interner)
+        if kind == "text":
+            codes = interner.encode_many(values)
+        elif isinstance(kind, int):
+            codes = _constructed(interner, layouts[kind], values, start)
+        else:
+            read = (LostValue() if value == {"lost": None} else decode(value) for value in values)
+            codes = np.fromiter(map(interner.encode, read), np.int64, len(values))
+        if not np.array_equal(codes, np.arange(start, start + len(values))):
+            raise ValueError("a value occurs twice")
 
 
-def _pickled(value: Any) -> bytes:
-    try:
-        return pickle.dumps(value, protocol=5)
-    except Exception as error:
-        raise CheckpointError(
-            f"cannot write {shorten(value)} of type {type(value).__name__} to a checkpoint: {error}",
-            code="checkpoint-write",
-        ) from None
+def _grouped(values: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield runs of strings, of constructed values of one layout, and of other values."""
+
+    def kind(value: Any) -> Any:
+        if type(value) is str:
+            return "text"
+        if type(value) is dict and "cell" in value:
+            return int(value["cell"][0])
+        return "other"
+
+    for found, group in itertools.groupby(values, kind):
+        yield found, list(group)
+
+
+def _constructed(interner: Interner, layout: Layout, values: Sequence[Any], start: int) -> Codes:
+    """Return the ids of constructed values; those that refer to earlier ones come after them."""
+    rows = np.array([value["cell"][1:] for value in values], np.int64).reshape(len(values), -1)
+    if rows.shape[1] != len(layout.nested):
+        raise ValueError(f"a constructed value has {rows.shape[1]} fields, expected {len(layout.nested)}")
+    nested = [place for place, inside in enumerate(layout.nested) if inside]
+    deepest = rows[:, nested].max(axis=1).tolist() if nested else [-1] * len(values)
+    parts, begin = [], 0
+    for place in range(1, len(values) + 1):
+        if place == len(values) or deepest[place] >= start + begin:
+            if max(deepest[begin:place]) >= start + begin:
+                raise ValueError("a constructed value refers to a later one")
+            parts.append(interner.construct(layout, rows[begin:place]))
+            begin = place
+    return np.concatenate(parts)

@@ -1,6 +1,7 @@
 """A folder of file sets, one per tick, each of which is published completely or not at all.
 
     log.json                         the format and the outputs of the log, written before a tick
+    latest.json                      the number of the latest tick, or of one before it
     ticks/tick=000000000041/         the file set of a tick, published by a rename
         tick.json                    the tick's number, label, and files of the changed outputs
         path.parquet                 the delta of one output
@@ -8,29 +9,38 @@
     drafts/                          file sets being written; leftovers if there is no writer
     lock                             held while writing
 
-Reading takes no lock, because published files never change. This module knows only numbers, names
-and paths; `DeltaLog` interprets the files. It imports only small modules, because short-lived
-processes use it.
+Reading takes no lock, because published files never change. Every JSON file is sealed; `tick.json`
+has the checksums of the Parquet files and the number of the tick before, so nothing that is
+damaged or missing goes unnoticed. This module knows only numbers, names and paths; `DeltaLog`
+interprets the files. It imports only small modules, because short-lived processes use it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import urllib.parse
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dbsp.durable.atomic_files import read_header, sync_file, sync_folder, write_atomically
+from dbsp.durable.atomic_files import sync_file, sync_folder, write_atomically
 from dbsp.durable.lock import folder_lock
+from dbsp.durable.sealed_files import (
+    Fingerprint,
+    decoding,
+    read_header,
+    read_sealed_json,
+    sealed_json,
+    unreadable,
+)
 from dbsp.errors import CheckpointError
 
 FORMAT = "dbsp delta log"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,12 @@ class Entry:
     files: Mapping[str, Path]
     pending: int
     """The rows of all deltas since the latest stored view, this tick included."""
+    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
+    """By changed output the size and checksum of its file."""
+
+    def read(self, output: str) -> bytearray:
+        """Return the content of the file of an output, verified. Raises CheckpointError."""
+        return self.fingerprints[output].read(self.files[output])
 
 
 class Ledger:
@@ -51,21 +67,55 @@ class Ledger:
     def __init__(self, folder: str | Path, *, sync: bool = True) -> None:
         self.folder = Path(folder)
         self.sync = sync
+        self._id: str | None = None
 
     # --- reading ----------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any] | None:
         """Return the content of `log.json`; None before the first tick. Raises CheckpointError."""
-        return read_header(self.folder / "log.json", FORMAT, VERSION)
+        path = self.folder / "log.json"
+        header = read_header(path, FORMAT, VERSION, "log")
+        if header is None and (self._names("ticks") or self._names("views")):
+            raise unreadable(path, "the file is missing")
+        if header is not None:
+            with decoding(path):
+                self._id = str(header["id"])
+        return header
+
+    def _known_id(self) -> str:
+        """Return the unique name of the log. Raises CheckpointError before the first tick."""
+        if self._id is None:
+            self.header()
+        if self._id is None:
+            raise unreadable(self.folder / "log.json", "the file is missing")
+        return self._id
 
     def ticks(self, part: str = "ticks") -> list[int]:
-        """Return the published ticks in ascending order. O(n log n) for n ticks."""
+        """Return the published ticks in ascending order. O(n log n) for n ticks.
+
+        Raises CheckpointError if the latest tick is missing.
+        """
+        if self.header() is None:
+            return []
+        latest = 0
+        path = self.folder / "latest.json"
+        if part == "ticks":  # read before the names, since a tick may be published in between
+            with decoding(path):
+                latest = int(read_sealed_json(path, f"{self._known_id()}/latest")["tick"])
+        numbers = self._names(part)
+        if latest and latest not in numbers:
+            raise unreadable(self._place(latest, part), "the folder is missing")
+        return sorted(numbers)
+
+    def _names(self, part: str) -> set[int]:
         try:
             names = os.listdir(self.folder / part)
         except FileNotFoundError:
-            return []
+            return set()
+        except OSError as error:
+            raise unreadable(self.folder / part, str(error)) from None
         numbers = (name.removeprefix("tick=") for name in names)
-        return sorted(int(number) for number in numbers if number.isdigit())
+        return {int(number) for number in numbers if number.isascii() and number.isdigit()}
 
     def has(self, tick: int, part: str = "ticks") -> bool:
         """Whether a tick is published. O(1)."""
@@ -74,12 +124,17 @@ class Ledger:
     def entry(self, tick: int, part: str = "ticks") -> Entry:
         """Return the entry of a published tick. Raises CheckpointError if there is no such tick."""
         place = self._place(tick, part)
-        try:
-            manifest = json.loads((place / "tick.json").read_bytes())
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"cannot read {place}: {error}", code="checkpoint-unreadable") from None
-        files = {name: place / file_name(name) for name in manifest["rows"]}
-        return Entry(manifest["tick"], manifest["label"], manifest["rows"], files, manifest["pending"])
+        path = place / "tick.json"
+        with decoding(path):
+            manifest = read_sealed_json(path, f"{self._known_id()}/{part}/{tick}")
+            rows = {str(name): int(count) for name, count in manifest["rows"].items()}
+            files = {name: place / file_name(name) for name in rows}
+            fingerprints = {name: Fingerprint(**manifest["files"][name]) for name in rows}
+            before = int(manifest["before"])
+            entry = Entry(tick, manifest["label"], rows, files, int(manifest["pending"]), fingerprints)
+        if before and not self.has(before):
+            raise unreadable(self._place(before, "ticks"), "the folder is missing")
+        return entry
 
     def _place(self, tick: int, part: str) -> Path:
         return self.folder / part / f"tick={tick:012d}"
@@ -104,14 +159,28 @@ class Ledger:
         try:
             for left in (self.folder / "drafts").iterdir():
                 shutil.rmtree(left)
+            for left in self.folder.glob(".*.json.*"):
+                left.unlink()
             yield
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot write to {self.folder}: {error.strerror or error}; nothing was recorded",
+                code="checkpoint-write",
+            ) from None
         finally:
             lock.release()
 
     def write_header(self, header: Mapping[str, Any]) -> None:
-        """Write the header of the log. Call this only within `writing`."""
-        document = {"format": FORMAT, "version": VERSION, **header}
-        write_atomically(self.folder / "log.json", json.dumps(document, indent=1).encode(), self.sync)
+        """Write the header of the log. Call this only within `writing`, before the first tick."""
+        known = self.header()
+        id_ = uuid.uuid4().hex if known is None else known["id"]
+        document = {"format": FORMAT, "version": VERSION, "id": id_, **header}
+        self._write_latest(id_, 0)
+        write_atomically(self.folder / "log.json", sealed_json("log", document, indent=1), self.sync)
+
+    def _write_latest(self, id_: str, tick: int) -> None:
+        content = sealed_json(f"{id_}/latest", {"tick": tick})
+        write_atomically(self.folder / "latest.json", content, self.sync)
 
     def publish(
         self,
@@ -125,22 +194,40 @@ class Ledger:
         """Publish the file set of a tick; `write(output, path)` writes each file.
 
         Call this only within `writing`, and only for a tick that is not published. The tick is
-        published when this returns; an error before that leaves only a draft.
+        published when this returns; an error before that leaves only a draft, if the disk is full
+        not even that.
         """
-        place = self._place(tick, part)
+        id_, place = self._known_id(), self._place(tick, part)
         draft = self.folder / "drafts" / f"{part}-{place.name}"
-        draft.mkdir()
-        manifest = {"tick": tick, "label": label, "rows": dict(rows), "pending": pending}
-        (draft / "tick.json").write_text(json.dumps(manifest))
-        for name in rows:
-            write(name, draft / file_name(name))
-        if self.sync:
-            for path in draft.iterdir():
-                sync_file(path)
-            sync_folder(draft)
-        os.rename(draft, place)
+        try:
+            draft.mkdir()
+            for name in rows:
+                write(name, draft / file_name(name))
+            before = max((number for number in self._names("ticks") if number < tick), default=0)
+            manifest = {
+                "tick": tick,
+                "before": before if part == "ticks" else 0,
+                "label": label,
+                "rows": dict(rows),
+                "files": {name: asdict(Fingerprint.of(draft / file_name(name))) for name in rows},
+                "pending": pending,
+            }
+            content = sealed_json(f"{id_}/{part}/{tick}", manifest)
+            write_atomically(draft / "tick.json", content, sync=False)
+            if self.sync:
+                for path in draft.iterdir():
+                    sync_file(path)
+                sync_folder(draft)
+            os.rename(draft, place)
+        except OSError:
+            with suppress(OSError):
+                shutil.rmtree(draft)
+            raise
         if self.sync:
             sync_folder(place.parent)
+        if part == "ticks":
+            with suppress(OSError):  # the tick is published, and an older number does no harm
+                self._write_latest(id_, tick)
 
 
 def file_name(output: str) -> str:

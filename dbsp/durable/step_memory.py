@@ -2,56 +2,144 @@
 
 The state of a run is the sorted runs of traces, the tables, and the memory of some steps about the
 tick before (`RememberingStep.memory`). Both functions visit the scopes in the order of the
-schedule, which is the same for the same circuit.
+schedule, which is the same for the same circuit. A memory is a plain value, a batch, an array, or a
+tuple of those; a table has plain keys and values (see `dbsp.durable.typed_values`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dbsp.circuit.graph import Graph
-from dbsp.circuit.step import Step
+import numpy as np
+
+from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import Port
 from dbsp.circuit.step_roles import RememberingStep
+from dbsp.circuit.value_json import encode
+from dbsp.data.batch import Batch
+from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
+from dbsp.errors import CheckpointError, CircuitError, shorten
+from dbsp.kernels.arrays import Codes
 from dbsp.runtime.scope import Scope
 
 
-@dataclass(frozen=True)
-class Memories:
-    """State that is not in traces: the memory of every step, and the entries of every table."""
+def written_memories(scope: Scope, allow_pickle: bool) -> tuple[dict[str, Any], list[Codes]]:
+    """Return the memory of all steps and the entries of all tables as JSON, and the arrays in it.
 
-    steps: tuple[Any, ...]
-    tables: tuple[tuple[tuple[Any, Any], ...], ...]
+    Raises CheckpointError, with the node, for a value that has no typed encoding.
+    """
+    arrays: list[Codes] = []
+    encoding = Encoding(allow_pickle)
+    steps = []
+    for step in _steps(scope):
+        try:
+            steps.append(_written(step.memory(), arrays, encoding) if _remembers(step) else None)
+        except UnsupportedValueError as error:
+            raise _refused(error, f"the memory of {step.node.describe()}") from None
+    tables = []
+    for table in scope.tables:
+        try:
+            tables.append([[encoding.encode(key), encoding.encode(table[key])] for key in table])
+        except UnsupportedValueError as error:
+            raise _refused(error, "a table of the circuit") from None
+    return {"steps": steps, "tables": tables}, arrays
 
 
-def memories_of(scope: Scope) -> Memories:
-    """Return the memory of the steps and the entries of the tables of a scope and its scopes."""
-    return Memories(
-        tuple(_memory(step) for step in _steps(scope)), tuple(tuple(table.items()) for table in scope.tables)
-    )
+def read_memories(
+    head: Any, arrays: Sequence[Codes], allow_pickle: bool
+) -> tuple[list[Any], list[list[Any]]]:
+    """Return the memory by step, and the entries by table. Raises errors of a wrong form."""
+    decoding = Decoding(allow_pickle)
+    steps = [_read(memory, arrays, decoding) for memory in head["steps"]]
+    tables = [
+        [(decoding.decode(key), decoding.decode(value)) for key, value in entries]
+        for entries in head["tables"]
+    ]
+    return steps, tables
 
 
-def recall(scope: Scope, memories: Memories) -> None:
+def recall(scope: Scope, steps: Sequence[Any], tables: Sequence[Sequence[tuple[Any, Any]]]) -> None:
     """Restore the memory of the steps and the entries of the tables."""
-    for step, memory in zip(_steps(scope), memories.steps, strict=True):
+    for step, memory in zip(_steps(scope), steps, strict=True):
         if isinstance(step, RememberingStep):
             step.recall(memory)
-    for table, entries in zip(scope.tables, memories.tables, strict=True):
+    for table, entries in zip(scope.tables, tables, strict=True):
         table.update(entries)
         table.commit()
     for each_scope in scope.scopes():
         each_scope.journal.clear()
 
 
-def _memory(step: Step) -> Any:
-    return step.memory() if isinstance(step, RememberingStep) else None
+def _remembers(step: Any) -> bool:
+    return isinstance(step, RememberingStep)
 
 
-def _steps(scope: Scope) -> Iterator[Step]:
+def _written(memory: Any, arrays: list[Codes], encoding: Encoding) -> Any:
+    if isinstance(memory, Batch):
+        arrays += (memory.rows, memory.weights)
+        return {"batch": [len(arrays) - 2, memory.arity]}
+    if isinstance(memory, np.ndarray):
+        if memory.dtype != np.int64 or memory.ndim != 1:
+            raise UnsupportedValueError(memory)
+        arrays.append(memory)
+        return {"array": len(arrays) - 1}
+    if type(memory) is tuple:
+        return [_written(part, arrays, encoding) for part in memory]
+    return encoding.encode(memory.item() if isinstance(memory, np.generic) else memory)
+
+
+def _read(written: Any, arrays: Sequence[Codes], decoding: Decoding) -> Any:
+    if isinstance(written, list):
+        return tuple(_read(part, arrays, decoding) for part in written)
+    if isinstance(written, dict) and "array" in written:
+        return arrays[written["array"]]
+    if isinstance(written, dict) and "batch" in written:
+        at, width = written["batch"]
+        return read_batch(arrays[at], arrays[at + 1], width)
+    return decoding.decode(written)
+
+
+def read_batch(rows: Codes, weights: Codes, width: int) -> Batch:
+    """Return a batch of these flat rows.
+
+    Raises ValueError unless they are consolidated rows of this width.
+    """
+    if width < 0 or len(rows) != len(weights) * width:
+        raise ValueError(f"expected {len(weights)} rows of {width} columns, got {len(rows)} codes")
+    table = rows.reshape(len(weights), width)
+    if not weights.all():
+        raise ValueError("a row has weight 0")
+    ascending, equal = np.zeros((2, max(len(table) - 1, 0)), np.bool_)
+    equal[:] = True
+    for column in range(width):
+        ascending |= equal & (table[1:, column] > table[:-1, column])
+        equal &= table[1:, column] == table[:-1, column]
+    if not ascending.all():
+        raise ValueError("the rows are not in ascending order")
+    return Batch(table, weights)
+
+
+def _refused(error: UnsupportedValueError, place: str) -> CheckpointError:
+    shown = f"{shorten(error.value)} of class {type(error.value).__name__}"
+    reason = error.reason and f" ({error.reason})"
+    return CheckpointError(
+        f"{place} holds {shown}, which a checkpoint does not store{reason}; use plain values, or "
+        "Store(folder, allow_pickle=True)",
+        code="checkpoint-write",
+    )
+
+
+def _steps(scope: Scope) -> Iterator[Any]:
     for each_scope in scope.scopes():
         yield from each_scope.steps
+
+
+# --- the identity of a circuit --------------------------------------------------------------------
 
 
 def signature(graph: Graph) -> str:
@@ -66,8 +154,33 @@ def _lines(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         inputs = [stream.node.id for stream in (*node.inputs, *node.strict)]
         types = ", ".join(map(str, node.schema.types))
-        yield f"{node.operator.name}|{node.label}|{types}|{inputs}\n"
+        yield f"{_operator(node)}|{types}|{inputs}\n"
         for child in node.operator.children():
             yield "{\n"
             yield from _lines(child)
             yield "}\n"
+
+
+def _operator(node: Node) -> str:
+    """The operator as text; a port is the same with any binding and any callback."""
+    operator = node.operator
+    if isinstance(operator, Port):
+        relevant = ("relation", "kind", "key", "integrated")
+        return f"port {[getattr(operator, name, None) for name in relevant]}"
+    return f"{operator.name}|{node.label}|{_parameters(operator)}"
+
+
+def _parameters(operator: Operator) -> str:
+    """The fields of an operator as text: its expressions, constants and functions."""
+    if not dataclasses.is_dataclass(operator):
+        return ""
+    written = {}
+    for field in dataclasses.fields(operator):
+        value = getattr(operator, field.name)
+        if not field.compare or isinstance(value, Graph):
+            continue
+        try:
+            written[field.name] = encode(value)
+        except CircuitError:  # a function without a name by which it can be imported, or a scope
+            written[field.name] = getattr(value, "__qualname__", type(value).__name__)
+    return json.dumps(written, sort_keys=True)

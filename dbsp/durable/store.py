@@ -1,107 +1,119 @@
 """A checkpoint folder: a run continues from it after the process ended at any point.
 
-    manifest.json      the latest snapshot, written last and atomically
-    runs/7.arrow       a large sorted run of a trace; a snapshot writes only new ones
-    small/40.arrow     the small sorted runs of all traces at that tick
-    interned/0.arrow   values of the interner, starting with that id
-    memory/40.pickle   the state of steps and tables outside of traces, at that tick
-    journal/41.arrow   the changes of the inputs in a tick after the snapshot
-    lock, owner        the lock of the run that writes here, and its process id
+    manifest.json            the identity of the query and the latest snapshot, written atomically
+    manifest.previous.json   the snapshot before it
+    runs, small, interned, memory   the files of snapshots (see `dbsp.durable.snapshots`)
+    journal/41.ticks         the changes of the inputs in the ticks after a snapshot, from 41 on
+    journal/latest           the number of the latest tick
+    lock, owner              the lock of the run that writes here, and its process id
 
 A tick is written to the journal before it becomes final in memory, so it is durable when `step`
-returns. Opening a checkpoint reads the snapshot and repeats the ticks of the journal. A tick costs
-the size of its changes. A snapshot costs the size of the sorted runs merged since the previous
-snapshot; there is a snapshot every `snapshot_every` ticks.
+returns. Opening a checkpoint reads the snapshot and repeats the ticks of the journal. Every file is
+verified before it is read; if one of the snapshot is damaged, the previous snapshot and the journal
+since then replace it. A tick costs the size of its changes. A snapshot costs the size of the sorted
+runs merged since the previous snapshot; there is a snapshot every `snapshot_every` ticks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import pickle
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-from filelock import FileLock
-
 from dbsp.data.batch import Batch
-from dbsp.durable.arrow_files import (
-    arrow_bytes,
-    codes_of,
-    read_arrow,
-    read_run,
-    read_small,
-    run_bytes,
-    small_bytes,
-)
-from dbsp.durable.atomic_files import read_header, write_atomically
-from dbsp.durable.interner_file import restore_values, values_table
-from dbsp.durable.lock import own_folder
-from dbsp.durable.step_memory import memories_of, recall, signature
-from dbsp.errors import ArgumentError, CheckpointError, CircuitError, counted, expect_present, shorten
+from dbsp.durable.interner_file import Refused, values_piece
+from dbsp.durable.lock import FolderOwner
+from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
+from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
+from dbsp.durable.refused_values import column_of, refused_value
+from dbsp.durable.snapshots import Snapshots
+from dbsp.durable.step_memory import signature
+from dbsp.durable.tick_journal import TickJournal
+from dbsp.durable.typed_values import UnsupportedValueError, pickle_refused
+from dbsp.errors import ArgumentError, CheckpointError, CircuitError, expect_present, shorten
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
-from dbsp.state.sorted_run import SortedRun
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
-
-FORMAT = "dbsp checkpoint"
-VERSION = 1
-_PARTS = ("runs", "small", "interned", "memory", "journal")
-_LARGE = 4096
-"""Sorted runs of at least this many rows have their own files; snapshots rewrite the others."""
 
 
 class Store:
     """The checkpoint of one run, with a lock against a second run."""
 
-    def __init__(self, folder: str | Path, *, snapshot_every: int = 100, sync: bool = True) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        snapshot_every: int = 100,
+        sync: bool = True,
+        allow_pickle: bool = False,
+    ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
         `snapshot_every` is in ticks. Without `sync` a checkpoint survives the end of the process,
-        but perhaps not a power loss. Raises CheckpointError when another process uses the folder,
-        or the folder is not a checkpoint, ArgumentError when `snapshot_every` is less than 1.
+        but perhaps not a power loss. With `allow_pickle`, values of any class are stored, pickled:
+        reading them can run any code, so open only folders that you trust. Raises CheckpointError
+        when another process uses the folder, or the folder is damaged, is not a checkpoint, or has
+        pickled values that are not allowed, ArgumentError when `snapshot_every` is less than 1.
         """
         if snapshot_every < 1:
             raise ArgumentError(f"snapshot_every must be at least 1, got {snapshot_every}")
         self.folder = Path(folder)
         self.snapshot_every = snapshot_every
         self.sync = sync
+        self.allow_pickle = allow_pickle
         self.label: Any = None
         """The label of the latest durable tick."""
         self.result: TickResult | None = None
         """The result of the latest durable tick; None if there are no ticks after the snapshot."""
         self._run: Run | None = None
-        self._query = ""
-        self._lock: FileLock | None = _locked(self.folder)
-        self._manifest = read_header(self.folder / "manifest.json", FORMAT, VERSION)
-        self._files: dict[int, tuple[SortedRun, str]] = {}
-        self._pieces: list[dict[str, Any]] = []
-        """The files of interned values, with the end of their ids."""
+        self._journal = TickJournal(self.folder, sync)
+        self._snapshots = Snapshots(self.folder, sync, allow_pickle)
+        self._recovered: Recovered | None = None
+        """The verified snapshot and the ticks since then, before a run is attached."""
         self._written = 0
         """The number of values of the interner that are in the snapshot or the journal."""
         self._recorded_values = 0
         """The same, with the tick that is being recorded."""
-        self._next_file = 0
-        self._snapshot_tick = 0
+        self._begun = 0
+        """The number of values of the interner when the tick began."""
+        self._lost: Set[int] = frozenset()
+        """The ids of values that are not stored, because their tick was rolled back."""
+        self._recorded_lost: Set[int] = frozenset()
+        self._owner: FolderOwner | None = _owned(self.folder)
+        try:
+            self._manifests = found_manifests(self.folder)
+            self._manifest = next((m for m in self._manifests if isinstance(m, Manifest)), None)
+            if self._manifest is not None and self._manifest.pickle and not allow_pickle:
+                raise pickle_refused(self.folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"Store('{self.folder}')"
 
     @property
     def circuit(self) -> str | None:
         """The circuit of the snapshot as JSON; None without a snapshot or a JSON form."""
-        return None if self._manifest is None else self._manifest["circuit"]
+        if self._manifest is None or self._manifest.snapshot is None:
+            return None
+        return self._manifest.snapshot.circuit
 
     # --- continuing a run -------------------------------------------------------------------------
 
     def check(self, query: str) -> None:
         """Raise CheckpointError unless the checkpoint is of this query, given by its identity."""
-        if self._manifest is not None and self._manifest["query"] != query:
+        if self._manifest is not None and self._manifest.query != query:
             self.close()
             raise CheckpointError(
-                f"{self.folder} is the checkpoint of another query ('{self._manifest['name']}'); "
+                f"{self.folder} is the checkpoint of another query ('{self._manifest.name}'); "
                 "start the same query, or choose another folder",
                 code="checkpoint-other-program",
             )
@@ -111,6 +123,7 @@ class Store:
         identity = query if isinstance(query, str) else signature(query)
         self.check(identity)
         try:
+            self._read()
             run = start(self.circuit)
         except CircuitError as error:
             self.close()
@@ -130,8 +143,8 @@ class Store:
     def attach(self, run: Run, query: str) -> None:
         """Bring a run without ticks to the latest durable tick, and log its next ticks.
 
-        Raises CheckpointError when the checkpoint is of another query or circuit, or damaged; the
-        folder is then released.
+        A new folder then belongs to this query. Raises CheckpointError when the checkpoint is of
+        another query or circuit, or damaged; the folder is then released.
         """
         if run.tick:
             raise CheckpointError(
@@ -140,8 +153,16 @@ class Store:
                 code="run-already-stepped",
             )
         self.check(query)
-        self._query = query
         try:
+            if self._manifest is None:
+                self._journal.create()
+                manifest = Manifest(uuid.uuid4().hex, run.graph.name, query, self.allow_pickle)
+                manifest.write(self.folder, self.sync)
+                self._manifest, self._recovered = manifest, Recovered(manifest, None, [])
+            elif self.allow_pickle and not self._manifest.pickle:
+                self._read()
+                self._manifest = replace(self._manifest, pickle=True)
+                self._manifest.write(self.folder, self.sync)
             self._recover(run)
         except BaseException:
             self.close()
@@ -149,131 +170,86 @@ class Store:
         self._run = run
         run.log = self
 
+    def _read(self) -> None:
+        """Verify and read the newest intact snapshot, and the ticks since then."""
+        if self._recovered is None and self._manifest is not None:
+            self._recovered = read_intact(self.folder, self._manifests, self._journal)
+            self._manifest = self._recovered.manifest
+
     def _recover(self, run: Run) -> None:
-        if self._manifest is not None:
-            self._restore(run, self._manifest)
-        for tick, path in self._journal():
-            if tick <= run.tick:
-                continue  # in the snapshot; the process ended before it removed the file
-            if tick != run.tick + 1:
-                raise CheckpointError(
-                    f"tick {run.tick + 1} is missing from the journal, which continues with {path}; "
-                    "restore the folder from a copy, or start in an empty folder",
-                    code="checkpoint-unreadable",
-                )
-            self._replay(run, path)
+        self._read()
+        manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
+        self._journal.id = manifest.id
+        recovered, self._recovered = self._recovered or Recovered(manifest, None, []), None
+        if recovered.snapshot is not None:
+            self._snapshots.restore(run, recovered.snapshot)
+        self.label = manifest.label
+        for changes in recovered.ticks:
+            self.result = replay(run, changes, self.folder, self.allow_pickle)
+            self.label = changes.head["label"]
+        self._journal.open(manifest.tick, recovered.ticks)
         self._written = len(run.interner)
-
-    def _restore(self, run: Run, manifest: Mapping[str, Any]) -> None:
-        if manifest["signature"] != signature(run.graph):
-            raise CheckpointError(
-                f"{self.folder} was written by a circuit with other operators; start the same stage of "
-                "the query with the same version of dbsp, or choose another folder",
-                code="checkpoint-other-program",
-            )
-        for piece in manifest["interned"]:
-            restore_values(run.interner, read_arrow(self.folder / piece["file"]))
-            if len(run.interner) != piece["end"]:
-                raise CheckpointError(
-                    f"{self.folder / piece['file']} does not match the manifest; "
-                    "restore the folder from a copy, or start in an empty folder",
-                    code="checkpoint-unreadable",
-                )
-        scope = run.scope
-        with open(self.folder / manifest["memory"], "rb") as source:
-            recall(scope, pickle.load(source))  # first: the traces depend on it
-        small = read_small(self.folder / manifest["small"])
-        for trace, files in zip(scope.traces, manifest["traces"], strict=True):
-            runs = [small[file] if isinstance(file, int) else read_run(self.folder / file) for file in files]
-            trace.restore([(rows.reshape(len(weights), trace.width), weights) for rows, weights in runs])
-            for kept, file in zip(trace.runs, files, strict=True):
-                if isinstance(file, str):
-                    self._files[id(kept)] = (kept, file)
-        scope.state.first_tick = False
-        run.tick = self._snapshot_tick = manifest["tick"]
-        self._pieces = list(manifest["interned"])
-        self._next_file = manifest["next_file"]
-        self.label = manifest["label"]
-
-    def _replay(self, run: Run, path: Path) -> None:
-        table = read_arrow(path)
-        metadata = json.loads(table.schema.metadata[b"dbsp"])
-        restore_values(run.interner, pa.ipc.open_file(table.column("rows")[0].as_buffer()).read_all())
-        if len(run.interner) != metadata["interned"]:
-            raise CheckpointError(
-                f"{path} does not follow the ticks before it; restore the folder from a copy, or "
-                "start in an empty folder",
-                code="checkpoint-unreadable",
-            )
-        staged = {}
-        names, rows, weights = (table.column(name) for name in ("input", "rows", "weights"))
-        for at in range(1, table.num_rows):
-            name = names[at].as_py()
-            counts, codes = codes_of(weights[at]), codes_of(rows[at])
-            if name not in run.inputs or len(codes) != len(counts) * run.inputs[name].arity:
-                width = counted(len(codes) // len(counts), "column")
-                raise CheckpointError(
-                    f"{path} has changes of an input '{name}' with {width}, which this circuit does not "
-                    "have; start the circuit that wrote the checkpoint, or choose another folder",
-                    code="checkpoint-other-program",
-                )
-            staged[name] = Batch(codes.reshape(len(counts), run.inputs[name].arity), counts)
-        self.result = run.step_staged(staged)
-        self.label = metadata["label"]
-
-    def _journal(self) -> Iterator[tuple[int, Path]]:
-        files = [path for path in (self.folder / "journal").glob("*.arrow") if path.stem.isdigit()]
-        return iter(sorted((int(path.stem), path) for path in files))
 
     # --- writing ----------------------------------------------------------------------------------
 
     def begin(self, run: RunBase) -> None:
-        """Write a snapshot before a tick if it is time; the ticks before it are committed."""
-        if run.tick - self._snapshot_tick >= self.snapshot_every:
+        """Write a snapshot before a tick if it is time; the ticks before it are committed.
+
+        Raises CheckpointError; the tick then does not take place, and the next one tries again.
+        """
+        self._expect_owner().check()
+        self._begun = len(run.interner)
+        manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
+        if run.tick - manifest.tick >= self.snapshot_every:
             self.snapshot()
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; they are durable when this returns."""
-        new = values_table(run.interner, self._written, len(run.interner))
-        entries = [("", arrow_bytes(new).to_pybytes(), b"")]
-        for name, batch in staged.items():
-            entries.append((name, np.ascontiguousarray(batch.rows).tobytes(), batch.weights.tobytes()))
-        names, rows, weights = zip(*entries, strict=True)
+        self._expect_owner().check()
         try:
-            metadata = json.dumps({"label": label, "interned": len(run.interner)})
-        except TypeError as error:
+            json.dumps(label)
+        except (TypeError, ValueError, RecursionError) as error:
             raise ArgumentError(f"label: expected a JSON value, got {shorten(label)}: {error}") from None
-        binary = pa.large_binary()
-        table = pa.table(
-            {
-                "input": pa.array(names, pa.string()),
-                "rows": pa.array(rows, binary),
-                "weights": pa.array(weights, binary),
-            }
-        ).replace_schema_metadata({"dbsp": metadata})
-        path = self.folder / "journal" / f"{tick}.arrow"
-        self._recorded_values = len(run.interner)
-        try:
-            write_atomically(path, arrow_bytes(table), self.sync)
-        except OSError as error:
-            path.unlink(missing_ok=True)  # the tick is rolled back, so it must not be read later
-            raise CheckpointError(
-                f"cannot write tick {tick} to {path}: {error.strerror}; the tick was rolled back",
-                code="checkpoint-write",
-            ) from None
+        end = len(run.interner)
+        values, refused = values_piece(run.interner, self._written, end, self.allow_pickle, self._lost)
+        if refused or self._lost:
+            self._refuse(refused, staged, run)
+        self._recorded_lost = self._lost | refused.keys()
+        head = {
+            "label": label,
+            "interned": end,
+            "values": values,
+            "inputs": [[name, batch.arity] for name, batch in staged.items()],
+        }
+        self._recorded_values = end
+        arrays = [array for batch in staged.values() for array in (batch.rows, batch.weights)]
+        self._journal.write(tick, head, arrays)
+
+    def _refuse(self, refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
+        """Raise CheckpointError if a row of this tick has a value that is not stored."""
+        lost = {code: UnsupportedValueError(run.interner.decode(code)) for code in self._lost} | refused
+        new = {code: error for code, error in lost.items() if code >= self._begun}
+        for errors in (new, lost):
+            place = column_of(errors, staged, run) if errors else None
+            if place is not None or (errors is new and new):
+                raise refused_value(next(iter(errors.values())), place or "a value of the circuit")
 
     def recorded(self, tick: int) -> bool:
-        """Return whether the file of a tick is in the journal: an interrupt may follow its rename."""
-        return (self.folder / "journal" / f"{tick}.arrow").exists()
+        """Return whether a tick is in the journal: an interrupt may follow its writing."""
+        return self._journal.recorded(tick)
 
     def committed(self, result: TickResult, label: Any) -> None:
         """Note the commit of the recorded tick."""
-        self._written = self._recorded_values
+        self._journal.note(result.number)
+        self._written, self._lost = self._recorded_values, self._recorded_lost
         self.result = result
         self.label = label
 
     def snapshot(self) -> None:
-        """Write the state after the latest tick, except for the parts that are already written."""
+        """Write the state after the latest tick, except for the parts that are already written.
+
+        Raises CheckpointError; the snapshot before it and the journal then stay.
+        """
         run = self._run
         if run is None:
             raise CheckpointError(
@@ -281,93 +257,59 @@ class Store:
                 "closing",
                 code="run-closed",
             )
-        if run.tick == self._snapshot_tick:
+        self._expect_owner().check()
+        before = expect_present(self._manifest, "the manifest of an attached checkpoint")
+        if run.tick == before.tick:
             return
-        files: dict[int, tuple[SortedRun, str]] = {}
-        small: list[SortedRun] = []
-        traces = []
-        for trace in run.scope.traces:
-            names: list[str | int] = []
-            for kept in trace.runs:
-                if kept.size < _LARGE:
-                    names.append(len(small))
-                    small.append(kept)
-                    continue
-                known = self._files.get(id(kept))
-                if known is None:
-                    name = f"runs/{self._next_file}.arrow"
-                    self._next_file += 1
-                    write_atomically(self.folder / name, run_bytes(kept.rows, kept.weights), self.sync)
-                    known = (kept, name)
-                files[id(kept)] = known
-                names.append(known[1])
-            traces.append(names)
-        start, end = (self._pieces[-1]["end"] if self._pieces else 0), len(run.interner)
-        pieces = list(self._pieces)
-        if end > start:
-            name = f"interned/{start}.arrow"
-            values = values_table(run.interner, start, end)
-            write_atomically(self.folder / name, arrow_bytes(values), self.sync)
-            pieces.append({"file": name, "end": end})
-        small_file = f"small/{run.tick}.arrow"
-        write_atomically(
-            self.folder / small_file, small_bytes([(r.rows, r.weights) for r in small]), self.sync
+        written = self._snapshots.write(run, before.id)
+        manifest = replace(
+            before, tick=run.tick, label=self.label, journal=self._journal.digest, snapshot=written.files
         )
-        memory = f"memory/{run.tick}.pickle"
-        write_atomically(self.folder / memory, pickle.dumps(memories_of(run.scope), protocol=5), self.sync)
-        manifest = {
-            "format": FORMAT,
-            "version": VERSION,
-            "name": run.graph.name,
-            "query": self._query,
-            "signature": signature(run.graph),
-            "circuit": _written_circuit(run),
-            "tick": run.tick,
-            "label": self.label,
-            "traces": traces,
-            "small": small_file,
-            "interned": pieces,
-            "memory": memory,
-            "next_file": self._next_file,
-        }
-        write_atomically(self.folder / "manifest.json", json.dumps(manifest, indent=1).encode(), self.sync)
-        self._manifest, self._files, self._pieces, self._snapshot_tick = manifest, files, pieces, run.tick
-        self._collect(manifest)
+        try:
+            before.write(self.folder, self.sync, PREVIOUS)
+            manifest.write(self.folder, self.sync)
+        except CheckpointError:
+            written.remove()
+            raise
+        self._manifests, self._manifest = [manifest, before], manifest
+        self._snapshots.adopt(written)
+        self._journal.end_file()
+        with contextlib.suppress(OSError):  # the next snapshot tries again
+            self._collect()
 
-    def _collect(self, manifest: Mapping[str, Any]) -> None:
-        """Remove the files that the manifest does not name: earlier state and leftovers."""
-        manifest = expect_present(self._manifest, "the manifest of the snapshot just written")
-        kept = {file for files in manifest["traces"] for file in files if isinstance(file, str)}
-        kept.update(piece["file"] for piece in manifest["interned"])
-        kept.update((manifest["small"], manifest["memory"]))
-        for part in _PARTS:
+    def _collect(self) -> None:
+        """Remove what neither manifest needs: earlier state, and leftovers of ended processes."""
+        manifests = [manifest for manifest in self._manifests if isinstance(manifest, Manifest)]
+        kept: set[str] = set()
+        for manifest in manifests:
+            kept |= set() if manifest.snapshot is None else manifest.snapshot.digests.keys()
+        self._journal.remove_until(min(manifest.tick for manifest in manifests))
+        for part in ("", *PARTS):
             for path in (self.folder / part).iterdir():
-                settled = part != "journal" or (path.stem.isdigit() and int(path.stem) <= manifest["tick"])
-                if (settled and f"{part}/{path.name}" not in kept) or path.name.startswith("."):
+                unnamed = part not in ("", "journal") and f"{part}/{path.name}" not in kept
+                if unnamed or path.name.startswith("."):
                     path.unlink()
+
+    def _expect_owner(self) -> FolderOwner:
+        return expect_present(self._owner, "the owner of an attached checkpoint")
 
     def close(self) -> None:
         """Release the folder; the run continues without being logged."""
         if self._run is not None:
             self._run.log = None
             self._run = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._journal.close()
+        self._recovered = None
+        if self._owner is not None:
+            self._owner.release()
+            self._owner = None
 
 
-def _written_circuit(run: Run) -> str | None:
+def _owned(folder: Path) -> FolderOwner:
     try:
-        return run.graph.to_json()
-    except CircuitError:  # it has functions without a name; the same program builds it again
-        return None
-
-
-def _locked(folder: Path) -> FileLock:
-    try:
-        for part in _PARTS:
+        for part in PARTS:
             (folder / part).mkdir(parents=True, exist_ok=True)
-        return own_folder(folder)
+        return FolderOwner(folder)
     except OSError as error:
         raise CheckpointError(
             f"cannot use the folder {folder}: {error.strerror}", code="checkpoint-write"

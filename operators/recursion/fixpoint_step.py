@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -230,13 +231,14 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
             self._replaced = None
         self._inner.scope.rollback()
 
-    def memory(self) -> EvaluationHistory:
-        return self._history
+    def memory(self) -> tuple[Any, ...]:
+        return self._history.memory()
 
-    def recall(self, memory: EvaluationHistory) -> None:
-        if memory.timed != self._inner.scope.timed:
-            self._exchange(self._started(CarriedState(), memory.timed))
-        self._history = memory
+    def recall(self, memory: tuple[Any, ...]) -> None:
+        history = EvaluationHistory(*memory)
+        if history.timed != self._inner.scope.timed:
+            self._exchange(self._started(CarriedState(), history.timed))
+        self._history = history
 
     def _started(self, carried: CarriedState, timed: bool) -> IteratedScope:
         """Return a new scope for the body, not yet added to the outer scope."""

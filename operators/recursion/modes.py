@@ -15,8 +15,9 @@ the choice depends on the changes alone and not on the machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -82,6 +83,10 @@ class EvaluationHistory:
     restarts: int = 0
     """The number of restarts of the scope."""
     arrivals: tuple[Codes, ...] = ()
+
+    def memory(self) -> tuple[Any, ...]:
+        """Return the fields in their order, as plain values and arrays."""
+        return tuple(getattr(self, field.name) for field in fields(self))
 
     def describe(self) -> str:
         """Return the current mode and the number of restarts as text."""

@@ -256,7 +256,7 @@ def test_refused_ticks_and_questions(tmp_path: Path) -> None:
     for text, message in (
         ("{", r"cannot read .* \[checkpoint-unreadable\]"),
         ("{}", r"expected the header of a delta log in .* \[checkpoint-unreadable\]"),
-        (VERSION_2, r"has format version 2, this version of dbsp expects 1.* \[checkpoint-version\]"),
+        (VERSION_3, r"has format version 3, this version of dbsp expects 2.* \[checkpoint-version\]"),
     ):
         (tmp_path / "log" / "log.json").write_text(text)
         with pytest.raises(CheckpointError, match=message):
@@ -266,7 +266,7 @@ def test_refused_ticks_and_questions(tmp_path: Path) -> None:
         log_of(tmp_path / "file").append(1, one)
 
 
-VERSION_2 = '{"format": "dbsp delta log", "version": 2}'
+VERSION_3 = '{"format": "dbsp delta log", "version": 3}'
 
 
 def test_a_damaged_file_is_reported(tmp_path: Path) -> None:

@@ -65,6 +65,10 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
+LEFT = ["batches/a/latest.json", "batches/b/latest.json", "inbox.json", "taken.json"]
+"""The files of an inbox whose batches are all taken."""
+
+
 @pytest.mark.slow
 @given(batches, st.lists(st.booleans(), min_size=6, max_size=6))
 def test_without_a_checkpoint(sent: Batches, drained: list[bool]) -> None:
@@ -148,7 +152,7 @@ def test_every_end_of_a_drain(tmp_path: Path) -> None:
     run = prepared(tmp_path / "whole")
     with ends_after(10**9) as done:
         Inbox(tmp_path / "whole" / "inbox").drain(run)
-    assert files(tmp_path / "whole" / "inbox") == ["inbox.json", "taken.json"]
+    assert files(tmp_path / "whole" / "inbox") == LEFT
     for end in range(done()):
         folder = tmp_path / str(end)
         run = prepared(folder)
@@ -164,7 +168,7 @@ def test_every_end_of_a_drain(tmp_path: Path) -> None:
         for name in "ab":
             assert put(folder / "inbox", name, 1, {})
         Inbox(folder / "inbox").drain(run)
-        assert files(folder / "inbox") == ["inbox.json", "taken.json"]
+        assert files(folder / "inbox") == LEFT
         run.log.close()
 
 
@@ -259,9 +263,10 @@ def test_refused_batches(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown input 'edg'; did you mean 'edge'"):
         Inbox(tmp_path / "typo").put("edg", edges, 0)
         Inbox(tmp_path / "typo").drain(PATHS.start())
-    (path,) = next(d for d in inbox.waiting(run) if d.writer == "edge").files
-    path.write_bytes(b"PAR1")
-    with pytest.raises(CheckpointError, match=r"relation 'edge': cannot be read.* \[checkpoint-unreadable\]"):
+    (file,) = next(d for d in inbox.waiting(run) if d.writer == "edge").files
+    file.path.write_bytes(b"PAR1")
+    damaged = rf"relation 'edge': cannot read {file.path}: expected [0-9]+ bytes, got 4; "
+    with pytest.raises(CheckpointError, match=damaged):
         inbox.drain(run)
     assert run.log is not None
     run.log.close()
@@ -275,12 +280,12 @@ def test_refused_batches(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         deliveries(folder)
     assert str(caught.value) == (
-        f"cannot read {manifest}: Expecting property name enclosed in double quotes: "
-        "line 1 column 2 (char 1) [checkpoint-unreadable]"
+        f"cannot read {manifest}: Expecting property name enclosed in double quotes: line 1 column 2 (char "
+        "1); restore the folder from a copy, or start in an empty folder [checkpoint-unreadable]"
     )
     (folder / "inbox.json").write_text("{}")
     with pytest.raises(
-        CheckpointError, match=r"expected an inbox of version 1 in .* \[checkpoint-unreadable\]"
+        CheckpointError, match=r"expected the header of an inbox in .* \[checkpoint-unreadable\]"
     ):
         Inbox(folder)
 

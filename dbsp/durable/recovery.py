@@ -1,0 +1,124 @@
+"""Find the newest state of a checkpoint that is intact, and repeat the ticks of its journal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dbsp.data.batch import Batch
+from dbsp.durable.code_ranges import check_codes
+from dbsp.durable.interner_file import restore_values
+from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, VERSION, Manifest, read_manifest
+from dbsp.durable.sealed_files import unreadable
+from dbsp.durable.snapshots import LoadedSnapshot, load_snapshot, reading_values
+from dbsp.durable.step_memory import read_batch
+from dbsp.durable.tick_journal import TickChanges, TickJournal
+from dbsp.errors import CheckpointError, CheckpointWarning, counted
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """The verified content of a checkpoint."""
+
+    manifest: Manifest
+    snapshot: LoadedSnapshot | None
+    ticks: list[TickChanges]
+    """The ticks after the snapshot."""
+
+
+def found_manifests(folder: Path) -> list[Manifest | CheckpointError]:
+    """Return the current and the previous manifest, or the errors of reading them.
+
+    Empty for a new folder. Raises CheckpointError if there is no manifest, but other files.
+    """
+    found: list[Manifest | CheckpointError] = []
+    for file in (CURRENT, PREVIOUS):
+        try:
+            manifest = read_manifest(folder / file)
+        except CheckpointError as error:
+            if error.code == "checkpoint-version":
+                raise
+            found.append(error)
+            continue
+        if manifest is not None and manifest not in found:
+            found.append(manifest)
+        if manifest is None and file == CURRENT:
+            found.append(unreadable(folder / file, "the file is missing"))
+    if any(isinstance(manifest, Manifest) for manifest in found):
+        return found
+    files = [path for part in PARTS for path in (folder / part).iterdir() if not path.name.startswith(".")]
+    if any(path.suffix == ".arrow" for path in files):
+        raise CheckpointError(
+            f"{folder} has format version 1, this version of dbsp expects {VERSION}; "
+            "continue with the version of dbsp that wrote it, or start in an empty folder",
+            code="checkpoint-version",
+        )
+    used = any(path.name != "latest" for path in files)
+    if used or (folder / CURRENT).exists() or (folder / PREVIOUS).exists():
+        raise next(error for error in found if isinstance(error, CheckpointError))
+    return []
+
+
+def read_intact(
+    folder: Path, manifests: Sequence[Manifest | CheckpointError], journal: TickJournal
+) -> Recovered:
+    """Verify and read the newest snapshot that is intact, and the ticks since then.
+
+    Warns if it is not the newest one. Raises CheckpointError if there is none, or if the journal is
+    damaged.
+    """
+    failures: list[CheckpointError] = []
+    reached = max(m.tick for m in manifests if isinstance(m, Manifest))
+    for manifest in manifests:
+        if isinstance(manifest, CheckpointError):
+            failures.append(manifest)
+            continue
+        journal.id = manifest.id
+        try:
+            snapshot = load_snapshot(folder, manifest)
+            ticks = journal.read(manifest.tick, manifest.journal)
+            if manifest.tick + len(ticks) < reached:
+                raise unreadable(journal.folder, f"tick {reached} is missing")
+        except CheckpointError as error:
+            failures.append(error)
+            continue
+        if failures:
+            kept = "the journal replaces"
+            if snapshot is not None:
+                kept = f"the snapshot of tick {manifest.tick} and the journal replace"
+            warnings.warn(
+                f"{failures[0].message.partition('; ')[0]}; nothing is lost, since {kept} it",
+                CheckpointWarning,
+                stacklevel=5,
+            )
+        return Recovered(manifest, snapshot, ticks)
+    raise failures[0]
+
+
+def replay(run: Run, changes: TickChanges, folder: Path, allow_pickle: bool) -> TickResult:
+    """Apply a tick of the journal to a run at the tick before it. Raises CheckpointError."""
+    path, head = changes.path, changes.head
+    with reading_values(path, folder):
+        restore_values(run.interner, head["values"], allow_pickle)
+        if len(run.interner) != head["interned"]:
+            raise unreadable(path, "it does not follow the ticks before it")
+        inputs, _ = head["inputs"], head["label"]
+        staged = {}
+        for (name, width), rows, weights in zip(
+            inputs, changes.arrays[::2], changes.arrays[1::2], strict=True
+        ):
+            if name not in run.inputs or width != run.inputs[name].arity:
+                raise CheckpointError(
+                    f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which this "
+                    "circuit does not have; start the circuit that wrote the checkpoint, or choose "
+                    "another folder",
+                    code="checkpoint-other-program",
+                )
+            batch = read_batch(rows, weights, width)
+            check_codes(batch.rows, run.inputs[name], run.interner)
+            staged[name] = Batch(batch.rows, batch.weights)
+    return run.step_staged(staged)

@@ -1,0 +1,261 @@
+"""The journal of a checkpoint: the changes of the inputs by tick, and the latest tick.
+
+    journal/41.ticks   the ticks from 41 on, one after the other; a snapshot begins the next file
+    journal/latest     the number and the checksum of the latest tick, in two slots
+
+Each tick is sealed, and has the checksum of the tick before it, so a tick of another history does
+not fit. `latest` is written after the tick; ticks overwrite its two slots in turn. So it
+distinguishes damage from what a process has left that ended while it wrote a tick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import struct
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dbsp.durable.array_frames import frames, read_frames
+from dbsp.durable.atomic_files import reports_full_disk, sync_folder, write_all, write_atomically
+from dbsp.durable.sealed_files import read_bytes, seal, sealed_size, unreadable, unseal
+from dbsp.errors import CheckpointError, CheckpointWarning
+from dbsp.kernels.arrays import Codes
+
+_SLOT = struct.Struct("<Q16s8s")
+"""A number of a tick, the checksum of its file, and a checksum of both."""
+
+
+_SUFFIX = ".ticks"
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+@dataclass(frozen=True)
+class TickChanges:
+    """A tick of the journal."""
+
+    tick: int
+    path: Path
+    """The file that has it."""
+    head: dict[str, Any]
+    """The label, the new values of the interner, and the inputs with the width of their rows."""
+    arrays: list[Codes]
+    """By input the flat rows and the weights."""
+    digest: str
+    end: int
+    """The place in the file after this tick."""
+
+
+class TickJournal:
+    """The folder `journal` of a checkpoint; `id` is the unique name of the checkpoint."""
+
+    def __init__(self, folder: Path, sync: bool) -> None:
+        self.folder = folder / "journal"
+        self.sync = sync
+        self.id = ""
+        self.digest = ""
+        """The checksum of the latest tick; empty before the first one."""
+        self._latest: BinaryIO | None = None
+        self._file = -1
+        """The open file to which ticks are appended, or -1."""
+        self._end = 0
+        """The place after the latest tick in this file."""
+        self._attempt = (0, 0, "")
+        """The tick that was written last, its end and its checksum."""
+
+    def files(self) -> list[tuple[int, Path]]:
+        """Return the files in their order, each with its first tick."""
+        found = self.folder.glob(f"*{_SUFFIX}")
+        return sorted((int(p.stem), p) for p in found if p.stem.isdecimal() and p.stem.isascii())
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def read(self, after: int, digest: str) -> list[TickChanges]:
+        """Return all ticks after a tick with this checksum. Raises CheckpointError."""
+        found: list[TickChanges] = []
+        latest = self._read_latest()
+        expected, last = after + 1, self.folder / f"{after + 1}{_SUFFIX}"
+        files = self.files()
+        for place, (first, path) in enumerate(files):
+            following = files[place + 1][0] if place + 1 < len(files) else None
+            if following is not None and following <= expected:
+                continue  # all of it is in the snapshot
+            if first > expected:
+                raise unreadable(path, f"tick {expected} is missing from the journal, which continues here")
+            for changes in self._ticks_of(path, first, latest if following is None else None):
+                if changes.tick < expected:
+                    continue
+                if changes.head.get("before") != digest:
+                    raise unreadable(path, f"tick {expected} does not follow the ticks before it")
+                found.append(changes)
+                last = path
+                digest, expected = changes.digest, expected + 1
+        if latest is not None and latest[0] >= expected:
+            problem = f"tick {expected} is missing" if last.exists() else "the file is missing"
+            raise unreadable(last, problem)
+        if latest is not None and latest[0] == expected - 1 and found and latest[1] != digest:
+            raise unreadable(last, f"tick {expected - 1} is not the one that was written there last")
+        self.digest = digest
+        return found
+
+    def _ticks_of(self, path: Path, first: int, latest: tuple[int, str] | None) -> Iterator[TickChanges]:
+        """Yield the ticks of a file.
+
+        With `latest`, the file may end with a part of a later tick, which is left out.
+        """
+        content, start, tick = memoryview(read_bytes(path)), 0, first
+        while start < len(content):
+            try:
+                size = sealed_size(path, content[start:])
+                if size > len(content) - start:
+                    raise unreadable(path, f"tick {tick} is not complete")
+                file = unseal(path, content[start : start + size], self._place(tick))
+                head, arrays = read_frames(file)
+                if not isinstance(head, dict):
+                    raise unreadable(path, f"tick {tick} has no head")
+            except CheckpointError as error:
+                if latest is not None and tick > latest[0]:
+                    return
+                error.message = error.message.replace("its content does not", f"tick {tick} does not")
+                raise
+            start += size
+            yield TickChanges(tick, path, head, arrays, file.digest, start)
+            tick += 1
+
+    def _read_latest(self) -> tuple[int, str] | None:
+        """Return number and checksum of the latest tick, or of one before it; None if unknown."""
+        path = self.folder / "latest"
+        try:
+            content = path.read_bytes()
+        except OSError:
+            content = b""
+        slots = [slot for start in (0, _SLOT.size) if (slot := _read_slot(content[start:])) is not None]
+        if slots:
+            return max(slots)
+        warnings.warn(
+            f"{path} is missing or damaged; all ticks were read that are in the journal, but ticks that are "
+            "missing at its end would not be noticed",
+            CheckpointWarning,
+            stacklevel=2,
+        )
+        return None
+
+    def _place(self, tick: int) -> str:
+        return f"{self.id}/journal/{tick}"
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Write the file `latest` of a new journal. Raises CheckpointError."""
+        path = self.folder / "latest"
+        with reports_full_disk(path):
+            write_atomically(path, _slot(0, "") + _slot(0, ""), self.sync)
+
+    def open(self, snapshot: int, ticks: Sequence[TickChanges]) -> None:
+        """Prepare for writing after the ticks that were read, which follow a snapshot's tick."""
+        path = self.folder / "latest"
+        if not path.exists() or path.stat().st_size != 2 * _SLOT.size:
+            self.create()
+        with reports_full_disk(path):
+            self._latest = open(path, "r+b", buffering=0)  # noqa: SIM115  # closed by close()
+            for first, file in self.files():
+                if first > (ticks[-1].tick if ticks else snapshot):
+                    file.unlink()  # the process ended before its first tick was complete
+        self._note(ticks[-1].tick if ticks else snapshot)
+        if ticks:
+            path = ticks[-1].path
+            with reports_full_disk(path):
+                self._open_file(path, os.O_RDWR)
+                os.ftruncate(self._file, ticks[-1].end)  # a tick that is not complete
+            self._end = ticks[-1].end
+
+    def _open_file(self, path: Path, flags: int) -> None:
+        self._file = os.open(path, flags | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
+        self._end = 0
+
+    def write(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
+        """Write a tick, which is durable when this returns.
+
+        Raises CheckpointError; `recorded` returns whether the tick is in the journal all the same.
+        """
+        sealed = seal(self._place(tick), frames({**head, "before": self.digest}, arrays))
+        content = b"".join(sealed.parts)
+        path = self.folder / f"{tick}{_SUFFIX}"
+        try:
+            if self._file < 0:
+                self._open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                if self.sync:
+                    sync_folder(self.folder)
+            elif os.fstat(self._file).st_size != self._end:
+                os.ftruncate(self._file, self._end)
+            self._attempt = (tick, self._end + len(content), sealed.digest)
+            write_all(self._file, content)
+            if self.sync:
+                _sync(self._file)
+        except OSError as error:
+            with contextlib.suppress(OSError):  # else it would be read later
+                if self._file >= 0:
+                    os.ftruncate(self._file, self._end)
+            raise CheckpointError(
+                f"cannot write tick {tick} to {self.folder}: {error.strerror or error}; the tick was rolled "
+                "back",
+                code="checkpoint-write",
+            ) from None
+        self.note(tick)
+
+    def recorded(self, tick: int) -> bool:
+        """Return whether this process has put the whole tick into the journal."""
+        attempt, end, _ = self._attempt
+        return attempt == tick and self._file >= 0 and os.fstat(self._file).st_size >= end
+
+    def note(self, tick: int) -> None:
+        """Note that a recorded tick is the latest; never raises, and may be repeated."""
+        attempt, end, digest = self._attempt
+        if attempt == tick:
+            self._end, self.digest = end, digest
+            self._note(tick)
+
+    def _note(self, tick: int) -> None:
+        if self._latest is None:
+            return
+        with contextlib.suppress(OSError):  # an older tick there does no harm
+            self._latest.seek(tick % 2 * _SLOT.size)
+            self._latest.write(_slot(tick, self.digest))
+
+    def end_file(self) -> None:
+        """Write the next tick to a new file, because a snapshot has the ones before it."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def remove_until(self, tick: int) -> None:
+        """Remove the files that have no tick after this one."""
+        files = self.files()
+        for (_, path), (following, _) in itertools.pairwise(files):
+            if following <= tick + 1:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the files."""
+        self.end_file()
+        if self._latest is not None:
+            self._latest.close()
+            self._latest = None
+
+
+def _slot(tick: int, digest: str) -> bytes:
+    content = _SLOT.pack(tick, bytes.fromhex(digest), b"")[:-8]
+    return content + hashlib.blake2b(content, digest_size=8).digest()
+
+
+def _read_slot(content: bytes) -> tuple[int, str] | None:
+    if len(content) < _SLOT.size:
+        return None
+    tick, digest, _ = _SLOT.unpack_from(content)
+    intact = content[: _SLOT.size] == _slot(tick, digest.hex())
+    return (tick, digest.hex() if any(digest) else "") if intact else None
