@@ -142,7 +142,8 @@ class Graph(metaclass=PublicNames):
         try:
             target = self._innermost(inputs)
             entered = tuple(target.enter(stream) for stream in inputs)
-            schema = operator.schema(*(stream.schema for stream in entered))
+            schema = operator.checked_schema(*(stream.schema for stream in entered))
+            operator.check(target, entered)
         except DbspError as error:
             error.where = error.where or placed(operator.name, source)
             raise
@@ -150,7 +151,14 @@ class Graph(metaclass=PublicNames):
 
     def add_source(self, operator: Operator) -> Stream:
         """Append a node without inputs to this scope."""
-        return self.append(operator, (), operator.schema(), self.current_source())
+        source = self.current_source()
+        try:
+            schema = operator.checked_schema()
+            operator.check(self, ())
+        except DbspError as error:
+            error.where = error.where or placed(operator.name, source)
+            raise
+        return self.append(operator, (), schema, source)
 
     def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
         """Append a node without checking its inputs; used by `add` and by graph rewriting."""
@@ -174,6 +182,7 @@ class Graph(metaclass=PublicNames):
                 )
             entered = tuple(node.graph.enter(s) for s in strict)
             node.operator.accept(*(s.schema for s in entered))
+            node.operator.check_strict(node, entered)
         except DbspError as error:
             error.where = error.where or node.describe()
             raise

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.named_parts import parts_of
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.value_json import DecodeContext, decode, encode
-from dbsp.errors import CircuitError, DbspError, shorten, wrong_argument
+from dbsp.errors import CircuitError, DbspError, SchemaError, shorten, wrong_argument
 from dbsp.expressions import Call, Expression
 from dbsp.expressions.origin import Origin
 
@@ -171,15 +172,17 @@ def _fill(
     reading: DecodeContext,
     new_scope: NewScope,
     places: Mapping[str, str],
-) -> None:
-    """Add the nodes of a scope; `outer` are the streams of the graph around it."""
+) -> Sequence[Stream]:
+    """Add the nodes of a scope and return their streams; `outer` are those of the graph around it."""
     streams: list[Stream] = []
-    entered = {inner: outer[number] for number, inner in written.get("entered", ())}
+    entered = {inner: _numbered(outer, number) for number, inner in written.get("entered", ())}
+    if len(set(map(id, entered.values()))) < len(entered):
+        raise _invalid(f"a stream enters the scope '{graph.name}' twice")
 
     def scope(inside: Mapping[str, Any]) -> Graph:
         child = new_scope(graph, inside)
-        _fill(child, inside, streams, reading, new_scope, places)
-        child.exports = [child.stream_class(child.nodes[number]) for number in inside["exports"]]
+        inner = _fill(child, inside, streams, reading, new_scope, places)
+        child.exports = [_numbered(inner, number) for number in inside["exports"]]
         return child
 
     reading = replace(reading, scope=scope)
@@ -194,8 +197,34 @@ def _fill(
                 raise _invalid(
                     f"node {number}: expected an operator, got a value of type {type(operator).__name__}"
                 )
-            inputs = [streams[i] for i in entry["inputs"]]
-            streams.append(graph.add(operator, *inputs) if inputs else graph.add_source(operator))
-    for stream, entry in zip(streams, written["nodes"], strict=True):
+            with _node_read(graph, number, operator):
+                inputs = [_numbered(streams, i) for i in entry["inputs"]]
+                streams.append(graph.add(operator, *inputs) if inputs else graph.add_source(operator))
+    for number, (stream, entry) in enumerate(zip(streams, written["nodes"], strict=True)):
         if entry.get("strict"):
-            graph.connect(stream, *(streams[i] for i in entry["strict"]))
+            with _node_read(graph, number, stream.node.operator):
+                graph.connect(stream, *(_numbered(streams, i) for i in entry["strict"]))
+    return streams
+
+
+@contextmanager
+def _node_read(graph: Graph, number: int, operator: Operator) -> Iterator[None]:
+    """Raise CircuitError with the node if its operator does not fit its inputs."""
+    try:
+        yield
+    except CircuitError as error:
+        error.where = error.where or f"node {number} of '{graph.name}', {operator.name}"
+        raise
+    except (AttributeError, LookupError, SchemaError, TypeError, ValueError) as error:
+        reason = error.message if isinstance(error, SchemaError) else f"{type(error).__name__}: {error}"
+        where = f"node {number} of '{graph.name}', {operator.name}"
+        raise CircuitError(reason, where=where, code="invalid-circuit-file") from error
+
+
+def _numbered(streams: Sequence[Stream], number: Any) -> Stream:
+    """Return the stream of a node by its number."""
+    if type(number) is not int or not 0 <= number < len(streams):
+        raise _invalid(
+            f"expected the number of a node that is read before, below {len(streams)}, got {shorten(number)}"
+        )
+    return streams[number]

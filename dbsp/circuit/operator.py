@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from dbsp.circuit.field_ranges import ANY_INPUTS, check_ranges
 from dbsp.circuit.function_step import FunctionStep
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.errors import CircuitError, SchemaError, counted
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph, Node, Stream
@@ -33,6 +35,9 @@ class Operator:
     A linear operator defines `schema` and `function`. An operator that is not linear also defines
     its incremental form, and an operator with state defines `start`.
     """
+
+    input_counts: ClassVar[range] = ANY_INPUTS
+    """The numbers of inputs that the operator accepts."""
 
     def __call__(self, *streams: S) -> S:
         """Add a node for this operator to the circuit of the streams; return its output stream."""
@@ -55,6 +60,34 @@ class Operator:
     def schema(self, *inputs: Schema) -> Schema:
         """Return the schema of the output. Raises SchemaError if the inputs do not fit."""
         raise AssertionError(f"{self.name} does not define its schema")
+
+    def checked_schema(self, *inputs: Schema) -> Schema:
+        """Return the schema of the output, after a check of the inputs and the fields.
+
+        Raises SchemaError for a wrong number of inputs and for a field outside its range (see
+        `dbsp.circuit.field_ranges`).
+        """
+        counts = self.input_counts
+        if len(inputs) not in counts:
+            expected = f"{counts.start} or more inputs" if len(counts) > 1 else counted(counts.start, "input")
+            raise SchemaError(f"expected {expected}, got {len(inputs)}", code="wrong-arity")
+        check_ranges(self, inputs)
+        return self.schema(*inputs)
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        """Raise CircuitError if a node of this operator cannot read these streams in the graph.
+
+        Their schemas are checked before. An operator whose step expects more, such as arrangements,
+        overrides this.
+        """
+
+    def zset_function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
+        """Return `function`. Raises CircuitError if the operator is not a function of Z-sets."""
+        if type(self).function is Operator.function:
+            raise CircuitError(
+                f"expected a function of Z-sets, got the operator {self.name}", code="invalid-circuit-file"
+            )
+        return self.function(interner, *inputs)
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         """Return the definition of the operator: a function of Z-sets over the given schemas."""

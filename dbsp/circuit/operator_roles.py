@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,9 @@ class StrictOperator(Operator):
 
     def accept(self, *strict: Schema) -> None:
         """Check the schemas of the strict inputs. Raises SchemaError."""
+
+    def check_strict(self, node: Node, strict: Sequence[Stream]) -> None:
+        """Raise CircuitError if the node cannot read these streams one step late."""
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ the functions (see `dbsp.operators.groups.aggregate_functions`):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, NATURAL, ONE_INPUT, PARTS, SOME_INPUTS
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
@@ -31,7 +32,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.errors import expect_present, expect_type
+from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.aggregate_functions import (
@@ -44,7 +45,7 @@ from dbsp.operators.groups.aggregate_functions import (
 from dbsp.operators.groups.group_step import GroupwiseOperator
 from dbsp.operators.groups.order_statistics import ArgExtreme
 from dbsp.operators.linear.project import Project, Projectable
-from dbsp.operators.traces.arrange import arranged
+from dbsp.operators.traces.arrange import arranged, expect_arrangement_of, expect_order, key_first
 from dbsp.state.trace import Trace
 
 
@@ -52,8 +53,10 @@ from dbsp.state.trace import Trace
 class Aggregate(GroupwiseOperator):
     """Groups by the first `key` columns; the result has these and one column per function."""
 
-    key: int
-    functions: tuple[GroupFunction, ...]
+    input_counts = ONE_INPUT
+
+    key: int = field(metadata=NATURAL)
+    functions: tuple[GroupFunction, ...] = field(metadata=PARTS)
     names: tuple[str, ...]
 
     @property
@@ -62,6 +65,10 @@ class Aggregate(GroupwiseOperator):
 
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
+        if self.key > schema.arity:
+            raise SchemaError(
+                f"expected a key of at most {schema.arity} columns, got {self.key}", code="wrong-arity"
+            )
         results = tuple(function.result(schema) for function in self.functions)
         return Schema(self.names, (*schema.types[: self.key], *results))
 
@@ -93,8 +100,10 @@ class Aggregate(GroupwiseOperator):
 class AccumulatedAggregate(Projectable):
     """Linear functions from accumulators, others from one end of the arrangements of the stream."""
 
+    input_counts = SOME_INPUTS
+
     aggregate: Aggregate
-    ends: tuple[int, ...]
+    ends: tuple[int, ...] = field(metadata=DISTINCT_COLUMNS)
 
     @property
     def name(self) -> str:
@@ -105,7 +114,21 @@ class AccumulatedAggregate(Projectable):
         return self.aggregate.label
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.aggregate.schema(inputs[0])
+        return self.aggregate.checked_schema(inputs[0])
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        stream, *orders = inputs
+        key, schema = self.aggregate.key, stream.schema
+        needed = [f.at_an_end(schema, key) for f in self.aggregate.functions if not f.linear(schema)]
+        if graph.parent is not None or not set(needed) <= set(self.ends) or len(orders) != len(self.ends):
+            raise CircuitError(
+                f"expected functions with accumulators, and arrangements by the columns {self.ends} of "
+                "the extremes",
+                code="invalid-circuit-file",
+            )
+        for end, order in zip(self.ends, orders, strict=True):
+            expect_arrangement_of(order, stream.node)
+            expect_order(order, key_first((*range(key), end), schema.arity)[: key + 1])
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return True

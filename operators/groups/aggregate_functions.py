@@ -13,10 +13,11 @@ cancel disappears.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import InputColumns, one_of
 from dbsp.data.batch import Batch
 from dbsp.data.columns import Floats, code_floats, float_codes
 from dbsp.data.interner import Interner
@@ -63,12 +64,13 @@ class GroupFunction:
 class AggregateFunction(GroupFunction):
     """count, sum, avg, min or max, as `kind`, of the input column `column`."""
 
-    kind: str
+    kind: str = field(metadata=one_of("count", "sum", "avg", "min", "max"))
     column: int = -1
 
     def result(self, schema: Schema) -> Type:
         if self.kind == "count":
             return INT
+        InputColumns().check(self.column, [schema])
         type_ = schema.types[self.column]
         if self.kind in ("min", "max"):
             return type_

@@ -8,14 +8,16 @@ the result is a function of the input alone, independent of the order of arrival
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_order import value_order
+from dbsp.errors import SchemaError
 from dbsp.kernels import first_of_each
 from dbsp.operators.groups.group_step import GroupwiseOperator
 
@@ -28,9 +30,11 @@ class ChoiceDomain(GroupwiseOperator):
     if the domains have no column in common, it recomputes all rows.
     """
 
-    domains: tuple[tuple[int, ...], ...]
+    domains: tuple[tuple[int, ...], ...] = field(metadata=COLUMN)
 
     def schema(self, *inputs: Schema) -> Schema:
+        if not self.domains:
+            raise SchemaError("expected one domain or more, got none", code="wrong-arity")
         return inputs[0]
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import ONE_INPUT
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -30,12 +31,14 @@ from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate, consolidate, distinct_runs, distinct_timed_runs, gather, project
 from dbsp.operators.groups.group_step import TimedGroupsStep
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
-from dbsp.operators.traces.arrange import arranged, own_trace
+from dbsp.operators.traces.arrange import arranged, expect_order, own_trace
 
 
 @dataclass(frozen=True)
 class Distinct(Operator):
     """The rows of positive weight, each with weight 1."""
+
+    input_counts = ONE_INPUT
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
@@ -61,6 +64,8 @@ class Distinct(Operator):
 class DeltaDistinct(Operator):
     """The incremental form of distinct, over an arrangement in the stream's own column order."""
 
+    input_counts = ONE_INPUT
+
     @property
     def monotone(self) -> bool:
         return True
@@ -68,6 +73,10 @@ class DeltaDistinct(Operator):
     @property
     def name(self) -> str:
         return "Distinct"
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        (stream,) = inputs
+        expect_order(stream, ())
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]

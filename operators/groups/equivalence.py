@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import TWO_INPUTS
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -31,7 +32,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import consolidate, gather, least_members
 from dbsp.kernels.arrays import Codes
-from dbsp.operators.groups.group_step import GroupsStep, GroupwiseOperator, TimedGroupsStep
+from dbsp.operators.groups.group_step import GroupsStep, GroupwiseOperator, TimedGroupsStep, expect_rows
 from dbsp.operators.traces.arrange import arranged, own_trace
 
 
@@ -64,6 +65,8 @@ class EquivalenceClasses(GroupwiseOperator):
 class ConnectedClasses(Operator):
     """The incremental form, over arrangements of the pairs by each column."""
 
+    input_counts = TWO_INPUTS
+
     over: Schema
 
     @property
@@ -71,7 +74,11 @@ class ConnectedClasses(Operator):
         return "Classes"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.over
+        return EquivalenceClasses().checked_schema(self.over)
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        for column, stream in enumerate(inputs):
+            expect_rows(stream, self.over, (column,))
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return True

@@ -24,7 +24,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import ONE_INPUT
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -32,11 +33,12 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, concatenate, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
-from dbsp.operators.traces.arrange import arranged, order_of, own_trace
+from dbsp.operators.traces.arrange import Arrange, arranged, expect_order, in_own_order, order_of, own_trace
 
 Reduce: TypeAlias = Callable[[Batch], Batch]
 
@@ -48,6 +50,8 @@ class GroupwiseOperator(Operator):
     A group is the set of rows that agree in the columns `groups`. Subclasses define `groups`,
     `schema` and `function`; this class makes them incremental, at the top level and in scopes.
     """
+
+    input_counts = ONE_INPUT
 
     def groups(self, schema: Schema) -> tuple[int, ...]:
         """The columns of the input that identify a group."""
@@ -71,6 +75,8 @@ class GroupwiseOperator(Operator):
 class RecomputeGroups(Projectable):
     """The incremental form of a function of groups, over an arrangement by the grouping columns."""
 
+    input_counts = ONE_INPUT
+
     operator: GroupwiseOperator
     over: Schema
     """The schema of the operator's input, with column names."""
@@ -84,7 +90,11 @@ class RecomputeGroups(Projectable):
         return self.operator.label
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.operator.schema(self.over)
+        return self.operator.checked_schema(self.over)
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        (stream,) = inputs
+        expect_rows(stream, self.over, self.operator.groups(self.over))
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.operator.yields_set(inputs)
@@ -100,6 +110,21 @@ class RecomputeGroups(Projectable):
         )
         kind = TimedGroupsStep if scope.nested else GroupsStep
         return kind(source, len(self.operator.groups(self.over)), reduce, scope)
+
+
+def expect_rows(stream: Stream, over: Schema, leading: Sequence[int]) -> None:
+    """Raise unless the stream is an arrangement, of its own scope, of rows of the schema `over`.
+
+    It begins with the columns `leading`. Raises CircuitError or SchemaError.
+    """
+    order = expect_order(stream, leading)
+    if in_own_order(stream.schema, order).types != over.types or not isinstance(
+        stream.node.operator, Arrange
+    ):
+        raise SchemaError(
+            f"expected an arrangement of ({over.describe()}), got {order} of ({stream.schema.describe()})",
+            code="schema-mismatch",
+        )
 
 
 def restore_column_order(function: Reduce, order: Sequence[int]) -> Reduce:

@@ -10,8 +10,9 @@ nested scope the check applies to every iteration. A tick that breaks it is roll
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dbsp.circuit.field_ranges import NAMED_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
@@ -26,6 +27,8 @@ from dbsp.operators.linear.union import Negate
 @dataclass(frozen=True)
 class AssertNonnegative(Operator):
     """The stream itself; `promise` is the name of the check in errors."""
+
+    input_counts = ONE_INPUT
 
     promise: str
 
@@ -66,8 +69,10 @@ class AssertNonnegative(Operator):
 class RefuseRows(Operator):
     """Raises InvariantError for the first row of its input."""
 
+    input_counts = ONE_INPUT
+
     promise: str
-    columns: Schema
+    columns: Schema = field(metadata=NAMED_COLUMNS)
 
     @property
     def name(self) -> str:

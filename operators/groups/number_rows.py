@@ -14,10 +14,11 @@ Cost: O(|delta| log |delta|) per tick, and a dictionary entry for every row of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, INT64, ONE_INPUT
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.step import Step
@@ -36,10 +37,12 @@ from dbsp.operators.linear.project import Project
 class NumberRows(Operator):
     """The rows of a set with a number; the columns `order` order the rows of one tick."""
 
-    order: tuple[int, ...]
+    input_counts = ONE_INPUT
+
+    order: tuple[int, ...] = field(metadata=DISTINCT_COLUMNS)
     column: str
-    first: int = 0
-    step: int = 1
+    first: int = field(default=0, metadata=INT64)
+    step: int = field(default=1, metadata=INT64)
 
     @property
     def label(self) -> str:

@@ -9,11 +9,12 @@ for their n values (see `dbsp.operators.groups.group_step`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, COLUMN_PARTS, FRACTION, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.columns import Floats, code_floats, encode_column, float_codes
@@ -34,7 +35,7 @@ from dbsp.operators.linear.row_functions import function_name
 class CountDistinct(GroupFunction):
     """The number of different values of positive weight."""
 
-    column: int
+    column: int = field(metadata=COLUMN)
 
     def result(self, schema: Schema) -> Type:
         return INT
@@ -53,8 +54,8 @@ class Quantile(GroupFunction):
     (percentile_cont in SQL).
     """
 
-    column: int
-    q: float
+    column: int = field(metadata=COLUMN)
+    q: float = field(metadata=FRACTION)
     between: bool = False
 
     def result(self, schema: Schema) -> Type:
@@ -110,8 +111,8 @@ class ArgExtreme(GroupFunction):
     Of several such rows, the least value of `column` counts. Rows where `by` is None are ignored.
     """
 
-    column: int
-    by: int
+    column: int = field(metadata=COLUMN)
+    by: int = field(metadata=COLUMN)
     largest: bool
 
     def result(self, schema: Schema) -> Type:
@@ -157,7 +158,7 @@ class Variance(GroupFunction):
     the sorted values, so it is a function of the group alone. A sample of one value yields None.
     """
 
-    column: int
+    column: int = field(metadata=COLUMN)
     population: bool = False
     root: bool = False
 
@@ -198,7 +199,7 @@ class Fold(GroupFunction):
     """
 
     function: Callable[[list[tuple[Any, int]]], Any]
-    columns: tuple[int, ...]
+    columns: tuple[int, ...] = field(metadata=COLUMN)
     type: Type
 
     def result(self, schema: Schema) -> Type:
@@ -237,7 +238,7 @@ class FunctionOfSums:
     """A function of some columns of a row; None where one of them is None."""
 
     function: Callable[..., Any]
-    columns: tuple[int, ...]
+    columns: tuple[int, ...] = field(metadata=COLUMN)
     type: Type
 
 
@@ -250,7 +251,9 @@ class FinishAggregates(Operator):
     linear, O(|delta|) of the aggregate.
     """
 
-    columns: tuple[int | FunctionOfSums, ...]
+    input_counts = ONE_INPUT
+
+    columns: tuple[int | FunctionOfSums, ...] = field(metadata=COLUMN_PARTS)
     names: tuple[str, ...]
 
     @property

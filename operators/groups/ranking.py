@@ -20,12 +20,13 @@ the k-th.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import COLUMN, DISTINCT_COLUMNS, ONE_INPUT, POSITIVE, Between, one_of, within
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -36,16 +37,19 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
-from dbsp.errors import SchemaError
+from dbsp.errors import CircuitError, SchemaError, counted
 from dbsp.kernels import concatenate, consolidate, leading, project, running_totals, shifted
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import NULL
-from dbsp.operators.groups.group_step import GroupwiseOperator, Reduce, restore_column_order
+from dbsp.operators.groups.group_step import GroupwiseOperator, Reduce, expect_rows, restore_column_order
 from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.traces.arrange import arranged, order_of
 
 MOST_COPIES = 1_000_000
 """The greatest weight of a row that row_number accepts."""
+
+
+PLACES = within(Between(1 - 2**31, 2**31 - 1))
 
 
 class Sorted(NamedTuple):
@@ -65,8 +69,8 @@ class Sorted(NamedTuple):
 class Ordered(GroupwiseOperator):
     """The base of the ordered operators; `order` has pairs (column, whether descending)."""
 
-    partition: tuple[int, ...]
-    order: tuple[tuple[int, bool], ...]
+    partition: tuple[int, ...] = field(metadata=DISTINCT_COLUMNS)
+    order: tuple[tuple[int, bool], ...] = field(metadata=COLUMN)
 
     def groups(self, schema: Schema) -> tuple[int, ...]:
         return self.partition
@@ -94,7 +98,7 @@ class Ordered(GroupwiseOperator):
 class TopK(Ordered):
     """The first `k` rows of each partition."""
 
-    k: int
+    k: int = field(metadata=POSITIVE)
 
     @property
     def label(self) -> str:
@@ -118,13 +122,13 @@ class TopK(Ordered):
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
-        leading = self._leading(stream.schema)
+        leading = self.leading(stream.schema)
         if stream.graph.parent is not None or not leading:
             return super().physical(rewriting, node, inputs)
         source = arranged(rewriting, stream, (*self.partition, *leading))
         return rewriting.add(LeadingTopK(self, len(leading), node.inputs[-1].schema), source)
 
-    def _leading(self, schema: Schema) -> list[int]:
+    def leading(self, schema: Schema) -> list[int]:
         """The longest prefix of the order in which sorted codes can be read from one end."""
         columns: list[int] = []
         for column, descending in self.order:
@@ -139,8 +143,10 @@ class TopK(Ordered):
 class LeadingTopK(Operator):
     """The incremental form of top_k, over an arrangement by the partition and `leading` columns."""
 
+    input_counts = ONE_INPUT
+
     top: TopK
-    leading: int
+    leading: int = field(metadata=POSITIVE)
     over: Schema
 
     @property
@@ -152,7 +158,17 @@ class LeadingTopK(Operator):
         return self.top.label
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.over
+        return self.top.checked_schema(self.over)
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        (stream,) = inputs
+        leading = self.top.leading(self.over)[: self.leading]
+        if graph.parent is not None or len(leading) < self.leading:
+            raise CircuitError(
+                f"expected an order that begins with {counted(self.leading, 'column')} of sorted codes",
+                code="invalid-circuit-file",
+            )
+        expect_rows(stream, self.over, (*self.top.partition, *leading))
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
@@ -205,7 +221,7 @@ class TopKStep(Step):
 class Rank(Ordered):
     """Each row with its rank; `kind` is rank, dense_rank or row_number."""
 
-    kind: str
+    kind: str = field(metadata=one_of("rank", "dense_rank", "row_number"))
     names: tuple[str, ...]
 
     @property
@@ -249,8 +265,8 @@ class Rank(Ordered):
 class Shift(Ordered):
     """Each row with the value of `column` `offset` rows before it, or after it if negative."""
 
-    column: int
-    offset: int
+    column: int = field(metadata=COLUMN)
+    offset: int = field(metadata=PLACES)
     names: tuple[str, ...]
 
     @property

@@ -19,11 +19,12 @@ from scratch at every time with a change: O(rows of both sides).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import COLUMN, EITHER_COLUMN, SECOND_COLUMN, TWO_INPUTS
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -35,7 +36,7 @@ from dbsp.data.plain_codes import NAN_CODE
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
-from dbsp.errors import SchemaError, ValueOutOfRangeError
+from dbsp.errors import CircuitError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels import (
     arrange,
     concatenate,
@@ -50,7 +51,7 @@ from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 from dbsp.operators.joins.join import check_key_types, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
-from dbsp.operators.traces.arrange import arranged, key_first, order_of
+from dbsp.operators.traces.arrange import arranged, expect_order, in_own_order, key_first, order_of
 
 _ORDERED = ("int", "float", "date", "timestamp")
 
@@ -63,11 +64,13 @@ class AsofJoin(Operator):
     with None in the columns of the right side.
     """
 
-    left_key: tuple[int, ...]
-    right_key: tuple[int, ...]
-    left: int
-    right: int
-    columns: tuple[int, ...]
+    input_counts = TWO_INPUTS
+
+    left_key: tuple[int, ...] = field(metadata=COLUMN)
+    right_key: tuple[int, ...] = field(metadata=SECOND_COLUMN)
+    left: int = field(metadata=COLUMN)
+    right: int = field(metadata=SECOND_COLUMN)
+    columns: tuple[int, ...] = field(metadata=EITHER_COLUMN)
     names: tuple[str, ...]
     outer: bool = False
 
@@ -138,6 +141,8 @@ class AsofJoin(Operator):
 class DeltaAsofJoin(Operator):
     """The incremental form, over arrangements by (key, time) in the given column orders."""
 
+    input_counts = TWO_INPUTS
+
     join: AsofJoin
     by_left: tuple[int, ...]
     by_right: tuple[int, ...]
@@ -151,7 +156,19 @@ class DeltaAsofJoin(Operator):
         return self.join.label
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.join.schema(*self._own(inputs))
+        return self.join.checked_schema(*self._own(inputs))
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        join = self.join
+        pairs = sorted(zip(join.left_key, join.right_key, strict=True))
+        leading = (*(a for a, _ in pairs), join.left), (*(b for _, b in pairs), join.right)
+        orders = tuple(map(expect_order, inputs, leading))
+        if orders != (self.by_left, self.by_right) or graph.parent is not None:
+            raise CircuitError(
+                f"expected arrangements by {self.by_left} and {self.by_right} outside of scopes, "
+                f"got {orders}",
+                code="invalid-circuit-file",
+            )
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         left, right = expect_arranged(node, sources)
@@ -164,7 +181,7 @@ class DeltaAsofJoin(Operator):
     def _own(self, inputs: Sequence[Schema]) -> tuple[Schema, Schema]:
         """Return the schemas of the two sides in their original column orders."""
         a, b = inputs
-        return a.select(np.argsort(self.by_left)), b.select(np.argsort(self.by_right))
+        return in_own_order(a, self.by_left), in_own_order(b, self.by_right)
 
 
 class Matching:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,11 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
 _DAY = dt.timedelta(days=1)
 _MICROSECOND = dt.timedelta(microseconds=1)
+
+
+_KINDS = ("int", "float", "date", "timestamp")
+_MOST = {True: sys.float_info.max, False: INT64_MAX}
+"""The largest absolute value of a bound, for floats and for codes."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Band:
 
         Bounds are ints, floats, or timedeltas for dates and timestamps.
         """
-        if type_.kind not in ("int", "float", "date", "timestamp"):
+        if type_.kind not in _KINDS:
             raise SchemaError(
                 f"expected an int, float, date or timestamp column, got {type_}: its values have no distance",
                 code="wrong-type",
@@ -56,6 +62,14 @@ class Band:
                 code="invalid-range",
             )
         return Band(type_.kind == "float", *bounds)
+
+    def check(self, type_: Type) -> None:
+        """Raise SchemaError if this is not a band of a type."""
+        unit = float if self.floats else int
+        bounds = [bound for bound in (self.low, self.high) if bound is not None]
+        fits = all(isinstance(bound, unit) and abs(bound) <= _MOST[self.floats] for bound in bounds)
+        if type_.kind not in _KINDS or self.floats != (type_.kind == "float") or not fits:
+            raise SchemaError(f"expected a range of type {type_}, got {self}", code="invalid-range")
 
     def turned(self) -> Band:
         """Return the band of x - y."""

@@ -15,12 +15,13 @@ wait. Cost: O(min side * log(larger side)) plus the matches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import COLUMN, EITHER_COLUMN, NATURAL, SECOND_COLUMN, TWO_INPUTS
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -36,7 +37,7 @@ from dbsp.kernels.limits import NULL
 from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
-from dbsp.operators.traces.arrange import arranged, key_first, order_of
+from dbsp.operators.traces.arrange import arranged, expect_order, key_first, order_of
 from dbsp.operators.traces.column_orders import Lowering
 
 
@@ -48,9 +49,11 @@ class Join(Operator):
     An empty key gives the Cartesian product.
     """
 
-    left_key: tuple[int, ...]
-    right_key: tuple[int, ...]
-    columns: tuple[int, ...]
+    input_counts = TWO_INPUTS
+
+    left_key: tuple[int, ...] = field(metadata=COLUMN)
+    right_key: tuple[int, ...] = field(metadata=SECOND_COLUMN)
+    columns: tuple[int, ...] = field(metadata=EITHER_COLUMN)
     names: tuple[str, ...]
 
     def schema(self, *inputs: Schema) -> Schema:
@@ -114,8 +117,10 @@ class DeltaJoin(Projectable):
     states that different pairs of rows yield different output rows.
     """
 
-    key: int
-    columns: tuple[int, ...]
+    input_counts = TWO_INPUTS
+
+    key: int = field(metadata=NATURAL)
+    columns: tuple[int, ...] = field(metadata=EITHER_COLUMN)
     names: tuple[str, ...]
     injective: bool
     null_mismatch: tuple[int, ...] = ()
@@ -136,7 +141,25 @@ class DeltaJoin(Projectable):
         return f"{self.name} -> {', '.join(self.names)}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return picked_columns(self.columns, self.names, *inputs)
+        left, right = inputs
+        if self.key > min(left.arity, right.arity):
+            raise SchemaError(
+                f"expected a key of at most {min(left.arity, right.arity)} columns, got {self.key}",
+                code="wrong-arity",
+            )
+        key = tuple(range(self.key))
+        if not set(self.null_mismatch) <= set(key) or sorted(self.realign or key) != list(key):
+            raise SchemaError(
+                f"expected numbers of the {self.key} key columns, got {self.null_mismatch} and "
+                f"{self.realign}",
+                code="unknown-column",
+            )
+        check_key_types(key, self.realign or key, left, right)
+        return picked_columns(self.columns, self.names, left, right)
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        for stream in inputs:
+            expect_order(stream, ())
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.injective and all(inputs)
@@ -168,6 +191,10 @@ def _is_bijection(pairs: Sequence[tuple[int, int]]) -> bool:
 
 def check_key_types(left_key: Sequence[int], right_key: Sequence[int], left: Schema, right: Schema) -> None:
     """Raise SchemaError unless each pair of key columns has the same type."""
+    if len(left_key) != len(right_key):
+        raise SchemaError(
+            f"expected keys of the same number of columns, got {left_key} and {right_key}", code="wrong-arity"
+        )
     for a, b in zip(left_key, right_key, strict=True):
         if left.types[a].kind != right.types[b].kind:
             raise SchemaError(

@@ -24,9 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import SOME_INPUTS
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -35,7 +34,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
-from dbsp.errors import SchemaError
+from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.operators.joins.delta_term import (
     Atoms,
@@ -53,6 +52,7 @@ from dbsp.operators.joins.multiway_split import split
 from dbsp.operators.joins.multiway_step import MultiwayJoinStep
 from dbsp.operators.joins.multiway_term import AtomReader, TermStep
 from dbsp.operators.linear.project import Project
+from dbsp.operators.traces.arrange import expect_order, in_own_order
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class MultiwayJoin(Operator):
     the others on the result (`dbsp.operators.joins.multiway_split`). An extension that binds a
     variable of an atom is evaluated earlier, also for rows that a later atom rejects.
     """
+
+    input_counts = SOME_INPUTS
 
     atoms: Atoms = field(compare=False)
     columns: tuple[str, ...]
@@ -302,6 +304,8 @@ class DeltaMultiwayJoin(Operator):
     the term of another atom reads it.
     """
 
+    input_counts = SOME_INPUTS
+
     join: MultiwayJoin
     places: tuple[tuple[int, ...], ...]
     arranged: tuple[tuple[int, ...], ...]
@@ -319,17 +323,46 @@ class DeltaMultiwayJoin(Operator):
         return self.join.label
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.join.schema(*self._inputs(inputs))
+        return self.join.checked_schema(*self._inputs(inputs))
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        join = self.join
+        schemas = self._inputs([stream.schema for stream in inputs])
+        for start, (row, order) in enumerate(zip(self.places, join.term_orders(), strict=True)):
+            actions = delta_term(join.atoms, start, order, join.extensions, join.conditions)
+            for atom, place in enumerate(row):
+                own = in_own_order(inputs[place].schema, self.arranged[place])
+                fits = own.types == schemas[atom].types
+                if atom != start:
+                    found = expect_order(inputs[place], ())
+                    sets = column_sets(actions, atom)
+                    fits &= found == self.arranged[place]
+                    fits &= all(set(found[: len(columns)]) == columns for columns in sets)
+                if not fits:
+                    raise CircuitError(
+                        f"the term of atom {start} cannot read atom {atom} from input {place}, "
+                        f"{inputs[place].node.describe()} in the order {self.arranged[place]}",
+                        code="invalid-circuit-file",
+                    )
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.join.yields_set([inputs[row[i]] for i, row in enumerate(self.places)])
 
     def _inputs(self, given: Sequence[Schema]) -> list[Schema]:
         """Return the schemas of the streams of the atoms."""
-        return [
-            given[row[i]].select([int(c) for c in np.argsort(self.arranged[row[i]])])
-            for i, row in enumerate(self.places)
-        ]
+        atoms = len(self.join.atoms)
+        places = {place for row in self.places for place in row}
+        if (
+            [len(row) for row in self.places] != [atoms] * atoms
+            or not places <= set(range(len(given)))
+            or len(self.arranged) != len(given)
+        ):
+            raise SchemaError(
+                f"expected {atoms} times {atoms} numbers of inputs, and an order for each of the "
+                f"{len(given)} inputs; got {self.places} and {self.arranged}",
+                code="wrong-arity",
+            )
+        return [in_own_order(given[row[i]], self.arranged[row[i]]) for i, row in enumerate(self.places)]
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         join = self.join

@@ -14,9 +14,10 @@ too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dbsp.circuit.composite import Add, Composite, T
+from dbsp.circuit.field_ranges import COLUMN, EITHER_COLUMN, SECOND_COLUMN, TWO_INPUTS
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.operators.joins.join import Join
@@ -33,9 +34,11 @@ class OuterJoin(Composite):
     side holds the value of the key even if the left row is missing.
     """
 
-    left_key: tuple[int, ...]
-    right_key: tuple[int, ...]
-    columns: tuple[int, ...]
+    input_counts = TWO_INPUTS
+
+    left_key: tuple[int, ...] = field(metadata=COLUMN)
+    right_key: tuple[int, ...] = field(metadata=SECOND_COLUMN)
+    columns: tuple[int, ...] = field(metadata=EITHER_COLUMN)
     names: tuple[str, ...]
     left: bool
     right: bool

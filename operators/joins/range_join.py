@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, EITHER_COLUMN, SECOND_COLUMN, TWO_INPUTS, InputColumns
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
@@ -52,12 +53,14 @@ class RangeJoin(Operator):
     `columns` chooses the output as in `Join`.
     """
 
-    left_key: tuple[int, ...]
-    right_key: tuple[int, ...]
-    left: int
-    right: int
+    input_counts = TWO_INPUTS
+
+    left_key: tuple[int, ...] = field(metadata=COLUMN)
+    right_key: tuple[int, ...] = field(metadata=SECOND_COLUMN)
+    left: int = field(metadata=COLUMN)
+    right: int = field(metadata=SECOND_COLUMN)
     band: Band
-    columns: tuple[int, ...]
+    columns: tuple[int, ...] = field(metadata=EITHER_COLUMN)
     names: tuple[str, ...]
 
     @property
@@ -78,6 +81,7 @@ class RangeJoin(Operator):
                 f"'{b.names[self.right]}: {y}'",
                 code="invalid-join-key",
             )
+        self.band.check(x)
         return picked_columns(self.columns, self.names, a, b)
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
@@ -122,6 +126,14 @@ class DeltaRangeJoin(DeltaJoin):
     @property
     def name(self) -> str:
         return "RangeJoin"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        left, right = inputs
+        ordered = (*range(self.key), self.key)
+        InputColumns(0, 1).check((self.key, -self.key - 1), inputs)
+        check_key_types(ordered, ordered, left, right)
+        self.band.check(left.types[self.key])
+        return super().schema(*inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         left, right = expect_arranged(node, sources)

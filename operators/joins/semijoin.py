@@ -11,10 +11,11 @@ The antijoin is negation: `!b(x)` in a rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, SECOND_COLUMN, TWO_INPUTS
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
@@ -32,12 +33,14 @@ from dbsp.operators.linear.union import Minus
 class Semijoin(Operator):
     """The rows of the left input whose key occurs in the right one."""
 
-    left_key: tuple[int, ...]
-    right_key: tuple[int, ...]
+    input_counts = TWO_INPUTS
+
+    left_key: tuple[int, ...] = field(metadata=COLUMN)
+    right_key: tuple[int, ...] = field(metadata=SECOND_COLUMN)
 
     def schema(self, *inputs: Schema) -> Schema:
         left, _ = inputs
-        self._join(left).schema(*inputs)  # check that the types of the key columns agree
+        self._join(left).checked_schema(*inputs)  # check that the types of the key columns agree
         return left
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -96,8 +97,10 @@ class FilterFunction(RowOperator):
 class SameValue(Operator):
     """Rows with equal values in two columns; None equals None."""
 
-    first: int
-    second: int
+    input_counts = ONE_INPUT
+
+    first: int = field(metadata=COLUMN)
+    second: int = field(metadata=COLUMN)
 
     @property
     def monotone(self) -> bool:

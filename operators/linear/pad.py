@@ -10,15 +10,17 @@ delta.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
+from dbsp.errors import SchemaError
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import NULL
 
@@ -27,7 +29,9 @@ from dbsp.kernels.limits import NULL
 class Pad(Operator):
     """Output column c is column `columns[c]` of the input, or None of type `types[c]`."""
 
-    columns: tuple[int | None, ...]
+    input_counts = ONE_INPUT
+
+    columns: tuple[int | None, ...] = field(metadata=COLUMN)
     types: tuple[Type, ...]
     names: tuple[str, ...]
 
@@ -38,6 +42,12 @@ class Pad(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         own = inputs[0].types
+        if not len(self.columns) == len(self.types) == len(self.names):
+            raise SchemaError(
+                f"expected a column or None, a type and a name for each output column, got "
+                f"{len(self.columns)}, {len(self.types)} and {len(self.names)}",
+                code="wrong-arity",
+            )
         types = zip(self.columns, self.types, strict=True)
         return Schema(self.names, tuple(t.optional() if c is None else own[c] for c, t in types))
 

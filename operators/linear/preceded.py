@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -25,6 +26,8 @@ from dbsp.operators.linear.filter import filter_rows
 @dataclass(frozen=True)
 class Preceded(Operator):
     """The rows whose second half comes before the first."""
+
+    input_counts = ONE_INPUT
 
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs

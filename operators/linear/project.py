@@ -9,10 +9,11 @@ it by distinct for sets). Cost: sorting the delta.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
@@ -35,7 +36,9 @@ class Projectable(Operator):
 class Project(Projectable):
     """Columns by index, under the given names; a column may occur more than once."""
 
-    columns: tuple[int, ...]
+    input_counts = ONE_INPUT
+
+    columns: tuple[int, ...] = field(metadata=COLUMN)
     names: tuple[str, ...]
     injective: bool = False
     """Whether different rows stay different, for example if every column of the input is kept."""
@@ -81,6 +84,8 @@ class Project(Projectable):
 @dataclass(frozen=True)
 class Rename(Operator):
     """The same rows under other column names."""
+
+    input_counts = ONE_INPUT
 
     names: tuple[str, ...]
 

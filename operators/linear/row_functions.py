@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dbsp.circuit.field_ranges import NAMED_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
@@ -19,7 +20,9 @@ from dbsp.errors import UserFunctionError, cause_text
 class RowOperator(Operator):
     """A function of single rows; `over` keeps the column names of its input when lowered."""
 
-    over: Schema | None = field(default=None, kw_only=True)
+    input_counts = ONE_INPUT
+
+    over: Schema | None = field(default=None, kw_only=True, metadata=NAMED_COLUMNS)
 
     @property
     def monotone(self) -> bool:

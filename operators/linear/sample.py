@@ -13,12 +13,13 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dbsp.circuit.field_ranges import COLUMN, FRACTION, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -37,9 +38,11 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 class Sample(Operator):
     """The rows whose hash over `columns` is in the lowest `fraction` of all hashes."""
 
-    fraction: float
+    input_counts = ONE_INPUT
+
+    fraction: float = field(metadata=FRACTION)
     seed: int
-    columns: tuple[int, ...]
+    columns: tuple[int, ...] = field(metadata=COLUMN)
 
     @property
     def label(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -20,6 +21,8 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 @dataclass(frozen=True)
 class Scale(Operator):
     """A multiple of a Z-set; raises WeightOverflowError if a product does not fit int64."""
+
+    input_counts = ONE_INPUT
 
     factor: int
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dbsp.circuit.field_ranges import ONE_INPUT, SOME_INPUTS, TWO_INPUTS
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
@@ -49,6 +50,8 @@ class Widen(Operator):
     column.
     """
 
+    input_counts = ONE_INPUT
+
     types: tuple[Type, ...]
 
     @property
@@ -56,7 +59,12 @@ class Widen(Operator):
         return True
 
     def schema(self, *inputs: Schema) -> Schema:
-        return Schema(inputs[0].names, self.types)
+        (schema,) = inputs
+        widened = Schema(schema.names, self.types)
+        for old, new in zip(schema.types, self.types, strict=True):
+            if new not in (old, old.optional()):
+                raise SchemaError(f"expected {old} or {old.optional()}, got {new}", code="schema-mismatch")
+        return widened
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
@@ -76,6 +84,8 @@ class Widen(Operator):
 @dataclass(frozen=True)
 class Union(Operator):
     """The sum of any number of Z-sets."""
+
+    input_counts = SOME_INPUTS
 
     @property
     def monotone(self) -> bool:
@@ -103,6 +113,8 @@ class Union(Operator):
 class Minus(Operator):
     """The difference of two Z-sets; `contained` states that the second is a part of the first."""
 
+    input_counts = TWO_INPUTS
+
     contained: bool = False
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
@@ -118,6 +130,8 @@ class Minus(Operator):
 @dataclass(frozen=True)
 class Negate(Operator):
     """Every weight times -1."""
+
+    input_counts = ONE_INPUT
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]

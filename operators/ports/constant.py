@@ -11,22 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.circuit.graph import Node
+from dbsp.circuit.field_ranges import NO_INPUT
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator_roles import Identified
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import full_repr
+from dbsp.errors import WeightOverflowError, full_repr, shorten
 from dbsp.kernels import consolidate
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 
 @dataclass(frozen=True)
 class Constant(Identified):
     """The given rows with their weights."""
 
+    input_counts = NO_INPUT
+
     rows: tuple[tuple[tuple[Any, ...], int], ...]
     columns: Schema
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        for _, weight in self.rows:
+            if not INT64_MIN <= weight <= INT64_MAX:
+                raise WeightOverflowError(f"expected a weight of 64 bits, got {shorten(weight)}")
 
     @property
     def label(self) -> str:

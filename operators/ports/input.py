@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import NO_INPUT, InputColumns, OneOf
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator_roles import Port, StrictOperator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -29,16 +30,36 @@ from dbsp.circuit.step_roles import StrictStep, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import CircuitError
+from dbsp.errors import CircuitError, SchemaError
 from dbsp.kernels import arrange
-from dbsp.operators.traces.arrange import arranged, arranged_by_any_order, order_of
+from dbsp.operators.traces.arrange import (
+    arranged,
+    arranged_by_any_order,
+    expect_arrangement_of,
+    expect_order,
+    order_of,
+)
 from dbsp.runtime.input_changes import apply_by_key, apply_to_set
 from dbsp.runtime.ports import InputPort
+
+OWN_KEY = InputColumns(distinct=True)
+"""The range of the key, over the columns of the relation."""
+KINDS = OneOf(("zset", "set", "key"))
+
+
+def outside_scopes(port: Port, graph: Graph) -> None:
+    """Raise CircuitError if the graph of an input or output is a nested scope."""
+    if graph.parent is not None:
+        raise CircuitError(
+            f"{port.label} is inside the scope '{graph.name}'; move it out", code="scope-misuse"
+        )
 
 
 @dataclass(frozen=True)
 class Input(StrictOperator, Port):
     """An input relation; `kind` is 'zset', 'set' or 'key', with the key columns in `key`."""
+
+    input_counts = NO_INPUT
 
     relation: str
     columns: Schema
@@ -54,7 +75,27 @@ class Input(StrictOperator, Port):
         return self.kind != "zset"
 
     def schema(self, *inputs: Schema) -> Schema:
+        OWN_KEY.check(self.key, [self.columns])
+        KINDS.check(self.kind, ())
+        if (self.kind == "key") != bool(self.key):
+            raise SchemaError(
+                f"expected key columns for kind 'key' and for no other, got kind {self.kind!r} and the key "
+                f"{self.key}",
+                code="missing-key",
+            )
         return self.columns
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        outside_scopes(self, graph)
+
+    def accept(self, *strict: Schema) -> None:
+        if len(strict) != 1:
+            raise SchemaError(f"expected 1 input one step late, got {len(strict)}", code="wrong-arity")
+
+    def check_strict(self, node: Node, strict: Sequence[Stream]) -> None:
+        (past,) = strict
+        expect_order(past, self.key)
+        expect_arrangement_of(past, node)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.kind != "zset"

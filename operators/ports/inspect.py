@@ -10,9 +10,10 @@ was rolled back. Linear: its own incremental form. Cost: O(|delta|) and the call
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from dbsp.circuit.field_ranges import NAMED_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator_roles import Port
 from dbsp.circuit.rewriting import Rewriting
@@ -35,8 +36,10 @@ class Inspect(Port):
     In a lowered graph it is a sink beside the stream, so readers of the stream do not depend on it.
     """
 
+    input_counts = ONE_INPUT
+
     callback: Callable[[ZSet], Any]
-    columns: Schema | None = None
+    columns: Schema | None = field(default=None, metadata=NAMED_COLUMNS)
     """The columns with their names, because a lowered stream has no names."""
     integrated: bool = False
     """Whether the stream carries integrals instead of deltas."""

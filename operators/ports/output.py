@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import NAMED_COLUMNS
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator_roles import Port
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
@@ -13,7 +14,8 @@ from dbsp.circuit.step_roles import keeping
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.operators.traces.arrange import Arrange, arranged_by_any_order
+from dbsp.operators.ports.input import outside_scopes
+from dbsp.operators.traces.arrange import Arrange, arranged_by_any_order, expect_arrangement_of
 from dbsp.runtime.ports import OutputPort
 
 
@@ -25,13 +27,20 @@ class Output(Port):
     the integral anyway, as a distinct does, else an arrangement of the stream.
     """
 
+    input_counts = range(1, 3)
+
     relation: str
-    columns: Schema | None = None
+    columns: Schema | None = field(default=None, metadata=NAMED_COLUMNS)
     """The columns with their names, because a lowered stream has no names."""
 
     @property
     def label(self) -> str:
         return f"Output {self.relation}"
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        outside_scopes(self, graph)
+        if len(inputs) == 2:
+            expect_arrangement_of(inputs[1], inputs[0].node)
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns or inputs[0]

@@ -37,7 +37,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import NO_INPUT
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.circuit.operator_roles import ScopeBoundary
 from dbsp.circuit.step import Step
@@ -45,12 +46,15 @@ from dbsp.circuit.step_roles import Arranged, KeepingStep, keeping
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
 
 
 @dataclass(frozen=True)
 class Delta0(ScopeBoundary):
     """The outer stream number `index` of a scope, as a stream inside the scope."""
+
+    input_counts = NO_INPUT
 
     index: int
     columns: Schema
@@ -59,6 +63,10 @@ class Delta0(ScopeBoundary):
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        # `Graph.enter` adds the node of a stream that enters the scope, and does not check it.
+        raise CircuitError("expected a stream that enters the scope, got none", code="invalid-circuit-file")
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.is_set

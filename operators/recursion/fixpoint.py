@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.circuit.equality import shape
+from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.circuit.operator_roles import Identified, ScopeBoundary, TickDependent, depends_on_ticks
@@ -27,7 +28,7 @@ from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, keeping
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import expect_type
+from dbsp.errors import CircuitError, SchemaError, counted, expect_type
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.evaluation_options import keeps_stream
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
@@ -56,6 +57,13 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
 
     def schema(self, *inputs: Schema) -> Schema:
         return NOTHING
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        if self.body.parent is not graph or [s.node for s in inputs] != list(self.body.entered):
+            raise CircuitError(
+                f"expected the streams that enter the scope '{self.body.name}' as inputs, in their order",
+                code="invalid-circuit-file",
+            )
 
     def depends_on_ticks(self, node: Node) -> bool:
         return any(map(depends_on_ticks, self.body.nodes))
@@ -126,6 +134,8 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
 class Leave(ScopeBoundary, Identified):
     """Emits the `index`-th result of a scope: the sum over its iterations."""
 
+    input_counts = ONE_INPUT
+
     index: int
     columns: Schema
     is_set: bool = False
@@ -136,6 +146,28 @@ class Leave(ScopeBoundary, Identified):
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.is_set
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        (scope,) = inputs
+        fixpoint = scope.node.operator
+        exports = fixpoint.body.exports if isinstance(fixpoint, Fixpoint) else []
+        if not 0 <= self.index < len(exports):
+            raise CircuitError(
+                f"expected the number of a result of a scope, got {self.index} of {scope.node.describe()}, "
+                f"which has {counted(len(exports), 'result')}",
+                code="invalid-circuit-file",
+            )
+        export = exports[self.index]
+        if export.schema.types != self.columns.types:
+            raise SchemaError(
+                f"expected the columns ({export.schema.describe()}), got ({self.columns.describe()})",
+                code="schema-mismatch",
+            )
+        if self.kept and not export.node.operator.keeps_integral:
+            raise CircuitError(
+                f"expected a result that keeps its integral, got {export.node.describe()}",
+                code="invalid-circuit-file",
+            )
 
     def copy(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (scope,) = inputs

@@ -15,6 +15,7 @@ from dbsp.circuit.graph import Node, Stream
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.errors import SchemaError
 from dbsp.kernels import concatenate
 from dbsp.operators.traces.incremental_form import IncrementalForm
 
@@ -24,14 +25,21 @@ class Change(IncrementalForm):
     """The change of an operator; its inputs are the old integrals, then the deltas."""
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.operator.schema(*inputs[len(inputs) // 2 :])
+        old, deltas = inputs[: len(inputs) // 2], inputs[len(inputs) // 2 :]
+        if [schema.types for schema in old] != [schema.types for schema in deltas]:
+            raise SchemaError(
+                "expected the old integrals and then the deltas, of the same types; got "
+                f"({', '.join(f'({schema.describe()})' for schema in inputs)})",
+                code="schema-mismatch",
+            )
+        return self.operator.checked_schema(*deltas)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.operator.yields_set(inputs[len(inputs) // 2 :])
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         n = len(inputs) // 2
-        f = self.operator.function(interner, *inputs[n:])
+        f = self.operator.zset_function(interner, *inputs[n:])
 
         def change(*batches: Batch) -> Batch:
             old = batches[:n]

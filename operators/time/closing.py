@@ -19,10 +19,11 @@ These are operators on streams of changes. Cost: O(|delta| log n) and the emitte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, TWO_INPUTS
 from dbsp.circuit.function_step import FunctionStep
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
@@ -31,11 +32,11 @@ from dbsp.circuit.step_roles import RememberingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import InvariantError, SchemaError
+from dbsp.errors import InvariantError
 from dbsp.kernels import arrange, consolidate, gather_bands
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MIN
-from dbsp.operators.time.watermark import Mark
+from dbsp.operators.time.watermark import Mark, check_watermark
 from dbsp.operators.traces.arrange import key_first
 from dbsp.state.trace import Trace
 
@@ -44,16 +45,13 @@ from dbsp.state.trace import Trace
 class Close(Operator):
     """The rows whose `end` the watermark has reached; the inputs are the rows and the watermark."""
 
-    end: int
+    input_counts = TWO_INPUTS
+
+    end: int = field(metadata=COLUMN)
 
     def schema(self, *inputs: Schema) -> Schema:
         rows, mark = inputs
-        if mark.arity != 1 or mark.types[0] != rows.types[self.end]:
-            raise SchemaError(
-                f"the column that closes a group, '{rows.names[self.end]}: {rows.types[self.end]}', needs a "
-                f"watermark of the same type, got ({mark.describe()})",
-                code="invalid-event-time",
-            )
+        check_watermark(rows, self.end, mark)
         return rows
 
     @property
@@ -132,7 +130,7 @@ class PerTick(Operator):
         return f"{self.operator.label}, tick by tick"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.operator.schema(*inputs)
+        return self.operator.checked_schema(*inputs)
 
     @property
     def law(self) -> str:
@@ -140,5 +138,5 @@ class PerTick(Operator):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         schemas = [stream.schema for stream in node.inputs]
-        function = self.operator.function(scope.interner, *schemas)
+        function = self.operator.zset_function(scope.interner, *schemas)
         return FunctionStep(function, sources, [schema.arity for schema in schemas])

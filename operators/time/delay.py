@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbsp.circuit.field_ranges import NO_INPUT
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator_roles import StrictOperator, TickDependent
 from dbsp.circuit.rewriting import Rewriting
@@ -21,12 +22,14 @@ from dbsp.circuit.step_roles import FeedbackStep, RememberingStep, ResettingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import SchemaError
+from dbsp.errors import CircuitError, SchemaError
 
 
 @dataclass(frozen=True)
 class Delay(StrictOperator, TickDependent):
     """z^-1 over streams of `columns`; `connect` sets its strict input."""
+
+    input_counts = NO_INPUT
 
     columns: Schema
     variable: str = ""
@@ -74,6 +77,8 @@ class Delay(StrictOperator, TickDependent):
         return f"variable '{self.variable}'" if self.variable else "the delay"
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        if not node.strict:
+            raise CircuitError(f"{self.what} has no input", where=node.describe(), code="incomplete-circuit")
         return DelayStep(scope)
 
 

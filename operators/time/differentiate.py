@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator_roles import TickDependent
 from dbsp.circuit.step import Step
@@ -23,6 +24,8 @@ from dbsp.kernels import concatenate
 @dataclass(frozen=True)
 class Differentiate(TickDependent):
     """The difference between a stream and its delay."""
+
+    input_counts = ONE_INPUT
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]

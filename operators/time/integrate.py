@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator_roles import TickDependent
 from dbsp.circuit.rewriting import Rewriting
@@ -27,6 +28,8 @@ from dbsp.state.trace import Trace
 @dataclass(frozen=True)
 class Integrate(TickDependent):
     """The running sum of a stream."""
+
+    input_counts = ONE_INPUT
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]

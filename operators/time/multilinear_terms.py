@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dbsp.circuit.graph import Node, Stream
+from dbsp.circuit.field_ranges import SOME_INPUTS
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.operators.linear.union import Union
+from dbsp.errors import CircuitError, counted
+from dbsp.operators.linear.union import Union, same_types
 from dbsp.operators.time.integrate import Integrate, old_integral
 from dbsp.operators.traces.incremental_form import IncrementalForm
 
@@ -29,12 +31,23 @@ from dbsp.operators.traces.incremental_form import IncrementalForm
 class Terms(IncrementalForm):
     """The sum of the delta terms of a multilinear operator; the inputs are the terms, in order."""
 
+    input_counts = SOME_INPUTS
+
     @property
     def label(self) -> str:
         return f"Terms of {self.operator.label}"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return inputs[0]
+        return same_types(*inputs)
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        for term in inputs:
+            if term.node.operator != self.operator or len(term.node.inputs) != len(inputs):
+                raise CircuitError(
+                    f"expected terms of {self.operator.name} over {counted(len(inputs), 'stream')}, "
+                    f"got {term.node.describe()}",
+                    code="invalid-circuit-file",
+                )
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         return Union().function(interner, *inputs)

@@ -16,11 +16,12 @@ from itertools import product
 
 import numpy as np
 
-from dbsp.circuit.graph import Node
+from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import CircuitError
 from dbsp.kernels import concatenate, consolidate, with_time
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.incremental_form import IncrementalForm
@@ -33,14 +34,18 @@ class Nested(IncrementalForm):
     """The incremental form of `operator` inside a scope; the inputs are deltas."""
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.operator.schema(*inputs)
+        return self.operator.checked_schema(*inputs)
+
+    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+        if graph.parent is None:
+            raise CircuitError("expected a nested scope, got the circuit", code="scope-misuse")
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.operator.yields_set(inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         schemas = [stream.schema for stream in node.inputs]
-        function = self.operator.function(scope.interner, *schemas)
+        function = self.operator.zset_function(scope.interner, *schemas)
         return NestedStep(function, sources, [schema.arity for schema in schemas], scope)
 
 

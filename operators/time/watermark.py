@@ -16,10 +16,11 @@ arrives. Cost: O(|delta|). State: one time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, NATURAL, ONE_INPUT, TWO_INPUTS
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.step import Step
@@ -38,8 +39,10 @@ from dbsp.operators.time.window import check_time, extent
 class Watermark(Operator):
     """A relation of one row, the watermark; empty until the first row arrives."""
 
-    column: int
-    lateness: int
+    input_counts = ONE_INPUT
+
+    column: int = field(metadata=COLUMN)
+    lateness: int = field(metadata=NATURAL)
 
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
@@ -115,7 +118,9 @@ class Timely(Operator):
     The inputs are the rows and the watermark.
     """
 
-    column: int
+    input_counts = TWO_INPUTS
+
+    column: int = field(metadata=COLUMN)
     late: bool
 
     @property
@@ -123,7 +128,9 @@ class Timely(Operator):
         return "Late" if self.late else "OnTime"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return inputs[0]
+        rows, mark = inputs
+        check_watermark(rows, self.column, mark)
+        return rows
 
     @property
     def law(self) -> str:
@@ -156,6 +163,16 @@ class TimelyStep(RememberingStep):
 
     def recall(self, memory: int) -> None:
         self._mark.before = memory
+
+
+def check_watermark(rows: Schema, column: int, mark: Schema) -> None:
+    """Raise SchemaError unless the stream `mark` is a watermark of the type of the column."""
+    if mark.types != (rows.types[column],):
+        raise SchemaError(
+            f"the column that closes a group, '{rows.names[column]}: {rows.types[column]}', needs a "
+            f"watermark of the same type, got ({mark.describe()})",
+            code="invalid-event-time",
+        )
 
 
 class Mark:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT, POSITIVE
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -33,9 +34,11 @@ TIMES = ("int", "date", "timestamp")
 class Window(Operator):
     """Adds the columns `names`, start and end of the window; sizes are in units of the codes."""
 
-    column: int
-    size: int
-    hop: int
+    input_counts = ONE_INPUT
+
+    column: int = field(metadata=COLUMN)
+    size: int = field(metadata=POSITIVE)
+    hop: int = field(metadata=POSITIVE)
     names: tuple[str, str]
 
     @property
@@ -44,6 +47,7 @@ class Window(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
+        check_time(schema, self.column)
         time = schema.types[self.column].required()
         return Schema((*schema.names, *self.names), (*schema.types, time, time))
 

@@ -10,10 +10,11 @@ Cost per step: sorting the delta, and amortised O(log n) merging per row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
@@ -22,7 +23,7 @@ from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import InvariantError
+from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
 from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes
 from dbsp.state.trace import Trace
@@ -32,7 +33,9 @@ from dbsp.state.trace import Trace
 class Arrange(Operator):
     """The integral of a stream sorted by `order`, a permutation of all its columns."""
 
-    order: tuple[int, ...]
+    input_counts = ONE_INPUT
+
+    order: tuple[int, ...] = field(metadata=DISTINCT_COLUMNS)
 
     @property
     def monotone(self) -> bool:
@@ -43,7 +46,13 @@ class Arrange(Operator):
         return f"Arrange by {', '.join(map(str, self.order))}" if self.order else "Arrange"
 
     def schema(self, *inputs: Schema) -> Schema:
-        return inputs[0].select(self.order)
+        (schema,) = inputs
+        if len(self.order) != schema.arity:
+            raise SchemaError(
+                f"expected an order of all columns of ({schema.describe()}), got {self.order}",
+                code="wrong-arity",
+            )
+        return schema.select(self.order)
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
@@ -145,6 +154,47 @@ def own_trace(source: Arranged) -> Trace:
             f"expected a step with a trace of this scope, got {name}; this is a defect of dbsp"
         )
     return source.trace
+
+
+def expect_order(stream: Stream, leading: Sequence[int]) -> tuple[int, ...]:
+    """Return the order of an arrangement that begins with the columns `leading`.
+
+    Raises CircuitError if the stream is no arrangement or has another order.
+    """
+    node = stream.node
+    if not isinstance(node.operator, Arrange):
+        for outer, inside in stream.graph.entered.items():
+            if inside.node is node:
+                return expect_order(stream.graph.stream_class(outer), leading)
+        raise CircuitError(f"expected an arrangement, got {node.describe()}", code="invalid-circuit-file")
+    order = node.operator.order
+    if order[: len(leading)] != tuple(leading):
+        raise CircuitError(
+            f"expected an arrangement by the columns {tuple(leading)}, got {order} of {node.describe()}",
+            code="invalid-circuit-file",
+        )
+    return order
+
+
+def expect_arrangement_of(stream: Stream, node: Node) -> None:
+    """Raise CircuitError unless the stream is an arrangement of the output of a node."""
+    arrange = stream.node
+    if not isinstance(arrange.operator, Arrange) or arrange.inputs[0].node is not node:
+        raise CircuitError(
+            f"expected an arrangement of {node.describe()}, got {arrange.describe()}",
+            code="invalid-circuit-file",
+        )
+
+
+def in_own_order(schema: Schema, order: Sequence[int]) -> Schema:
+    """Return the schema of a stream, from the schema of its arrangement. Raises SchemaError."""
+    if sorted(order) != list(range(schema.arity)):
+        raise SchemaError(
+            f"expected an order of the {counted(schema.arity, 'column')} ({schema.describe()}), "
+            f"got {tuple(order)}",
+            code="wrong-arity",
+        )
+    return schema.select([order.index(column) for column in range(schema.arity)])
 
 
 def order_of(stream: Stream) -> tuple[int, ...]:
