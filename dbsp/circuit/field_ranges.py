@@ -153,7 +153,7 @@ def check_ranges(value: Any, inputs: Sequence[Schema]) -> None:
 
 
 @functools.cache
-def _ranges(cls: type) -> tuple[tuple[str, FieldRange], ...]:
+def _ranges(cls: Any) -> tuple[tuple[str, FieldRange], ...]:
     return tuple(
         (field.name, range_)
         for field in dataclasses.fields(cls)

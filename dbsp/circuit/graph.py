@@ -143,7 +143,7 @@ class Graph(metaclass=PublicNames):
             target = self._innermost(inputs)
             entered = tuple(target.enter(stream) for stream in inputs)
             schema = operator.checked_schema(*(stream.schema for stream in entered))
-            operator.check(target, entered)
+            operator.check_inputs(target, entered)
         except DbspError as error:
             error.where = error.where or placed(operator.name, source)
             raise
@@ -154,7 +154,7 @@ class Graph(metaclass=PublicNames):
         source = self.current_source()
         try:
             schema = operator.checked_schema()
-            operator.check(self, ())
+            operator.check_inputs(self, ())
         except DbspError as error:
             error.where = error.where or placed(operator.name, source)
             raise

@@ -192,33 +192,45 @@ def _fill(
             if number in entered:
                 streams.append(graph.enter(entered[number]))
                 continue
-            operator = decode(entry["operator"], reading)
-            if not isinstance(operator, Operator):
-                raise _invalid(
-                    f"node {number}: expected an operator, got a value of type {type(operator).__name__}"
-                )
-            with _node_read(graph, number, operator):
-                inputs = [_numbered(streams, i) for i in entry["inputs"]]
-                streams.append(graph.add(operator, *inputs) if inputs else graph.add_source(operator))
+            with _reading(f"node {number} of '{graph.name}'"):
+                operator = decode(entry["operator"], reading)
+                if not isinstance(operator, Operator):
+                    raise _invalid(f"expected an operator, got a value of type {type(operator).__name__}")
+                streams.append(_added(graph, operator, [_numbered(streams, i) for i in entry["inputs"]]))
     for number, (stream, entry) in enumerate(zip(streams, written["nodes"], strict=True)):
         if entry.get("strict"):
-            with _node_read(graph, number, stream.node.operator):
+            with _reading(f"node {number} of '{graph.name}', {stream.node.describe()}"):
                 graph.connect(stream, *(_numbered(streams, i) for i in entry["strict"]))
     return streams
 
 
+def _added(graph: Graph, operator: Operator, inputs: Sequence[Stream]) -> Stream:
+    return graph.add(operator, *inputs) if inputs else graph.add_source(operator)
+
+
 @contextmanager
-def _node_read(graph: Graph, number: int, operator: Operator) -> Iterator[None]:
-    """Raise CircuitError with the node if its operator does not fit its inputs."""
+def _reading(node: str) -> Iterator[None]:
+    """Raise CircuitError with the node if it cannot be read, or its operator not read its inputs."""
     try:
         yield
     except CircuitError as error:
-        error.where = error.where or f"node {number} of '{graph.name}', {operator.name}"
+        _name_node(error, node)
         raise
-    except (AttributeError, LookupError, SchemaError, TypeError, ValueError) as error:
-        reason = error.message if isinstance(error, SchemaError) else f"{type(error).__name__}: {error}"
-        where = f"node {number} of '{graph.name}', {operator.name}"
-        raise CircuitError(reason, where=where, code="invalid-circuit-file") from error
+    except SchemaError as error:
+        invalid = CircuitError(error.message, where=error.where, code="invalid-circuit-file")
+        _name_node(invalid, node)
+        raise invalid from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"it cannot be read: {type(error).__name__}: {error}"
+        raise CircuitError(reason, where=node, code="invalid-circuit-file") from error
+
+
+def _name_node(error: CircuitError, node: str) -> None:
+    """Name the node in an error, unless it names a node of a scope inside."""
+    if error.where is None:
+        error.where = node
+    elif not error.where.startswith("node "):
+        error.where = f"{node}, {error.where}"
 
 
 def _numbered(streams: Sequence[Stream], number: Any) -> Stream:

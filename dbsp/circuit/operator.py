@@ -74,7 +74,7 @@ class Operator:
         check_ranges(self, inputs)
         return self.schema(*inputs)
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         """Raise CircuitError if a node of this operator cannot read these streams in the graph.
 
         Their schemas are checked before. An operator whose step expects more, such as arrangements,

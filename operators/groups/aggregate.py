@@ -116,7 +116,7 @@ class AccumulatedAggregate(Projectable):
     def schema(self, *inputs: Schema) -> Schema:
         return self.aggregate.checked_schema(inputs[0])
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         stream, *orders = inputs
         key, schema = self.aggregate.key, stream.schema
         needed = [f.at_an_end(schema, key) for f in self.aggregate.functions if not f.linear(schema)]

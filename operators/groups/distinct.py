@@ -74,7 +74,7 @@ class DeltaDistinct(Operator):
     def name(self) -> str:
         return "Distinct"
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         (stream,) = inputs
         expect_order(stream, ())
 

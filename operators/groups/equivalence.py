@@ -76,7 +76,7 @@ class ConnectedClasses(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return EquivalenceClasses().checked_schema(self.over)
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         for column, stream in enumerate(inputs):
             expect_rows(stream, self.over, (column,))
 

@@ -92,7 +92,7 @@ class RecomputeGroups(Projectable):
     def schema(self, *inputs: Schema) -> Schema:
         return self.operator.checked_schema(self.over)
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         (stream,) = inputs
         expect_rows(stream, self.over, self.operator.groups(self.over))
 

@@ -160,7 +160,7 @@ class LeadingTopK(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.top.checked_schema(self.over)
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         (stream,) = inputs
         leading = self.top.leading(self.over)[: self.leading]
         if graph.parent is not None or len(leading) < self.leading:

@@ -158,7 +158,7 @@ class DeltaAsofJoin(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.join.checked_schema(*self._own(inputs))
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         join = self.join
         pairs = sorted(zip(join.left_key, join.right_key, strict=True))
         leading = (*(a for a, _ in pairs), join.left), (*(b for _, b in pairs), join.right)

@@ -157,7 +157,7 @@ class DeltaJoin(Projectable):
         check_key_types(key, self.realign or key, left, right)
         return picked_columns(self.columns, self.names, left, right)
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         for stream in inputs:
             expect_order(stream, ())
 

@@ -325,7 +325,7 @@ class DeltaMultiwayJoin(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         return self.join.checked_schema(*self._inputs(inputs))
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         join = self.join
         schemas = self._inputs([stream.schema for stream in inputs])
         for start, (row, order) in enumerate(zip(self.places, join.term_orders(), strict=True)):

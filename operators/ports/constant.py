@@ -32,7 +32,7 @@ class Constant(Identified):
     rows: tuple[tuple[tuple[Any, ...], int], ...]
     columns: Schema
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         for _, weight in self.rows:
             if not INT64_MIN <= weight <= INT64_MAX:
                 raise WeightOverflowError(f"expected a weight of 64 bits, got {shorten(weight)}")

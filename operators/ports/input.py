@@ -85,7 +85,7 @@ class Input(StrictOperator, Port):
             )
         return self.columns
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         outside_scopes(self, graph)
 
     def accept(self, *strict: Schema) -> None:

@@ -10,10 +10,11 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator_roles import Port
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import keeping
+from dbsp.circuit.step_roles import KeepingStep, keeping
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.errors import CircuitError
 from dbsp.operators.ports.input import outside_scopes
 from dbsp.operators.traces.arrange import Arrange, arranged_by_any_order, expect_arrangement_of
 from dbsp.runtime.ports import OutputPort
@@ -37,7 +38,7 @@ class Output(Port):
     def label(self) -> str:
         return f"Output {self.relation}"
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         outside_scopes(self, graph)
         if len(inputs) == 2:
             expect_arrangement_of(inputs[1], inputs[0].node)
@@ -72,6 +73,13 @@ class Output(Port):
         return stream
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        if not isinstance(sources[-1], KeepingStep):
+            raise CircuitError(
+                f"expected a stream whose operator keeps its integral, or an arrangement of it, got "
+                f"{node.inputs[-1].node.describe()}",
+                where=node.describe(),
+                code="invalid-circuit-file",
+            )
         return OutputStep(self.relation, node.schema, sources[0], sources[-1])
 
 

@@ -64,7 +64,7 @@ class Delta0(ScopeBoundary):
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         # `Graph.enter` adds the node of a stream that enters the scope, and does not check it.
         raise CircuitError("expected a stream that enters the scope, got none", code="invalid-circuit-file")
 

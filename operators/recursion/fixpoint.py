@@ -58,7 +58,7 @@ class Fixpoint(ScopeBoundary, TickDependent, Identified):
     def schema(self, *inputs: Schema) -> Schema:
         return NOTHING
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         if self.body.parent is not graph or [s.node for s in inputs] != list(self.body.entered):
             raise CircuitError(
                 f"expected the streams that enter the scope '{self.body.name}' as inputs, in their order",
@@ -147,7 +147,7 @@ class Leave(ScopeBoundary, Identified):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.is_set
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         (scope,) = inputs
         fixpoint = scope.node.operator
         exports = fixpoint.body.exports if isinstance(fixpoint, Fixpoint) else []

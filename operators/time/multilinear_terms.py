@@ -40,7 +40,7 @@ class Terms(IncrementalForm):
     def schema(self, *inputs: Schema) -> Schema:
         return same_types(*inputs)
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         for term in inputs:
             if term.node.operator != self.operator or len(term.node.inputs) != len(inputs):
                 raise CircuitError(

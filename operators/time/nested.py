@@ -36,7 +36,7 @@ class Nested(IncrementalForm):
     def schema(self, *inputs: Schema) -> Schema:
         return self.operator.checked_schema(*inputs)
 
-    def check(self, graph: Graph, inputs: Sequence[Stream]) -> None:
+    def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         if graph.parent is None:
             raise CircuitError("expected a nested scope, got the circuit", code="scope-misuse")
 

@@ -20,7 +20,6 @@ from dbsp import (
     CircuitError,
     DbspError,
     Schema,
-    SchemaError,
     from_json,
     from_networkx,
 )
@@ -85,6 +84,8 @@ class Nameless:
         return "<nameless>"
 
 
+NODE = "node 0 of 'c': "
+
 CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     (
         lambda: from_json(3),  # type: ignore[arg-type]
@@ -124,56 +125,59 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     (
         lambda: read(nodes=[{}]),
         CircuitError,
-        "the circuit 'c' cannot be read: KeyError: 'operator' [invalid-circuit-file]",
+        NODE + "it cannot be read: KeyError: 'operator' [invalid-circuit-file]",
     ),
     (
         lambda: read(**node("x")),
         CircuitError,
-        "node 0: expected an operator, got a value of type str [invalid-circuit-file]",
+        NODE + "expected an operator, got a value of type str [invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"class": "Distinkt", "fields": {}})),
         CircuitError,
-        "unknown operator 'Distinkt'; did you mean 'Distinct'? [invalid-circuit-file]",
+        NODE + "unknown operator 'Distinkt'; did you mean 'Distinct'? [invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"class": "Distinct", "fields": {"n": 1}})),
         CircuitError,
-        "Distinct does not have the fields n: Distinct.__init__() got an unexpected keyword argument 'n' "
+        NODE
+        + "Distinct does not have the fields n: Distinct.__init__() got an unexpected keyword argument 'n' "
         "[invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"class": "Scale", "fields": {"factor": "x"}})),
         CircuitError,
-        "Scale.factor: expected int, got 'x' [invalid-circuit-file]",
+        NODE + "Scale.factor: expected int, got 'x' [invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"class": "TopK", "fields": {"partition": [0], "order": [[0]], "k": 1}})),
         CircuitError,
-        "TopK.order: expected tuple[tuple[int, bool], ...], got ((0,),) [invalid-circuit-file]",
+        NODE + "TopK.order: expected tuple[tuple[int, bool], ...], got ((0,),) [invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"a": 1, "b": 2})),
         CircuitError,
-        "unknown kind of value with the keys a, b [invalid-circuit-file]",
+        NODE + "unknown kind of value with the keys a, b [invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"function": "json:loads"})),
         CircuitError,
-        "the circuit calls the function 'json:loads', which was not passed; if you trust the circuit, pass "
+        NODE
+        + "the circuit calls the function 'json:loads', which was not passed; if you trust the circuit, pass "
         "the function, as in from_json(text, functions=[loads]) [invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"class": "fractions:Fraction", "fields": {}})),
         CircuitError,
-        "the circuit has an operator of the class 'fractions:Fraction', which is not part of dbsp; if you "
+        NODE
+        + "the circuit has an operator of the class 'fractions:Fraction', which is not part of dbsp; if you "
         "trust the circuit, pass the class, as in from_json(text, operators=[Fraction]) "
         "[invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"class": ["Distinct"], "fields": {}})),
         CircuitError,
-        "unknown operator ['Distinct'] [invalid-circuit-file]",
+        NODE + "unknown operator ['Distinct'] [invalid-circuit-file]",
     ),
     (
         lambda: from_json("{}", functions=[3]),  # type: ignore[list-item]
@@ -207,12 +211,12 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     (
         lambda: read(**node({"literal": {"scope": {}}})),
         CircuitError,
-        "expected a plain value, got a nested scope [invalid-circuit-file]",
+        NODE + "expected a plain value, got a nested scope [invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"functor": "f", "types": ["int"], "arguments": []})),
         CircuitError,
-        "the circuit calls the functor 'f', whose function is not in the file; pass it, as in "
+        NODE + "the circuit calls the functor 'f', whose function is not in the file; pass it, as in "
         'from_json(text, functors={"f": function}) [invalid-circuit-file]',
     ),
     (
@@ -220,8 +224,8 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
             json.dumps(HEADER | {"nodes": [EDGE_NODE, {"operator": MAP, "inputs": [0]}]}),
             functors={"f": lambda n: n},
         ),
-        SchemaError,
-        'Map: @f(col("x")): @f expects (str), got col("x") (int) [wrong-type]',
+        CircuitError,
+        'node 1 of \'c\', Map: @f(col("x")): @f expects (str), got col("x") (int) [invalid-circuit-file]',
     ),
     (
         lambda: encode([1]),
