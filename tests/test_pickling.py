@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import multiprocessing
 import pickle
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import dbsp
-from dbsp import Circuit, CompileError, DbspError, InputError, Program, Schema, col
+from dbsp import Circuit, CircuitError, CompileError, DbspError, InputError, Program, Schema, col
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.cli.program_files import FactFileErrors
@@ -162,6 +163,18 @@ def test_functions_are_pickled_by_reference(worker: ProcessPoolExecutor) -> None
     local.output("out", local.input("a", x=int).filter(lambda row: is_small(row)))
     with pytest.raises((AttributeError, pickle.PicklingError), match=r"<lambda>"):
         pickle.dumps(local)
+
+
+def test_a_run_is_not_pickled_or_copied() -> None:
+    run = closure().start()
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(CircuitError) as caught:
+            attempt(run)
+        assert str(caught.value) == (
+            "a run cannot be pickled or copied; pickle the program or circuit and start it again, or start "
+            "the run with checkpoint=... [not-serialisable]"
+        )
+    assert run.step({"edge": [(1, 2)]})
 
 
 def test_long_circuits_and_long_cycles_are_pickled() -> None:

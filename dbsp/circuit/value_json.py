@@ -63,6 +63,18 @@ _BY_NAME = {tag.name: tag for tag in TAGS}
 _MOST_BITS = 14_000  # at most 4215 digits; Python does not write an int of more than 4300 digits
 
 
+class MissingPartError(CircuitError):
+    """A circuit names a function, functor or class that the caller did not pass."""
+
+    code = "invalid-circuit-file"
+    part = ""
+    """The part, such as "the function 'etl:clean'"."""
+
+    def __init__(self, part: str, message: str) -> None:
+        super().__init__(message)
+        self.part = part
+
+
 def _no_scope(_: object) -> Any:
     raise CircuitError("expected a plain value, got a nested scope", code="invalid-circuit-file")
 
@@ -200,10 +212,10 @@ def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Ex
     name = written["functor"]
     function = reading.functors.get(name)
     if function is None:
-        raise CircuitError(
+        raise MissingPartError(
+            f"the functor '{name}'",
             f"the circuit calls the functor '{name}', whose function is not in the file; pass it, as in "
             f'from_json(text, functors={{"{name}": function}})',
-            code="invalid-circuit-file",
         )
     *parameters, result = map(as_type, written["types"])
     functor = Functor(name, tuple(parameters), result, function)
@@ -216,10 +228,10 @@ def _class(name: Any, reading: DecodeContext) -> Any:
         return cls
     if isinstance(name, str) and ":" in name:
         short = name.rpartition(":")[2]
-        raise CircuitError(
+        raise MissingPartError(
+            f"the class '{name}'",
             f"the circuit has an operator of the class '{name}', which is not part of dbsp; if you trust the"
             f" circuit, pass the class, as in from_json(text, operators=[{short}])",
-            code="invalid-circuit-file",
         )
     hint = did_you_mean(name, reading.classes) if isinstance(name, str) else None
     raise CircuitError(
@@ -231,9 +243,9 @@ def _function(name: Any, reading: DecodeContext) -> Callable[..., Any]:
     function = reading.functions.get(name) if isinstance(name, str) else None
     if function is None:
         short = str(name).rpartition(":")[2]
-        raise CircuitError(
+        raise MissingPartError(
+            f"the function {shorten(name)}",
             f"the circuit calls the function {shorten(name)}, which was not passed; if you trust the circuit,"
             f" pass the function, as in from_json(text, functions=[{short}])",
-            code="invalid-circuit-file",
         )
     return function

@@ -12,13 +12,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from dbsp.compiler.planner.strategy import Strategy
-from dbsp.errors import DbspError, shorten
 from dbsp.io import unpack
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.runtime import memory
-
-MAX_SIZE = 2**62
-"""The most bytes that an option of a size accepts; systems refuse limits of more bytes."""
 
 
 def invalid_option(message: str) -> typer.BadParameter:
@@ -35,14 +31,9 @@ def _jobs(text: str) -> str:
 def _size(text: str) -> int | None:
     """Return the bytes of `8G`; None for a percentage if the installed memory is unknown."""
     try:
-        size = memory.capacity(text)
-    except OverflowError:
-        size = MAX_SIZE + 1
+        return memory.capacity(text)
     except ValueError as error:
-        raise invalid_option(error.message if isinstance(error, DbspError) else str(error)) from None
-    if size is not None and size > MAX_SIZE:
-        raise invalid_option(f"expected less than 4,000,000 terabytes, got {shorten(text)}")
-    return size
+        raise invalid_option(str(error)) from None
 
 
 def _max_memory(text: str) -> str:

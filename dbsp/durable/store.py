@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dbsp.circuit.value_json import MissingPartError
 from dbsp.data.batch import Batch
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
@@ -125,6 +126,15 @@ class Store:
         try:
             self._read()
             run = start(self.circuit)
+        except MissingPartError as error:
+            self.close()
+            if self.circuit is None:
+                raise
+            raise CheckpointError(
+                f"{self.folder} is the checkpoint of a circuit with {error.part}, which the circuit to start"
+                " does not have; start the circuit that wrote it, or choose another folder",
+                code="checkpoint-other-program",
+            ) from None
         except CircuitError as error:
             self.close()
             if self.circuit is None:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from dbsp.errors import expect_present
+from dbsp.errors import expect_present, shorten
 
 _resource: ModuleType | None
 try:
@@ -42,6 +42,8 @@ def _trim() -> Callable[[int], int] | None:
 
 # --- limits ---------------------------------------------------------------------------------------
 
+MAX_SIZE = 2**62
+"""The largest size in bytes; systems refuse limits of more bytes."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?|%)", re.IGNORECASE)
 
 
@@ -53,11 +55,14 @@ def capacity(text: str) -> int | None:
     found = _SIZE.fullmatch(text)
     number, unit = (float(found[1]), found[2].lower()) if found else (0.0, "")
     if number <= 0 or (unit == "%" and number > 100):
-        raise ValueError(f"expected an amount of memory such as 8G, 500M or 90%, got '{text}'")
+        raise ValueError(f"expected an amount of memory such as 8G, 500M or 90%, got {shorten(text)}")
     if unit == "%":
         installed = _installed()
         return None if installed is None else int(installed * number / 100)
-    return int(number * 1024 ** " kmgt".index(unit or " "))
+    size = number * 1024 ** " kmgt".index(unit or " ")
+    if size > MAX_SIZE:
+        raise ValueError(f"expected less than 4,000,000 terabytes, got {shorten(text)}")
+    return int(size)
 
 
 def _installed() -> int | None:

@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from types import FrameType
+from typing import NoReturn
 
 from dbsp.circuit.graph import Graph
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
@@ -42,6 +43,13 @@ class Run(Ticks, StoredRelations, Inspection):
         ports = f"({', '.join(self.input_ports)}) -> ({', '.join(self.output_ports)})"
         ticks, rows = counted(self.tick, "tick"), counted(self.state_rows, "row")
         return f"<run of '{self.graph.name}': {ports}, {ticks}, {rows} stored>"
+
+    def __reduce__(self) -> NoReturn:
+        raise CircuitError(
+            "a run cannot be pickled or copied; pickle the program or circuit and start it again, or start "
+            "the run with checkpoint=...",
+            code="not-serialisable",
+        )
 
     def __del__(self) -> None:
         # Steps refer to each other, so the collector may come late; the memory is in the traces.

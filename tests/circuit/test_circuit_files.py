@@ -16,6 +16,7 @@ import pytest
 import dbsp
 from dbsp import (
     ArgumentError,
+    CheckpointError,
     Circuit,
     CircuitError,
     DbspError,
@@ -24,7 +25,7 @@ from dbsp import (
     from_networkx,
 )
 from dbsp.circuit.operator import Operator
-from dbsp.circuit.value_json import encode
+from dbsp.circuit.value_json import MissingPartError, encode
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.expressions import Expression
@@ -161,14 +162,14 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     ),
     (
         lambda: read(**node({"function": "json:loads"})),
-        CircuitError,
+        MissingPartError,
         NODE
         + "the circuit calls the function 'json:loads', which was not passed; if you trust the circuit, pass "
         "the function, as in from_json(text, functions=[loads]) [invalid-circuit-file]",
     ),
     (
         lambda: read(**node({"class": "fractions:Fraction", "fields": {}})),
-        CircuitError,
+        MissingPartError,
         NODE
         + "the circuit has an operator of the class 'fractions:Fraction', which is not part of dbsp; if you "
         "trust the circuit, pass the class, as in from_json(text, operators=[Fraction]) "
@@ -215,7 +216,7 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     ),
     (
         lambda: read(**node({"functor": "f", "types": ["int"], "arguments": []})),
-        CircuitError,
+        MissingPartError,
         NODE + "the circuit calls the functor 'f', whose function is not in the file; pass it, as in "
         'from_json(text, functors={"f": function}) [invalid-circuit-file]',
     ),
@@ -347,15 +348,33 @@ def test_reading_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "not_imported" not in sys.modules
 
 
-def test_a_program_with_a_function_continues_from_its_checkpoint(tmp_path: Path) -> None:
-    def extended(program: dbsp.Program) -> Circuit:
-        circuit = program.circuit_for(program.plans)
-        circuit.output("positive", Doubled()(circuit.named["b"].filter(is_positive)))  # type: ignore[attr-defined]
-        return circuit
+COPY = dbsp.compile(".decl a(x: number) .input a .output a\n.decl b(x: number) .output b\nb(x) :- a(x).")
 
-    program = dbsp.compile(
-        ".decl a(x: number) .input a .output a\n.decl b(x: number) .output b\nb(x) :- a(x)."
+
+def extended(program: dbsp.Program) -> Circuit:
+    circuit = program.circuit_for(program.plans)
+    circuit.output("positive", Doubled()(circuit.named["b"].filter(is_positive)))  # type: ignore[attr-defined]
+    return circuit
+
+
+def test_a_checkpoint_of_a_circuit_with_another_function_is_refused(tmp_path: Path) -> None:
+    run = COPY.start({"a": [(1,)]}, circuit=extended(COPY), checkpoint=tmp_path)
+    run.log.snapshot()  # type: ignore[union-attr]
+    run.log.close()  # type: ignore[union-attr]
+    with pytest.raises(CheckpointError) as caught:
+        COPY.start(checkpoint=tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} is the checkpoint of a circuit with the function '{__name__}:is_positive', which the "
+        "circuit to start does not have; start the circuit that wrote it, or choose another folder "
+        "[checkpoint-other-program]"
     )
+    again = COPY.start(circuit=extended(COPY), checkpoint=tmp_path)  # the folder was released
+    assert again.view("positive").to_dict() == {(1,): 2}
+    again.log.close()  # type: ignore[union-attr]
+
+
+def test_a_program_with_a_function_continues_from_its_checkpoint(tmp_path: Path) -> None:
+    program = COPY
     run = program.start({"a": [(1,), (-1,)]}, circuit=extended(program), checkpoint=tmp_path)
     run.log.snapshot()  # type: ignore[union-attr]
     run.log.close()  # type: ignore[union-attr]

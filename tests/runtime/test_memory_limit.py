@@ -98,6 +98,12 @@ def test_invalid_sizes_are_refused(text: str) -> None:
         capacity(text)
 
 
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 300 + "T", "5000000T", "1" * 5000])
+def test_sizes_beyond_every_machine_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^expected less than 4,000,000 terabytes, got '"):
+        capacity(text)
+
+
 def test_a_wrong_size_is_a_wrong_command_line(tmp_path: Path) -> None:
     (tmp_path / "tree.dl").write_text(PAIRS)
     done = command("run", f"{tmp_path}/tree.dl", "--max-memory", "lots")
