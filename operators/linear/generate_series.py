@@ -46,7 +46,7 @@ class GenerateSeries(RowOperator):
     def schema(self, *inputs: Schema) -> Schema:
         over = self.over or inputs[0]
         types: set[Type] = {bind(end, over).type for end in self.ends}
-        if len(self.ends) != 3 or len(types) != 1 or str(next(iter(types))) not in ("int", "float"):
+        if len(self.ends) not in (2, 3) or len(types) != 1 or str(next(iter(types))) not in ("int", "float"):
             listed = ", ".join(sorted(map(str, types)))
             raise SchemaError(
                 f"start, end and step of a series must be all int or all float, got {listed}",

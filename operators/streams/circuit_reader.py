@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 import dbsp.operators
-from dbsp.circuit.graph import Graph
+from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.graph_json import fill, parse, places_in
 from dbsp.circuit.named_parts import Functions, classes_by_name, functions_by_name, names_in
 from dbsp.circuit.networkx_form import networkx_document
@@ -133,12 +133,27 @@ def _circuit(
     if isinstance(graph, Circuit):
         for scope in scopes:
             scope.closed = True
-        for node in graph.nodes:
-            if isinstance(node.operator, Input | Output):
-                kind = "input" if isinstance(node.operator, Input) else "output"
-                graph.declare(kind, node.operator.relation)
+    _declare_ports(graph)
     graph.validate()
     return graph
+
+
+def _declare_ports(graph: Graph) -> None:
+    """Reserve the names of inputs and outputs. Raise CircuitError if a name is in use.
+
+    Several sinks may write the same stream under one name (see `SparkSink.sink_name`).
+    """
+    names = graph if isinstance(graph, Circuit) else Circuit(graph.name)
+    written: set[tuple[str, Node]] = set()
+    for node in graph.nodes:
+        operator = node.operator
+        if isinstance(operator, Input):
+            names.declare("input", operator.relation)
+        elif isinstance(operator, Output):
+            output = (operator.relation, node.inputs[0].node)
+            if output not in written:
+                names.declare("output", operator.relation)
+            written.add(output)
 
 
 @functools.cache

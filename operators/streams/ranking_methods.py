@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from dbsp.circuit import graph
+from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError, shorten
 from dbsp.operators.groups.ranking import Rank, Shift, TopK, ordered_by
 from dbsp.operators.streams.fit import listed, located
@@ -62,7 +63,7 @@ class RankingMethods(graph.Stream):
             raise SchemaError(
                 f"top_k expects a number of rows of 1 or more, got {shorten(k)}", code="invalid-argument"
             )
-        groups = self.schema.indices(listed(partition, "partition="))
+        groups = distinct_indices(self.schema, partition)
         return TopK(groups, ordered_by(self.schema, listed(by, "by="), descending), k)(self)
 
     def rank(
@@ -270,7 +271,7 @@ class RankingMethods(graph.Stream):
     ) -> S:
         schema = self.schema
         order = ordered_by(schema, listed(by, "by="), descending)
-        groups = schema.indices(listed(partition, "partition="))
+        groups = distinct_indices(schema, partition)
         return Rank(groups, order, kind, (*schema.names, name))(self)
 
     def _shifted(
@@ -290,5 +291,10 @@ class RankingMethods(graph.Stream):
             )
         order = ordered_by(schema, listed(by, "by="), descending)
         at = schema.index(column)
-        groups = schema.indices(listed(partition, "partition="))
+        groups = distinct_indices(schema, partition)
         return Shift(groups, order, at, n * direction, (*schema.names, name))(self)
+
+
+def distinct_indices(schema: Schema, partition: Sequence[str]) -> tuple[int, ...]:
+    """Return the columns of a partition; a column that is named twice counts once."""
+    return tuple(dict.fromkeys(schema.indices(listed(partition, "partition="))))

@@ -182,6 +182,18 @@ def test_top_k_reads_only_the_first_rows_of_a_partition() -> None:
     assert view(run) == {(0, 0): 1, (1, 1): 1, (2, 2): 1}
 
 
+def test_a_column_that_a_partition_names_twice_counts_once() -> None:
+    circuit = Circuit("scores")
+    a = circuit.input("a", x=int, s=str)
+    circuit.output("top", a.top_k(1, "x", partition=["s", "s"]))
+    circuit.output("rank", a.rank("x", partition=["s", "s"]))
+    circuit.output("lag", a.lag("x", by="x", partition=["s", "s"]))
+    result = circuit.start().step({"a": [(1, "a"), (2, "a"), (3, "b")]})
+    assert result["top"].rows() == [(1, "a"), (3, "b")]
+    assert result["rank"].rows() == [(1, "a", 1), (2, "a", 2), (3, "b", 1)]
+    assert result["lag"].rows() == [(1, "a", None), (2, "a", 1), (3, "b", None)]
+
+
 def test_what_is_refused() -> None:
     a = Circuit("c").input("a", x=int, y=int)
     with pytest.raises(SchemaError, match=r"TopK at test_ranking.py:\d+: .*got 0"):
