@@ -144,7 +144,8 @@ def numbers(value: Any) -> Iterator[Any]:
 
 def check_ranges(value: Any, inputs: Sequence[Schema]) -> None:
     """Raise SchemaError if a field of a dataclass is outside its range over these inputs."""
-    for name, range_ in _ranges(type(value)):
+    cls: Any = type(value)
+    for name, range_ in _ranges(cls):
         try:
             range_.check(getattr(value, name), inputs)
         except SchemaError as error:

@@ -173,7 +173,7 @@ def _fill(
     new_scope: NewScope,
     places: Mapping[str, str],
 ) -> Sequence[Stream]:
-    """Add the nodes of a scope and return their streams; `outer` are those of the graph around it."""
+    """Add the nodes of a scope and return their streams; `outer` are those of the outer graph."""
     streams: list[Stream] = []
     entered = {inner: _numbered(outer, number) for number, inner in written.get("entered", ())}
     if len(set(map(id, entered.values()))) < len(entered):
@@ -210,7 +210,7 @@ def _added(graph: Graph, operator: Operator, inputs: Sequence[Stream]) -> Stream
 
 @contextmanager
 def _reading(node: str) -> Iterator[None]:
-    """Raise CircuitError with the node if it cannot be read, or its operator not read its inputs."""
+    """Raise CircuitError with the node if it cannot be read, or cannot read its inputs."""
     try:
         yield
     except CircuitError as error:

@@ -159,7 +159,7 @@ def own_trace(source: Arranged) -> Trace:
 def expect_order(stream: Stream, leading: Sequence[int]) -> tuple[int, ...]:
     """Return the order of an arrangement that begins with the columns `leading`.
 
-    Raises CircuitError if the stream is no arrangement or has another order.
+    Raises CircuitError if the stream is not an arrangement or has another order.
     """
     node = stream.node
     if not isinstance(node.operator, Arrange):
