@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 import dbsp
@@ -71,9 +72,9 @@ def one_by_one(names: Interner) -> None:
 
 
 def constructed(names: Interner) -> None:
-    layout = Layout("", (False, True))
-    for i in range(10):
-        names.construct_one(layout, (i, -1))
+    for start in (0, 12, 24):  # the second call makes the table grow
+        rows = np.array([(i, -1) for i in range(start, start + 12)])
+        names.construct(Layout("", (False, True)), rows)
 
 
 @pytest.mark.parametrize("add", [many, one_by_one, constructed])
@@ -87,16 +88,18 @@ def test_an_interrupted_addition_of_values_leaves_none(add: Callable[[Interner],
         for more in (add, many, one_by_one, constructed):
             more(names)
         layout = Layout("", (False, True))
-        cells = [names.construct_one(layout, (i, -1)) for i in range(10)]
+        cells = [names.construct_one(layout, (i, -1)) for i in range(36)]
         assert [names.encode(value) for value in ("a", "b")] == [0, 1]
+        for value in ("a", *(f"many{i}" for i in range(5)), "one", 7, ("pair", (1, "inner"))):
+            assert names.decode(names.encode(value)) == value
         values = names.decode_many(range(len(names)))
         plain = [i for i, value in enumerate(values) if repr(value) != "<cell>"]
         assert [names.find(values[i]) for i in plain] == plain
         assert sorted(cells) == sorted(set(range(len(values))) - set(plain))
-        assert [names.cells.cell(cell)[1] for cell in cells] == [[i, -1] for i in range(10)]
+        assert [names.cells.cell(cell)[1] for cell in cells] == [[i, -1] for i in range(36)]
         if not injector.place:
             break
-        at += 7
+        at += 3
     assert at > 100
 
 
