@@ -29,6 +29,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.types import Layout
 from dbsp.durable import Store
 from dbsp.kernels.deferred_signals import call_undisturbed, interrupt_behind
+from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
@@ -145,6 +146,32 @@ def test_changes_staged_by_a_callback_wait_for_the_next_tick() -> None:
     runs.append(circuit.start())
     runs[0].input("a").insert([(1,)])
     assert runs[0].step()["all"].to_dict() == {(1,): 1}
+    assert runs[0].step()["all"].to_dict() == {(9,): 1}
+
+
+def test_a_commit_that_is_repeated_removes_only_the_changes_of_its_tick() -> None:
+    circuit = Circuit("staging")
+    runs: list[Run] = []
+
+    def stage(row: Any) -> bool:
+        if row.x == 1:
+            runs[0].input("a").insert([(9,)])
+        return True
+
+    circuit.output("all", circuit.input("a", x=int).filter(stage))
+    runs.append(circuit.start())
+    runs[0].input("a").insert([(1,)])
+    genuine = InputHandle.remove
+    interrupts = [KeyboardInterrupt]
+
+    def remove(handle: InputHandle, pieces: Any) -> None:
+        genuine(handle, pieces)
+        if interrupts:
+            raise interrupts.pop()
+
+    with patch.object(InputHandle, "remove", remove), pytest.raises(KeyboardInterrupt):
+        runs[0].step()
+    assert runs[0].tick == 1
     assert runs[0].step()["all"].to_dict() == {(9,): 1}
 
 
@@ -276,6 +303,25 @@ def test_a_tick_of_the_journal_is_not_overwritten(tmp_path: Path) -> None:
     run.log.close()
     again = program.start(checkpoint=tmp_path)
     assert (again.tick, again.view("a").rows()) == (3, expected)
+
+
+def test_a_tick_in_the_journal_is_committed_in_memory(tmp_path: Path) -> None:
+    program = dbsp.compile(".decl a(s: symbol) .input a .output a")
+    run = program.start(checkpoint=Store(tmp_path, sync=False))
+    genuine = Store.record
+
+    def record(store: Store, *arguments: Any) -> None:
+        genuine(store, *arguments)
+        raise KeyboardInterrupt
+
+    with patch.object(Store, "record", record), pytest.raises(KeyboardInterrupt):
+        run.step({"a": [("one",)]}, label="first")
+    assert run.log is not None
+    assert (run.tick, run.log.label, run.view("a").rows()) == (1, "first", [("one",)])
+    run.step({"a": [("two",)]})
+    run.log.close()
+    again = program.start(checkpoint=tmp_path)
+    assert (again.tick, again.view("a").rows()) == (2, [("one",), ("two",)])
 
 
 # --- signals --------------------------------------------------------------------------------------
