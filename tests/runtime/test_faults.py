@@ -202,6 +202,19 @@ def test_callbacks_that_an_interrupt_prevented_are_called_before_the_next_tick()
     assert seen == [{(1,): 1}, {(2,): 1}]
 
 
+def test_callbacks_get_nothing_of_a_tick_that_was_rolled_back() -> None:
+    circuit = Circuit("callbacks")
+    source = circuit.input("a", x=int)
+    seen: list[Any] = []
+    source.inspect(lambda delta: seen.append(delta.to_dict()))
+    circuit.output("q", source.map(q=10 // col("x")))
+    run = circuit.start()
+    with pytest.raises(EvaluationError):
+        run.step({"a": [(0,)]})
+    run.step({"a": [(5,)]})
+    assert seen == [{(5,): 1}]
+
+
 # --- threads --------------------------------------------------------------------------------------
 
 
