@@ -295,7 +295,7 @@ class Ticks(RunBase):
     def _notify(self) -> None:
         """Notify every listener of the latest tick, unless this has been done.
 
-        An interrupt may prevent a notification; then the next tick notifies first.
+        An interrupt may prevent a notification; then the next tick or switch notifies first.
         """
         if not self._unnotified:
             return
