@@ -14,6 +14,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.int_range import IntRange
 from dbsp.data.plain_codes import ANY_INT
 from dbsp.data.zset import ZSet
+from dbsp.deferred_signals import interrupt_behind
 from dbsp.errors import (
     DbspError,
     InputError,
@@ -23,7 +24,6 @@ from dbsp.errors import (
     shorten,
 )
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.deferred_signals import interrupt_behind
 from dbsp.runtime.input_changes import InputChange, encode_change, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.memory import memory_message

@@ -27,8 +27,8 @@ from dbsp import (
 )
 from dbsp.data.interner import Interner
 from dbsp.data.types import Layout
+from dbsp.deferred_signals import call_undisturbed, interrupt_behind
 from dbsp.durable import Store
-from dbsp.kernels.deferred_signals import call_undisturbed, interrupt_behind
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
