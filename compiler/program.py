@@ -274,13 +274,13 @@ class Program(QuestionMethods):
             run = circuit.start(stage)
         else:
             run = open_checkpoint(checkpoint).resume(self._identity, partial(self._resumed, circuit, stage))
-        run.planner = planner
-        run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
-        if run.tick:
-            if planner is not None:
-                planner.restored = True
-            return run
         try:
+            run.planner = planner
+            run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
+            if run.tick:
+                if planner is not None:
+                    planner.restored = True
+                return run
             return load(self, run, initial, planner if plans is None else None)
         except BaseException:
             if run.log is not None:

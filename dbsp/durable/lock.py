@@ -37,10 +37,10 @@ class FolderOwner:
 
         Raises CheckpointError with the owner if there is one, OSError if the folder cannot be used.
         """
+        self._descriptor = -1
         self.folder = folder
         self.process = os.getpid()
         self._lock = folder_lock(folder)
-        self._descriptor = -1
         # A separate file, since Windows does not allow reading a locked file.
         owner = folder / "owner"
         try:
@@ -95,6 +95,10 @@ class FolderOwner:
     def release(self) -> None:
         """Let others in; a forked child only forgets the folder."""
         self._lock.release()
+        self._close()
+
+    def __del__(self) -> None:
+        # A run that nobody closed and nobody has any more, as after an interrupted start.
         self._close()
 
     def _close(self) -> None:

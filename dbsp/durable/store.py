@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
+import weakref
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbsp.circuit.value_json import MissingPartError
 from dbsp.data.batch import Batch
+from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
@@ -73,7 +75,8 @@ class Store:
         """The label of the latest durable tick."""
         self.result: TickResult | None = None
         """The result of the latest durable tick; None if there are no ticks after the snapshot."""
-        self._run: Run | None = None
+        # Weak, so that a run that nobody has any more, as after an interrupt, releases the folder.
+        self._run: weakref.ref[Run] | None = None
         self._journal = TickJournal(self.folder, sync)
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
         self._recovered: Recovered | None = None
@@ -177,7 +180,7 @@ class Store:
         except BaseException:
             self.close()
             raise
-        self._run = run
+        self._run = weakref.ref(run)
         run.log = self
 
     def _read(self) -> None:
@@ -260,7 +263,7 @@ class Store:
 
         Raises CheckpointError; the snapshot before it and the journal then stay.
         """
-        run = self._run
+        run = None if self._run is None else self._run()
         if run is None:
             raise CheckpointError(
                 "this checkpoint has no run; attach a run before the snapshot, and take no snapshot after "
@@ -305,9 +308,10 @@ class Store:
 
     def close(self) -> None:
         """Release the folder; the run continues without being logged."""
-        if self._run is not None:
-            self._run.log = None
-            self._run = None
+        run = None if self._run is None else self._run()
+        if run is not None:
+            run.log = None
+        self._run = None
         self._journal.close()
         self._recovered = None
         if self._owner is not None:
@@ -319,7 +323,8 @@ def _owned(folder: Path) -> FolderOwner:
     try:
         for part in PARTS:
             (folder / part).mkdir(parents=True, exist_ok=True)
-        return FolderOwner(folder)
+        # A lock that an interrupt separates from its owner would stay until the process ends.
+        return call_undisturbed(FolderOwner, folder)
     except OSError as error:
         raise CheckpointError(
             f"cannot use the folder {folder}: {error.strerror}", code="checkpoint-write"

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dbsp.kernels.deferred_signals import call_undisturbed
+from dbsp.deferred_signals import call_undisturbed
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,8 +8,8 @@ from typing import Any
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
+from dbsp.deferred_signals import interrupt_behind
 from dbsp.errors import counted
-from dbsp.kernels.deferred_signals import interrupt_behind
 from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, encode_upserts
 from dbsp.runtime.ports import InputPort
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -31,6 +32,7 @@ from dbsp import (
     sum_,
 )
 from dbsp.durable import Store, atomic_files
+from dbsp.runtime.scope import Scope
 from tests.crashes import Ended, ends_after
 from tests.harness import deltas_of, views
 from tests.random_plans import Plan, build, changes, outputs, plans
@@ -521,3 +523,31 @@ def test_a_checkpoint_of_an_earlier_format_is_refused(
         program.start(checkpoint=tmp_path)
     with pytest.raises(CheckpointError, match="version 1"):  # the folder is released
         program.start(checkpoint=tmp_path)
+
+
+def test_a_run_that_nobody_has_any_more_leaves_its_folder(tmp_path: Path) -> None:
+    def start() -> Run:
+        circuit = Circuit("left")
+        circuit.output("out", circuit.input("a", x=int))
+        return circuit.start(checkpoint=tmp_path)
+
+    run = start()
+    run.step({"a": [(1,)]})
+    del run
+    again = start()
+    assert again.view("out").rows() == [(1,)]
+    assert again.log is not None
+    again.log.close()
+
+
+def test_an_interrupted_start_leaves_its_folder(tmp_path: Path) -> None:
+    program = dbsp.compile(".decl a(x: number) .input a .output a")
+    with (
+        mock.patch.object(Scope, "run", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        program.start({"a": [(1,)]}, checkpoint=tmp_path)
+    again = program.start({"a": [(1,)]}, checkpoint=tmp_path)
+    assert (again.tick, again.view("a").rows()) == (1, [(1,)])
+    assert again.log is not None
+    again.log.close()

@@ -1,4 +1,4 @@
-"""Defer signals while a kernel is loaded, and find the interrupts that Numba disguises."""
+"""Defer signals during calls that no exception may interrupt, and find disguised interrupts."""
 
 from __future__ import annotations
 
