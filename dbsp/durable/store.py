@@ -71,7 +71,7 @@ class Store:
         self.label: Any = None
         """The label of the latest durable tick."""
         self.result: TickResult | None = None
-        """The result of the latest durable tick; None if there are no ticks after the snapshot."""
+        """The result of the latest durable tick; None before the first tick."""
         self._run: Run | None = None
         self._journal = TickJournal(self.folder, sync)
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
@@ -182,7 +182,7 @@ class Store:
         self._journal.id = manifest.id
         recovered, self._recovered = self._recovered or Recovered(manifest, None, []), None
         if recovered.snapshot is not None:
-            self._snapshots.restore(run, recovered.snapshot)
+            self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
         for changes in recovered.ticks:
             self.result = replay(run, changes, self.folder, self.allow_pickle)
@@ -261,7 +261,7 @@ class Store:
         before = expect_present(self._manifest, "the manifest of an attached checkpoint")
         if run.tick == before.tick:
             return
-        written = self._snapshots.write(run, before.id)
+        written = self._snapshots.write(run, before.id, self.result)
         manifest = replace(
             before, tick=run.tick, label=self.label, journal=self._journal.digest, snapshot=written.files
         )

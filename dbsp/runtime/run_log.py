@@ -16,7 +16,7 @@ class RunLog(Protocol):
     label: Any
     """The label of the latest durable tick."""
     result: TickResult | None
-    """The result of that tick, if it is known."""
+    """The result of that tick; None before the first tick."""
 
     def begin(self, run: RunBase) -> None:
         """Called before a tick; the previous tick is committed."""

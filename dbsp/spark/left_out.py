@@ -21,7 +21,7 @@ from urllib.parse import quote
 from dbsp.data.zset import ZSet
 from dbsp.durable.arrow_files import arrow_bytes, read_arrow
 from dbsp.durable.atomic_files import write_atomically
-from dbsp.errors import CheckpointError
+from dbsp.errors import CheckpointError, expect_present
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.runtime.run import Run
 from dbsp.spark.pipeline_record import KnownRows, SinkRecord
@@ -59,13 +59,7 @@ class LeftOutSinks:
         """Return the delta that the sink may lack if the process ended before its delivery."""
         if record.since == self._run.tick:
             return self._run.view(record.output)
-        log = self._run.log
-        if log is None or log.result is None:
-            # Only a snapshot exists. It is written when the next tick begins, so this tick was
-            # delivered.
-            view = self._run.view(record.output)
-            return view - view
-        return log.result[record.output]
+        return latest_delta(self._run, record.output)
 
     def missed(self, record: SinkRecord, latest: int) -> ZSet:
         """Return the sum of the missed deltas of a sink whose latest tick is `latest`.
@@ -109,6 +103,12 @@ class LeftOutSinks:
                 code="checkpoint-unreadable",
             )
         return read_arrow(path)
+
+
+def latest_delta(run: Run, output: str) -> ZSet:
+    """Return the delta of the latest tick of a run that continues from its checkpoint."""
+    log = expect_present(run.log, "the checkpoint of a run that continues")
+    return expect_present(log.result, "the result of the latest tick")[output]
 
 
 def _columns(record: SinkRecord) -> Any:

@@ -86,8 +86,8 @@ def test_a_run_continues_after_any_end(
                 assert run.tick == whole.tick
                 assert run.log is not None and run.log.label == number
                 assert views(run) == views(whole)
-                if run.log.result is not None:
-                    assert deltas_of(run.log.result) == expected
+                assert run.log.result is not None
+                assert deltas_of(run.log.result) == expected
         ended(run)
 
 
