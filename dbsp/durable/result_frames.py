@@ -33,5 +33,7 @@ def read_result(head: Any, arrays: Sequence[Codes], run: Run) -> TickResult | No
         batch = read_batch(rows, weights, schema.arity)
         check_codes(batch.rows, schema, run.interner)
         deltas[name] = ZSet.wrap(schema, run.interner, batch)
-    counts = [{str(name): int(count) for name, count in head[kind].items()} for kind in ("absent", "present")]
-    return TickResult(deltas, run.tick, 0.0, *counts, run.input_ports)
+    absent, present = (
+        {str(name): int(count) for name, count in head[kind].items()} for kind in ("absent", "present")
+    )
+    return TickResult(deltas, run.tick, 0.0, absent, present, run.input_ports)

@@ -100,6 +100,11 @@ class Store:
         return f"Store('{self.folder}')"
 
     @property
+    def id(self) -> str:
+        """The unique name of an attached checkpoint, which its files repeat."""
+        return expect_present(self._manifest, "the manifest of an attached checkpoint").id
+
+    @property
     def circuit(self) -> str | None:
         """The circuit of the snapshot as JSON; None without a snapshot or a JSON form."""
         if self._manifest is None or self._manifest.snapshot is None:

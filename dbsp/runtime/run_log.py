@@ -13,6 +13,10 @@ from dbsp.runtime.tick_result import TickResult
 class RunLog(Protocol):
     """Makes the ticks of a run durable."""
 
+    @property
+    def id(self) -> str:
+        """The unique name of the checkpoint."""
+
     label: Any
     """The label of the latest durable tick."""
     result: TickResult | None

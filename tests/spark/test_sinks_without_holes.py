@@ -271,12 +271,12 @@ def test_a_damaged_description_of_a_folder_is_an_error(tmp_path: Path, content: 
 def test_damaged_rows_of_a_left_out_sink_are_an_error(tmp_path: Path) -> None:
     live(tmp_path, "ab", 0)
     live(tmp_path, "a", 1)
-    (path,) = (tmp_path / "checkpoint").glob("left-out-b-*.arrow")
+    (path,) = (tmp_path / "checkpoint").glob("left-out-b-*")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"left-out-b-1\.arrow is damaged"):
+    with pytest.raises(CheckpointError, match=r"left-out-b-1\.tables: its content does not match"):
         live(tmp_path, "ab", 2)
     path.unlink()
-    with pytest.raises(CheckpointError, match=r"cannot read .*left-out-b-1\.arrow"):
+    with pytest.raises(CheckpointError, match=r"cannot read .*left-out-b-1\.tables: the file is missing"):
         live(tmp_path, "ab", 2)
