@@ -68,8 +68,8 @@ class Driver:
             label = run.log.label
             self._last = (label["batch"], label["part"], label["parts"])
         checkpoint = "" if run.log is None else run.log.id
-        begun = self._last[0] >= 0
-        self._record = PipelineRecord(folder, described, sync, checkpoint, begun)
+        applied = self._last[0] >= 0
+        self._record = PipelineRecord(folder, described, sync, checkpoint, applied)
         self._delivery = SinkDelivery(run, sinks, self._record)
 
     # --- batches ---------------------------------------------------------------------------------

@@ -63,11 +63,11 @@ class PipelineRecord:
         sources: Mapping[str, Any],
         sync: bool,
         checkpoint: str = "",
-        begun: bool = False,
+        applied: bool = False,
     ) -> None:
         """Read the record, or begin one. A folder of None stores nothing.
 
-        `checkpoint` is the unique name of the run's checkpoint. `begun` means that the run has
+        `checkpoint` is the unique name of the run's checkpoint. `applied` means that the run has
         applied a micro-batch, so that there must be a record. Raises CheckpointError if the record
         is damaged or missing, SchemaError if the sources differ from its sources.
         """
@@ -85,7 +85,7 @@ class PipelineRecord:
             with decoding(self._file.path):
                 self._read(known)
             self._compare(sources)
-        elif begun:
+        elif applied:
             raise unreadable(self._file.path, "the file is missing")
 
     def _read(self, known: dict[str, Any]) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import dbsp
+from benchmarks.fake_spark import TWO, FakeFrame, Received, driver_of
 from dbsp import CheckpointError
 from dbsp.spark.format import DbspSource
 from dbsp.spark.recording import SinkRecording
 from dbsp.spark.sink_delivery import SinkDelivery
-from tests.spark.lives import TWO, FakeFrame, Received, driver_of, ticks
+from tests.spark.lives import ticks
 
 STATE = "checkpoint/state"
 """Belongs to `dbsp.durable`, whose tests damage it."""
@@ -32,7 +33,7 @@ def pipeline(sinks: dict[str, Any]) -> dbsp.spark.Pipeline:
 
 
 def lived(root: Path) -> None:
-    """Leave a folder `a`, a function `b` that is left out, and a batch of which one tick is missing."""
+    """Leave a folder `a`, a left-out function `b`, and a batch of which ticks are missing."""
     sinks = {"a": root / "a", "b": Received()}
     driver = driver_of(pipeline(sinks), root / "checkpoint")
     driver(FakeFrame((0, 0), (1, 1)), 0)

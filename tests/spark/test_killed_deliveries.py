@@ -1,4 +1,4 @@
-"""A process is killed between a tick and its delivery: no sink loses or repeats it. Needs no JVM."""
+"""A process is killed between a tick and its delivery: it arrives once. Needs no JVM."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.fake_spark import Received
 from dbsp.durable.tick_journal import TickJournal
 from dbsp.spark.sink_delivery import SinkDelivery
-from tests.spark.lives import Life, Received, live, ticks
+from tests.spark.lives import Life, live, ticks
 
 
 class Kill(BaseException):
@@ -24,7 +25,7 @@ def row(*numbers: int) -> list[tuple[int, ...]]:
 def killed(
     life: Life, batch: int, monkeypatch: pytest.MonkeyPatch, where: Any, call: Callable[..., Any]
 ) -> None:
-    """Apply a micro-batch until `where`, a class and the name of its method, which is `call` now."""
+    """Apply a micro-batch with `call` as the method `where`, a class and a name."""
     with monkeypatch.context() as patched:
         patched.setattr(SinkDelivery, "close", lambda self: None)  # a killed process closes nothing
         patched.setattr(*where, call)
@@ -105,7 +106,7 @@ def test_a_sink_that_is_left_out_after_a_kill_before_its_delivery(
 def test_the_facts_of_a_program_arrive_after_a_kill_before_the_first_batch(tmp_path: Path) -> None:
     """The facts are the first tick, which takes place before any micro-batch."""
     import dbsp
-    from tests.spark.lives import FakeFrame, driver_of
+    from benchmarks.fake_spark import FakeFrame, driver_of
 
     program = dbsp.compile(
         ".decl e(x: number, y: number)\n.input e\n.decl a(x: number, y: number)\n.output a\n"

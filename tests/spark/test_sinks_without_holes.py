@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from benchmarks.fake_spark import FakeFrame, Received
 from dbsp import CheckpointError
 from dbsp.spark.sink_delivery import SinkDelivery
-from tests.spark.lives import FakeFrame, Life, Received, live, ticks
+from tests.spark.lives import Life, live, ticks
 
 
 def row(*numbers: int) -> list[tuple[int, ...]]:
@@ -43,7 +44,7 @@ def test_missed_retractions_are_handed_over(tmp_path: Path) -> None:
         for name in sinks:
             pipeline.sink(name, tmp_path / name)
         pipelines.append(pipeline)
-    from tests.spark.lives import driver_of
+    from benchmarks.fake_spark import driver_of
 
     for number, (pipeline, pair) in enumerate(zip(pipelines, [(1, 1), (1, 2), (1, 3)], strict=True)):
         driver = driver_of(pipeline, tmp_path / "checkpoint")
