@@ -80,7 +80,7 @@ class FolderTarget(Target):
 
     The columns are those of the output and `tick`. A file is written completely and then renamed,
     so readers never see a part of it. A view keeps only the latest file. `_dbsp.json` names the
-    owner. Every file has a checksum, which reading with `format("dbsp")` verifies.
+    owner. Every file has a checksum, which `format("dbsp")` verifies.
     """
 
     kind = "folder"
