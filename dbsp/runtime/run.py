@@ -126,6 +126,7 @@ class Run(Ticks, StoredRelations, Inspection):
         """
         if self.log is not None:
             proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
+        self._notify()
         work = OpenSwitch(self, sys._getframe(), proposal.graph)
         self.begin(work)
         try:

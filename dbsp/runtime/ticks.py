@@ -175,8 +175,9 @@ class Ticks(RunBase):
 
     def _net(self, changes: Changes | None) -> tuple[dict[str, Batch], list[TakenPieces]]:
         """Return the given and the staged changes by input, and the staged changes among them."""
-        taken = [TakenPieces(handle, handle.staged) for handle in self._handles.values() if handle.staged]
-        pieces = {part.handle.port.relation: list(part.pieces) for part in taken}
+        handles = self._handles.values()
+        taken = [TakenPieces(handle, pieces) for handle in handles if (pieces := handle.staged)]
+        by_input = {part.handle.port.relation: list(part.pieces) for part in taken}
         if changes is not None:
             if not isinstance(changes, Mapping):
                 raise InputError(
@@ -185,14 +186,15 @@ class Ticks(RunBase):
                     code="invalid-change",
                 )
             for name, change in changes.items():
+                port = self.input_ports.get(name) or self.input_port(name)
                 try:
-                    piece = encode_change(change, self.input_port(name), self.interner)
+                    piece = encode_change(change, port, self.interner)
                 except ValueOutOfRangeError as error:
                     self._name_ranges(name, error)
                     raise
-                pieces.setdefault(name, []).append(piece)
+                by_input.setdefault(name, []).append(piece)
         staged = {}
-        for name, parts in pieces.items():
+        for name, parts in by_input.items():
             batch = net_change(parts, self.input_ports[name])
             if batch is not None:
                 self._check_ranges(name, batch.rows)
@@ -295,7 +297,7 @@ class Ticks(RunBase):
     def _notify(self) -> None:
         """Notify every listener of the latest tick, unless this has been done.
 
-        An interrupt may prevent a notification; then the next tick notifies first.
+        An interrupt may prevent a notification; then the next tick or switch notifies first.
         """
         if not self._unnotified:
             return

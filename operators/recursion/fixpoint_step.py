@@ -41,8 +41,8 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     """Evaluates the body in its mode, if its nodes allow this mode (see `EvaluationOptions`)."""
 
     __slots__ = (
-        "_before",
         "_body",
+        "_committed",
         "_history",
         "_imports",
         "_inner",
@@ -76,7 +76,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self._place = len(scope.children)
         """The place of the inner scope among the children of the outer one."""
         scope.children.append(self._inner.scope)
-        self._history = self._before = EvaluationHistory(timed, arrivals=self._no_arrivals())
+        self._history = self._committed = EvaluationHistory(timed, arrivals=self._no_arrivals())
         self._replaced: IteratedScope | None = None
         self._journalled = False
         self.results: list[Batch | None] = [None] * len(self._inner.exports)
@@ -212,12 +212,12 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
 
     def _join_tick(self) -> None:
         if not self._journalled:
-            self._before = self._history
             self._outer.journal.append(self)
             self._journalled = True
 
     def commit(self) -> None:
         self._journalled = False
+        self._committed = self._history
         self._inner.scope.commit()
         if self._replaced is not None:
             self._replaced.scope.release()
@@ -225,7 +225,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
 
     def rollback(self) -> None:
         self._journalled = False
-        self._history = self._before
+        self._history = self._committed
         if self._replaced is not None:
             self._exchange(self._replaced)
             self._replaced = None
@@ -238,7 +238,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         history = EvaluationHistory(*memory)
         if history.timed != self._inner.scope.timed:
             self._exchange(self._started(CarriedState(), history.timed))
-        self._history = history
+        self._history = self._committed = history
 
     def _started(self, carried: CarriedState, timed: bool) -> IteratedScope:
         """Return a new scope for the body, not yet added to the outer scope."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 import dbsp
@@ -28,6 +29,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.types import Layout
 from dbsp.durable import Store
 from dbsp.kernels.deferred_signals import call_undisturbed, interrupt_behind
+from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
 
@@ -71,9 +73,9 @@ def one_by_one(names: Interner) -> None:
 
 
 def constructed(names: Interner) -> None:
-    layout = Layout("", (False, True))
-    for i in range(10):
-        names.construct_one(layout, (i, -1))
+    for start in (0, 12, 24):  # the second call makes the table grow
+        rows = np.array([(i, -1) for i in range(start, start + 12)])
+        names.construct(Layout("", (False, True)), rows)
 
 
 @pytest.mark.parametrize("add", [many, one_by_one, constructed])
@@ -87,16 +89,18 @@ def test_an_interrupted_addition_of_values_leaves_none(add: Callable[[Interner],
         for more in (add, many, one_by_one, constructed):
             more(names)
         layout = Layout("", (False, True))
-        cells = [names.construct_one(layout, (i, -1)) for i in range(10)]
+        cells = [names.construct_one(layout, (i, -1)) for i in range(36)]
         assert [names.encode(value) for value in ("a", "b")] == [0, 1]
+        for value in ("a", *(f"many{i}" for i in range(5)), "one", 7, ("pair", (1, "inner"))):
+            assert names.decode(names.encode(value)) == value
         values = names.decode_many(range(len(names)))
         plain = [i for i, value in enumerate(values) if repr(value) != "<cell>"]
         assert [names.find(values[i]) for i in plain] == plain
         assert sorted(cells) == sorted(set(range(len(values))) - set(plain))
-        assert [names.cells.cell(cell)[1] for cell in cells] == [[i, -1] for i in range(10)]
+        assert [names.cells.cell(cell)[1] for cell in cells] == [[i, -1] for i in range(36)]
         if not injector.place:
             break
-        at += 7
+        at += 3
     assert at > 100
 
 
@@ -145,6 +149,32 @@ def test_changes_staged_by_a_callback_wait_for_the_next_tick() -> None:
     assert runs[0].step()["all"].to_dict() == {(9,): 1}
 
 
+def test_a_commit_that_is_repeated_removes_only_the_changes_of_its_tick() -> None:
+    circuit = Circuit("staging")
+    runs: list[Run] = []
+
+    def stage(row: Any) -> bool:
+        if row.x == 1:
+            runs[0].input("a").insert([(9,)])
+        return True
+
+    circuit.output("all", circuit.input("a", x=int).filter(stage))
+    runs.append(circuit.start())
+    runs[0].input("a").insert([(1,)])
+    genuine = InputHandle.remove
+    interrupts = [KeyboardInterrupt]
+
+    def remove(handle: InputHandle, pieces: Any) -> None:
+        genuine(handle, pieces)
+        if interrupts:
+            raise interrupts.pop()
+
+    with patch.object(InputHandle, "remove", remove), pytest.raises(KeyboardInterrupt):
+        runs[0].step()
+    assert runs[0].tick == 1
+    assert runs[0].step()["all"].to_dict() == {(9,): 1}
+
+
 # --- callbacks ------------------------------------------------------------------------------------
 
 
@@ -170,6 +200,19 @@ def test_callbacks_that_an_interrupt_prevented_are_called_before_the_next_tick()
         run.step({"a": [("text",)]})
     run.step({"a": [(2,)]})
     assert seen == [{(1,): 1}, {(2,): 1}]
+
+
+def test_callbacks_get_nothing_of_a_tick_that_was_rolled_back() -> None:
+    circuit = Circuit("callbacks")
+    source = circuit.input("a", x=int)
+    seen: list[Any] = []
+    source.inspect(lambda delta: seen.append(delta.to_dict()))
+    circuit.output("q", source.map(q=10 // col("x")))
+    run = circuit.start()
+    with pytest.raises(EvaluationError):
+        run.step({"a": [(0,)]})
+    run.step({"a": [(5,)]})
+    assert seen == [{(5,): 1}]
 
 
 # --- threads --------------------------------------------------------------------------------------
@@ -273,6 +316,25 @@ def test_a_tick_of_the_journal_is_not_overwritten(tmp_path: Path) -> None:
     run.log.close()
     again = program.start(checkpoint=tmp_path)
     assert (again.tick, again.view("a").rows()) == (3, expected)
+
+
+def test_a_tick_in_the_journal_is_committed_in_memory(tmp_path: Path) -> None:
+    program = dbsp.compile(".decl a(s: symbol) .input a .output a")
+    run = program.start(checkpoint=Store(tmp_path, sync=False))
+    genuine = Store.record
+
+    def record(store: Store, *arguments: Any) -> None:
+        genuine(store, *arguments)
+        raise KeyboardInterrupt
+
+    with patch.object(Store, "record", record), pytest.raises(KeyboardInterrupt):
+        run.step({"a": [("one",)]}, label="first")
+    assert run.log is not None
+    assert (run.tick, run.log.label, run.view("a").rows()) == (1, "first", [("one",)])
+    run.step({"a": [("two",)]})
+    run.log.close()
+    again = program.start(checkpoint=tmp_path)
+    assert (again.tick, again.view("a").rows()) == (2, [("one",), ("two",)])
 
 
 # --- signals --------------------------------------------------------------------------------------

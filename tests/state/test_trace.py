@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from benchmarks.faults import Injector
 from dbsp.data.batch import Batch
 from dbsp.kernels import consolidate, sum_weights
 from dbsp.kernels.arrays import Codes
@@ -373,3 +374,30 @@ def test_heavy_churn_does_not_accumulate_runs() -> None:
         assert owner.trace.count <= MAX_RUNS + TAIL
     assert owner.value == interval(0, 2000)
     assert owner.trace.rows <= 2000 + MAX_RUNS + TAIL
+
+
+def test_an_interrupted_merge_is_repaired() -> None:
+    """At every step of the interpreter, also while a large merge is spread over several ticks."""
+    trace = Trace(1, [])
+    inserted = 0
+    merging = 0
+    for at in range(1200):
+        rows = np.arange(inserted, inserted + 600).reshape(-1, 1)
+        trace.append(rows, np.ones(len(rows), np.int64))
+        trace.commit()
+        inserted += 600
+        merging += trace.merging
+        if at % 3:
+            trace.maintain(700)
+            continue
+        injector = Injector(KeyboardInterrupt, at * 7 % 450, None, opcodes=True)
+        injector.call(lambda: trace.maintain(700))
+        trace.repair()
+        assert trace.count == trace.past == len(trace.runs)
+        for index, run in enumerate(trace.runs):
+            address = run.rows.ctypes.data, run.weights.ctypes.data, len(run)
+            assert tuple(trace.table[index]) == address
+        if at % 21 == 0:
+            assert len(trace.contents()) == inserted
+    assert merging > 20
+    assert (trace.contents().rows[:, 0] == np.arange(inserted)).all()
