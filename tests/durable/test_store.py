@@ -521,3 +521,27 @@ def test_a_checkpoint_of_an_earlier_format_is_refused(
         program.start(checkpoint=tmp_path)
     with pytest.raises(CheckpointError, match="version 1"):  # the folder is released
         program.start(checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("every", [1, 100])
+def test_a_snapshot_has_the_result_of_its_tick(tmp_path: Path, every: int) -> None:
+    def circuit() -> Circuit:
+        circuit = Circuit("result")
+        words = circuit.input("words", w=str, o=object, kind="set")
+        circuit.output("words", words)
+        circuit.output("none", words.filter(col("w") == "never"))
+        return circuit
+
+    run = circuit().start(checkpoint=opened(tmp_path, every))
+    run.step({"words": [("a", (1, "x")), ("b", 2)]})
+    expected = run.step({"words": {("a", (1, "x")): -1, ("ä", 2.5): 1, ("absent", 1): -1}})
+    assert run.log is not None
+    run.log.snapshot()
+    ended(run)
+    run = circuit().start(checkpoint=opened(tmp_path, every))
+    assert run.log is not None and run.log.result is not None
+    found = run.log.result
+    assert deltas_of(found) == deltas_of(expected)
+    assert found["words"].to_dict() == {("a", (1, "x")): -1, ("ä", 2.5): 1}
+    assert (found.number, found.absent, found.present) == (2, expected.absent, expected.present)
+    ended(run)
