@@ -17,10 +17,10 @@ exceptions at every step of ticks (with the size medium at one step in 11, with 
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
 run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `damage`
-damages the files of checkpoints, delta logs and inboxes at random, `--count` times, and `fuzz`
-sends `--count` random programs, fact files, change scripts and JSON circuits to dbsp; `--seed`
-repeats them. The exit code is 1 if a result is wrong, a process dies, or another exception than
-DbspError is raised.
+damages the files of checkpoints, delta logs, inboxes and pipelines at random, `--count` times, and
+`fuzz` sends `--count` random programs, fact files, change scripts and JSON circuits to dbsp;
+`--seed` repeats them. The exit code is 1 if a result is wrong, a process dies, or another exception
+than DbspError is raised.
 """
 
 from __future__ import annotations

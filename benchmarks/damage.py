@@ -22,6 +22,7 @@ from unittest import mock
 import pyarrow as pa
 
 import dbsp
+from benchmarks.pipeline_specimen import read_pipeline, write_pipeline
 from dbsp.durable import DeltaLog, Inbox, Store, delta_log
 
 COUNTS = {"small": 300, "medium": 5_000, "large": 50_000}
@@ -178,6 +179,7 @@ SPECIMENS = (
     Specimen("large runs", _large_runs, _opened(lambda **options: _large().start(**options))),
     Specimen("delta log", _log, _read_log),
     Specimen("inbox", _inbox, _read_inbox),
+    Specimen("Spark pipeline", write_pipeline, read_pipeline),
 )
 
 

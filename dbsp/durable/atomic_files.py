@@ -1,8 +1,7 @@
-"""Write files completely or not at all, and read JSON files."""
+"""Write files completely or not at all."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -75,13 +74,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; None if there is no file. Raises CheckpointError."""
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"cannot read {path}: {error}", code="checkpoint-unreadable") from None

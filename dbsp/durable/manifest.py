@@ -34,6 +34,7 @@ class SnapshotFiles:
     """By trace its sorted runs: a file, or a number in the file of small runs."""
     small: str
     memory: str
+    result: str
     interned: list[str]
     ends: list[int]
     """For each file of interned values, the id after the last one."""
@@ -42,7 +43,7 @@ class SnapshotFiles:
 
     def __post_init__(self) -> None:
         named = {file for files in self.traces for file in files if isinstance(file, str)}
-        named.update((self.small, self.memory, *self.interned))
+        named.update((self.small, self.memory, self.result, *self.interned))
         if named != self.digests.keys() or len(self.interned) != len(self.ends):
             raise ValueError("the checksums are of other files")
         for name in named:

@@ -15,14 +15,15 @@ _ALWAYS = 1 << 28
 made to exhaust the memory."""
 
 
-def read_parquet(path: Path, content: bytearray, rows: int) -> pa.Table:
-    """Return the table in a Parquet file of this content, which has this number of rows.
+def read_parquet(path: Path, content: bytearray | memoryview, rows: int | None = None) -> pa.Table:
+    """Return the table in a Parquet file of this content, which has this number of rows if known.
 
     Raises CheckpointError.
     """
     try:
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(content)))
         footer = file.metadata
+        rows = footer.num_rows if rows is None else rows
         if footer.num_rows != rows:
             raise unreadable(path, f"expected {rows:,} rows, got {footer.num_rows:,}")
         written = sum(

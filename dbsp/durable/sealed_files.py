@@ -137,6 +137,11 @@ def read_bytes(path: Path) -> bytearray:
     return content
 
 
+def checksum(content: Content) -> str:
+    """Return the checksum of content whose format has no place for a seal."""
+    return _digest(content).hex()
+
+
 def _digest(*parts: Content) -> bytes:
     digest = hashlib.blake2b(digest_size=_DIGEST)
     for part in parts:
@@ -238,13 +243,13 @@ class Fingerprint:
     def of(path: Path) -> Fingerprint:
         """Return the fingerprint of a file. Raises CheckpointError if it cannot be read."""
         content = read_bytes(path)
-        return Fingerprint(len(content), _digest(content).hex())
+        return Fingerprint(len(content), checksum(content))
 
     def read(self, path: Path) -> bytearray:
         """Return the content of the file with this fingerprint. Raises CheckpointError."""
         content = read_bytes(path)
         if len(content) != self.size:
             raise unreadable(path, f"expected {self.size:,} bytes, got {len(content):,}")
-        if _digest(content).hex() != self.digest:
+        if checksum(content) != self.digest:
             raise unreadable(path, "its content does not match its checksum")
         return content

@@ -4,6 +4,7 @@ runs/7.run       a large sorted run of a trace; a snapshot writes only new ones
 small/40.runs    the small sorted runs of all traces at that tick
 interned/0.json  values of the interner, starting with that id
 memory/40.json   the state of steps and tables outside of traces, at that tick
+memory/40.result the result of that tick
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.manifest import Manifest, SnapshotFiles
+from dbsp.durable.result_frames import read_result, written_result
 from dbsp.durable.sealed_files import decoding, read_sealed, seal, unreadable
 from dbsp.durable.step_memory import read_batch, read_memories, recall, signature, written_memories
 from dbsp.durable.typed_values import PickleRefusedError, pickle_refused
 from dbsp.errors import CheckpointError, CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 from dbsp.state.sorted_run import SortedRun
 
 _LARGE = 4096
@@ -98,8 +101,8 @@ class Snapshots:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def write(self, run: Run, id_: str) -> WrittenSnapshot:
-        """Write the state of a run, except for the parts that are already written.
+    def write(self, run: Run, id_: str, result: TickResult | None) -> WrittenSnapshot:
+        """Write the state of a run and the result of its latest tick, except for written parts.
 
         Raises CheckpointError; the new files are then removed.
         """
@@ -155,6 +158,7 @@ class Snapshots:
                 traces=traces,
                 small=write(f"small/{tick}.runs", None, small),
                 memory=write(f"memory/{tick}.json", *written_memories(run.scope, self.allow_pickle)),
+                result=write(f"memory/{tick}.result", *written_result(result)),
                 interned=interned,
                 ends=ends,
                 next_file=next_file,
@@ -167,8 +171,11 @@ class Snapshots:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def restore(self, run: Run, loaded: LoadedSnapshot) -> None:
-        """Bring a run without ticks to a snapshot. Raises CheckpointError."""
+    def restore(self, run: Run, loaded: LoadedSnapshot) -> TickResult | None:
+        """Bring a run without ticks to a snapshot; return the result of its tick.
+
+        Raises CheckpointError.
+        """
         files, content = loaded.files, loaded.content
         if files.signature != signature(run.graph):
             raise CheckpointError(
@@ -205,9 +212,12 @@ class Snapshots:
         scope.state.first_tick = False
         run.tick = loaded.manifest.tick
         self._files = files
+        with decoding(self.folder / files.result):
+            return read_result(*content[files.result], run)
 
 
-_NOTHING = SnapshotFiles("", None, [], "small/0", "memory/0", [], [], 0, {"small/0": "", "memory/0": ""})
+_NONE = ("small/0", "memory/0", "memory/0.result")
+_NOTHING = SnapshotFiles("", None, [], *_NONE, [], [], 0, dict.fromkeys(_NONE, ""))
 
 
 def _written_circuit(run: Run) -> str | None:

@@ -74,7 +74,7 @@ class Store:
         self.label: Any = None
         """The label of the latest durable tick."""
         self.result: TickResult | None = None
-        """The result of the latest durable tick; None if there are no ticks after the snapshot."""
+        """The result of the latest durable tick; None before the first tick."""
         # Weak, so that a run that nobody has any more, as after an interrupt, releases the folder.
         self._run: weakref.ref[Run] | None = None
         self._journal = TickJournal(self.folder, sync)
@@ -102,6 +102,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store('{self.folder}')"
+
+    @property
+    def id(self) -> str:
+        """The unique name of an attached checkpoint, which its files repeat."""
+        return expect_present(self._manifest, "the manifest of an attached checkpoint").id
 
     @property
     def circuit(self) -> str | None:
@@ -195,7 +200,7 @@ class Store:
         self._journal.id = manifest.id
         recovered, self._recovered = self._recovered or Recovered(manifest, None, []), None
         if recovered.snapshot is not None:
-            self._snapshots.restore(run, recovered.snapshot)
+            self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
         for changes in recovered.ticks:
             self.result = replay(run, changes, self.folder, self.allow_pickle)
@@ -274,7 +279,7 @@ class Store:
         before = expect_present(self._manifest, "the manifest of an attached checkpoint")
         if run.tick == before.tick:
             return
-        written = self._snapshots.write(run, before.id)
+        written = self._snapshots.write(run, before.id, self.result)
         manifest = replace(
             before, tick=run.tick, label=self.label, journal=self._journal.digest, snapshot=written.files
         )

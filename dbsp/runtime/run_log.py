@@ -13,10 +13,14 @@ from dbsp.runtime.tick_result import TickResult
 class RunLog(Protocol):
     """Makes the ticks of a run durable."""
 
+    @property
+    def id(self) -> str:
+        """The unique name of the checkpoint."""
+
     label: Any
     """The label of the latest durable tick."""
     result: TickResult | None
-    """The result of that tick, if it is known."""
+    """The result of that tick; None before the first tick."""
 
     def begin(self, run: RunBase) -> None:
         """Called before a tick; the previous tick is committed."""

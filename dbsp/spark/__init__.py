@@ -75,7 +75,7 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("targets", "types"):
+    if name in ("spark_types", "targets"):
         return import_module(f"dbsp.spark.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'dbsp.spark' has no attribute {name!r}")

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dbsp.durable.atomic_files import write_atomically
-from dbsp.durable.sealed_files import read_header, sealed_json
-from dbsp.errors import CheckpointError
+from dbsp.durable.sealed_files import decoding, read_header, sealed_json
 
 _VERSION = 2
 
 
-def write_checked(path: Path, form: str, content: Any, sync: bool) -> None:
-    """Write a JSON value atomically. `form` is a text such as "dbsp pipeline"."""
-    document = {"format": form, "version": _VERSION, "content": content}
-    write_atomically(path, sealed_json(path.name, document, indent=1), sync)
+@dataclass(frozen=True)
+class CheckedFile:
+    """A file with a JSON value."""
 
+    path: Path
+    form: str
+    """Its format, such as "dbsp pipeline"."""
+    owner: str = ""
+    """The unique name of the checkpoint that it belongs to."""
 
-def read_checked(path: Path, form: str) -> Any:
-    """Return the value of a file of `write_checked`; None if there is no file.
+    @property
+    def place(self) -> str:
+        return f"{self.owner}/{self.path.name}" if self.owner else self.path.name
 
-    Raises CheckpointError if the file is damaged or has another format.
-    """
-    document = read_header(path, form, _VERSION, path.name)
-    if document is None:
-        return None
-    if "content" not in document:
-        raise CheckpointError(
-            f"{path} is damaged: it has no content; restore it from a copy, or choose another"
-            " checkpointLocation",
-            code="checkpoint-unreadable",
-        )
-    return document["content"]
+    def write(self, content: Any, sync: bool) -> None:
+        """Write a JSON value atomically."""
+        document = {"format": self.form, "version": _VERSION, "content": content}
+        write_atomically(self.path, sealed_json(self.place, document, indent=1), sync)
+
+    def read(self) -> Any:
+        """Return the value; None if there is no file.
+
+        Raises CheckpointError if the file is damaged, of another place or has another format.
+        """
+        document = read_header(self.path, self.form, _VERSION, self.place)
+        if document is None:
+            return None
+        with decoding(self.path):
+            return document["content"]

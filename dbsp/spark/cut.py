@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbsp.durable.arrow_files import arrow_bytes, read_arrow
+from dbsp.durable.sealed_files import Sealed, decoding
+from dbsp.durable.table_files import read_tables, sealed_tables
 from dbsp.errors import InputError
 
 _UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
@@ -92,22 +93,15 @@ def microseconds(duration: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def ticks_bytes(ticks: list[Tables]) -> pa.Buffer:
-    """Write the tables of the ticks of one micro-batch as an Arrow file."""
-    names, parts, contents = [], [], []
-    for part, tables in enumerate(ticks):
-        for name, table in tables.items():
-            names.append(name)
-            parts.append(part)
-            contents.append(arrow_bytes(table).to_pybytes())
-    written = pa.table({"source": names, "part": parts, "table": pa.array(contents, pa.large_binary())})
-    return arrow_bytes(written.replace_schema_metadata({"parts": str(len(ticks))}))
+def sealed_ticks(place: str, ticks: list[Tables]) -> Sealed:
+    """Return a file of the tables of the ticks of one micro-batch."""
+    sources = [list(tables) for tables in ticks]
+    return sealed_tables(place, sources, [table for tables in ticks for table in tables.values()])
 
 
-def read_ticks(path: Path) -> list[Tables]:
-    """Read a file of `ticks_bytes`. Raises CheckpointError if it cannot be read."""
-    written = read_arrow(path)
-    ticks: list[Tables] = [{} for _ in range(int(written.schema.metadata[b"parts"]))]
-    for name, part, content in zip(*(written.column(c) for c in ("source", "part", "table")), strict=True):
-        ticks[part.as_py()][name.as_py()] = pa.ipc.open_file(content.as_buffer()).read_all()
-    return ticks
+def read_ticks(path: Path, place: str) -> list[Tables]:
+    """Read a file of `sealed_ticks`. Raises CheckpointError."""
+    sources, tables = read_tables(path, place)
+    following = iter(tables)
+    with decoding(path):
+        return [{str(name): next(following) for name in names} for names in sources]

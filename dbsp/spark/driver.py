@@ -23,7 +23,7 @@ from dbsp.errors import CheckpointError, expect_present
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
-from dbsp.spark.cut import Cut, Tables, read_ticks, ticks_bytes
+from dbsp.spark.cut import Cut, Tables, read_ticks, sealed_ticks
 from dbsp.spark.job_names import JobNames
 from dbsp.spark.pipeline_record import PipelineRecord
 from dbsp.spark.query_reports import QueryReport, SparkTick
@@ -67,7 +67,9 @@ class Driver:
         if run.log is not None and run.log.label is not None:
             label = run.log.label
             self._last = (label["batch"], label["part"], label["parts"])
-        self._record = PipelineRecord(folder, described, sync)
+        checkpoint = "" if run.log is None else run.log.id
+        applied = self._last[0] >= 0
+        self._record = PipelineRecord(folder, described, sync, checkpoint, applied)
         self._delivery = SinkDelivery(run, sinks, self._record)
 
     # --- batches ---------------------------------------------------------------------------------
@@ -108,7 +110,8 @@ class Driver:
             )
         started = time.perf_counter()
         if batch == last:
-            ticks = read_ticks(self._batch_file(batch))
+            path = self._batch_file(batch)
+            ticks = read_ticks(path, self._place_of(path))
         else:
             part = -1
             ticks = self._cut.ticks(self._fetch(frame, batch))
@@ -171,12 +174,17 @@ class Driver:
     # --- parts of a batch ------------------------------------------------------------------------
 
     def _batch_file(self, batch: int) -> Path:
-        return expect_present(self._folder, "the folder of a started driver") / f"batch-{batch}.arrow"
+        return expect_present(self._folder, "the folder of a started driver") / f"batch-{batch}.tables"
+
+    def _place_of(self, path: Path) -> str:
+        log = expect_present(self.run.log, "the checkpoint of a started driver")
+        return f"{log.id}/{path.name}"
 
     def _keep_ticks(self, batch: int, ticks: list[Tables]) -> None:
         """Write the ticks of a batch: when Spark repeats it, the rows may have another order."""
         if self._folder is not None:
-            write_atomically(self._batch_file(batch), ticks_bytes(ticks), self._sync)
+            path = self._batch_file(batch)
+            write_atomically(path, sealed_ticks(self._place_of(path), ticks).parts, self._sync)
 
     # --- sinks -----------------------------------------------------------------------------------
 
@@ -185,7 +193,7 @@ class Driver:
         self._delivery.deliver_latest_tick(self.jobs)
         _, part, parts = self._last
         if self._folder is not None and part == parts - 1:
-            for path in self._folder.glob("batch-*.arrow"):
+            for path in self._folder.glob("batch-*.tables"):
                 path.unlink()  # its last tick is durable; the process ended before removing the file
         self._latest_tick_delivered = True
 

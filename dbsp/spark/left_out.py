@@ -13,15 +13,15 @@ and so which state is true.
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from dbsp.data.zset import ZSet
-from dbsp.durable.arrow_files import arrow_bytes, read_arrow
 from dbsp.durable.atomic_files import write_atomically
-from dbsp.errors import CheckpointError
+from dbsp.durable.sealed_files import unreadable
+from dbsp.durable.table_files import read_tables, sealed_tables
+from dbsp.errors import expect_present
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.runtime.run import Run
 from dbsp.spark.pipeline_record import KnownRows, SinkRecord
@@ -59,13 +59,7 @@ class LeftOutSinks:
         """Return the delta that the sink may lack if the process ended before its delivery."""
         if record.since == self._run.tick:
             return self._run.view(record.output)
-        log = self._run.log
-        if log is None or log.result is None:
-            # Only a snapshot exists. It is written when the next tick begins, so this tick was
-            # delivered.
-            view = self._run.view(record.output)
-            return view - view
-        return log.result[record.output]
+        return latest_delta(self._run, record.output)
 
     def missed(self, record: SinkRecord, latest: int) -> ZSet:
         """Return the sum of the missed deltas of a sink whose latest tick is `latest`.
@@ -89,26 +83,27 @@ class LeftOutSinks:
         return files
 
     def _stored(self, name: str, record: SinkRecord, rows: ZSet, tick: int) -> KnownRows:
-        content = arrow_bytes(_table(record, rows))
-        file = f"left-out-{quote(name, safe='')}-{tick}.arrow"
-        write_atomically(self._folder / file, content, self._sync)
-        return KnownRows(tick, file, zlib.crc32(content))
+        path = self._folder / f"left-out-{quote(name, safe='')}-{tick}.tables"
+        file = sealed_tables(self._place_of(path), None, [_table(record, rows)])
+        write_atomically(path, file.parts, self._sync)
+        return KnownRows(tick, path.name, file.digest)
 
     def _read(self, state: KnownRows) -> Any:
         path = self._folder / state.file
-        try:
-            damaged = zlib.crc32(path.read_bytes()) != state.checksum
-        except OSError as error:
-            raise CheckpointError(
-                f"cannot read {path}: {error.strerror}", code="checkpoint-unreadable"
-            ) from None
-        if damaged:
-            raise CheckpointError(
-                f"{path} is damaged: its checksum does not match its content; restore it from a copy, or"
-                " start the sink with another name=... and an empty target",
-                code="checkpoint-unreadable",
-            )
-        return read_arrow(path)
+        _, tables = read_tables(path, self._place_of(path), state.digest)
+        if len(tables) != 1:
+            raise unreadable(path, f"expected 1 table, got {len(tables)}")
+        return tables[0]
+
+    def _place_of(self, path: Path) -> str:
+        log = expect_present(self._run.log, "the checkpoint of a run that continues")
+        return f"{log.id}/{path.name}"
+
+
+def latest_delta(run: Run, output: str) -> ZSet:
+    """Return the delta of the latest tick of a run that continues from its checkpoint."""
+    log = expect_present(run.log, "the checkpoint of a run that continues")
+    return expect_present(log.result, "the result of the latest tick")[output]
 
 
 def _columns(record: SinkRecord) -> Any:

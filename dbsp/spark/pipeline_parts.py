@@ -25,6 +25,7 @@ from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.spark_pair import bind_ports, plain_ports
 from dbsp.runtime.run import Run
+from dbsp.spark.checked_files import CheckedFile
 from dbsp.spark.driver import Driver
 from dbsp.spark.pipeline_options import cut_of, snapshot_every, synced
 from dbsp.spark.port_binding import check_frame, sink_struct
@@ -257,7 +258,10 @@ class PipelineParts:
                     f"the SparkSink of the circuit has no target; add .sink('{name}', target)",
                     code="spark-sink",
                 )
-            ledger = None if folder is None else folder / f"sink-{quote(name, safe='')}.json"
+            ledger = None
+            if folder is not None and run.log is not None:
+                path = folder / f"sink-{quote(name, safe='')}.json"
+                ledger = CheckedFile(path, "dbsp sink ledger", run.log.id)
             return BoundSink(name, operator, struct, target_of(target, session, ledger, self.form))
         except DbspError as error:
             error.where = error.where or operator.where

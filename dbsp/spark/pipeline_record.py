@@ -1,7 +1,7 @@
 """What a pipeline stores besides the state of its run: its identity, its sources and its sinks.
 
     pipeline.json                  the record, below `checkpointLocation/dbsp`
-    left-out-NAME-TICK.arrow       the rows of a sink that the pipeline runs without
+    left-out-NAME-TICK.tables      the rows of a sink that the pipeline runs without
 
 The record of a sink has enough to notice every tick that the sink missed: because the pipeline ran
 without it, or because its data was removed.
@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dbsp.durable.sealed_files import decoding, unreadable
 from dbsp.errors import CheckpointError, SchemaError
-from dbsp.spark.checked_files import read_checked, write_checked
+from dbsp.spark.checked_files import CheckedFile
 
 _FORM = "dbsp pipeline"
 
@@ -27,9 +28,9 @@ class KnownRows:
 
     tick: int
     file: str
-    """The name of an Arrow file of rows with weights; "" for a view, which is replaced anyway."""
-    checksum: int = 0
-    """The CRC-32 of the file."""
+    """The name of a file of rows with weights; "" for a view, which is replaced anyway."""
+    digest: str = ""
+    """The checksum of the file."""
 
 
 @dataclass
@@ -56,10 +57,19 @@ class SinkRecord:
 class PipelineRecord:
     """The record of a pipeline in a folder; `save` writes it atomically."""
 
-    def __init__(self, folder: Path | None, sources: Mapping[str, Any], sync: bool) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        sources: Mapping[str, Any],
+        sync: bool,
+        checkpoint: str = "",
+        applied: bool = False,
+    ) -> None:
         """Read the record, or begin one. A folder of None stores nothing.
 
-        Raises CheckpointError if the record is damaged, or the sources differ from its sources.
+        `checkpoint` is the unique name of the run's checkpoint. `applied` means that the run has
+        applied a micro-batch, so that there must be a record. Raises CheckpointError if the record
+        is damaged or missing, SchemaError if the sources differ from its sources.
         """
         self.folder = folder
         self.sync = sync
@@ -67,10 +77,16 @@ class PipelineRecord:
         self.query: str | None = None
         self.sources = dict(sources)
         self.sinks: dict[str, SinkRecord] = {}
-        known = None if folder is None else read_checked(folder / "pipeline.json", _FORM)
+        self._file = None if folder is None else CheckedFile(folder / "pipeline.json", _FORM, checkpoint)
+        if self._file is None:
+            return
+        known = self._file.read()
         if known is not None:
-            self._read(known)
+            with decoding(self._file.path):
+                self._read(known)
             self._compare(sources)
+        elif applied:
+            raise unreadable(self._file.path, "the file is missing")
 
     def _read(self, known: dict[str, Any]) -> None:
         self.id, self.query, self.sources = known["id"], known["query"], known["sources"]
@@ -91,14 +107,14 @@ class PipelineRecord:
 
     def save(self) -> None:
         """Write the record."""
-        if self.folder is not None:
+        if self._file is not None:
             content = {
                 "id": self.id,
                 "query": self.query,
                 "sources": self.sources,
                 "sinks": {name: asdict(sink) for name, sink in self.sinks.items()},
             }
-            write_checked(self.folder / "pipeline.json", _FORM, content, self.sync)
+            self._file.write(content, self.sync)
 
     def check_query(self, query: str) -> None:
         """Note the id of Spark's query. Raises CheckpointError if the state is of another one."""

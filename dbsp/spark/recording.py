@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dbsp.diagnostics import did_you_mean
-from dbsp.durable.atomic_files import read_json
 from dbsp.durable.ledger import Ledger
+from dbsp.durable.parquet_files import read_parquet
+from dbsp.durable.sealed_files import Fingerprint, decoding, unreadable
 from dbsp.errors import CheckpointError, InputError, SchemaError
+from dbsp.spark.sink_files import description_of, read_tick, tick_path, ticks_in
 
 if TYPE_CHECKING:
     from dbsp.data.zset import ZSet
@@ -26,6 +27,8 @@ TICK = "tick"
 """The column with the number of the tick."""
 
 _BATCH_ROWS = 65_536
+_BYTES_OF_ROW = 16
+"""In the files of a sink, estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,16 @@ class TickFile:
     tick: int
     path: str
     rows: int
+    """The number of rows; for the folder of a sink an estimate."""
+    seal: Fingerprint | str
+    """The fingerprint of a file of a log, or the owner of a sink's folder."""
+
+    def table(self) -> pa.Table:
+        """Return the rows after verifying the file. Raises CheckpointError."""
+        path = Path(self.path)
+        if isinstance(self.seal, Fingerprint):
+            return read_parquet(path, self.seal.read(path), self.rows)
+        return read_tick(path, self.seal, self.tick)
 
 
 class Recording(Protocol):
@@ -110,7 +123,7 @@ class LogRecording:
         entries = map(self._ledger.entry, ticks)
         name = self._header()[0]
         return [
-            TickFile(entry.tick, str(entry.files[name]), entry.rows[name])
+            TickFile(entry.tick, str(entry.files[name]), entry.rows[name], entry.fingerprints[name])
             for entry in entries
             if name in entry.files
         ]
@@ -127,16 +140,18 @@ class SinkRecording:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def _description(self) -> dict[str, Any]:
+        file = description_of(self._folder)
+        known = file.read()
+        if known is None:
+            raise unreadable(file.path, "the file is missing")
+        with decoding(file.path):
+            return {"owner": str(known["owner"]), "schema": known["schema"], "view": known["view"]}
+
     def columns(self) -> Any:
         from pyspark.sql.types import StructType
 
-        path = self._folder / "_dbsp.json"
-        description = read_json(path)
-        if not isinstance(description, dict) or not {"schema", "view"} <= description.keys():
-            raise CheckpointError(
-                f"{path} is damaged: it lacks the columns of the folder; restore it from a copy",
-                code="checkpoint-unreadable",
-            )
+        description = self._description()
         if description["view"]:
             raise InputError(
                 f"{self._folder}: expected deltas, got a sink with encoding='view', which stores the latest "
@@ -146,11 +161,12 @@ class SinkRecording:
         return StructType.fromJson(description["schema"])
 
     def ticks(self) -> list[int]:
-        return sorted(int(path.stem[5:]) for path in self._folder.glob("tick-*.parquet"))
+        return ticks_in(self._folder)
 
     def files(self, ticks: Sequence[int]) -> list[TickFile]:
-        paths = [(tick, self._folder / f"tick-{tick:012d}.parquet") for tick in ticks]
-        return [TickFile(tick, str(path), pq.read_metadata(path).num_rows) for tick, path in paths]
+        owner = self._description()["owner"]
+        paths = [(tick, tick_path(self._folder, tick)) for tick in ticks]
+        return [TickFile(tick, str(path), _estimated_rows(path), owner) for tick, path in paths]
 
     def view(self, as_of: int | None) -> ZSet:
         from dbsp.data.interner import Interner
@@ -168,7 +184,7 @@ class SinkRecording:
         schema, interner = schema_of(type(struct)(struct.fields[:-1])), Interner()
         total = ZSet.empty(schema, interner)
         for file in self.files([t for t in self.ticks() if as_of is None or t <= as_of]):
-            table = pq.ParquetFile(file.path).read().drop_columns([TICK])
+            table = file.table().drop_columns([TICK])
             total = total + ZSet.from_arrow(table, weight, schema, interner)
         return total
 
@@ -178,9 +194,10 @@ def recording(folder: Path, output: str | None) -> Recording:
 
     Raises CheckpointError if the folder holds other files.
     """
-    if (folder / "_dbsp.json").exists():
+    if description_of(folder).path.exists():
         return SinkRecording(folder)
-    if folder.exists() and not (folder / "log.json").exists() and any(folder.glob("*.*")):
+    of_log = any((folder / name).exists() for name in ("log.json", "latest.json"))
+    if folder.exists() and not of_log and any(folder.glob("*.*")):
         raise CheckpointError(
             f"{folder}: expected a delta log or the folder of a sink, got other files",
             code="checkpoint-unreadable",
@@ -193,15 +210,19 @@ def read_file(file: TickFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
     Raises CheckpointError for a damaged file, SchemaError for a missing column or a wrong type.
     """
+    table = file.table()
+    if TICK not in table.column_names:
+        table = table.append_column(TICK, pa.repeat(pa.scalar(file.tick, pa.int64()), table.num_rows))
+    for batch in table.to_batches(_BATCH_ROWS):
+        yield conformed(batch, schema)
+
+
+def _estimated_rows(path: Path) -> int:
+    """Return about the number of rows in a file of a sink, which is not verified yet."""
     try:
-        with pq.ParquetFile(file.path) as source:
-            for batch in source.iter_batches(_BATCH_ROWS):
-                if TICK not in batch.schema.names:
-                    tick = pa.repeat(pa.scalar(file.tick, pa.int64()), batch.num_rows)
-                    batch = batch.append_column(TICK, tick)
-                yield conformed(batch, schema)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise CheckpointError(f"{file.path} cannot be read: {error}", code="checkpoint-unreadable") from None
+        return path.stat().st_size // _BYTES_OF_ROW
+    except OSError as error:
+        raise unreadable(path, error.strerror or str(error)) from None
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

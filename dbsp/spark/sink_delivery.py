@@ -25,7 +25,7 @@ from dbsp.errors import CheckpointError, DbspError, SchemaError
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.runtime.run import Run
 from dbsp.spark.job_names import JobNames
-from dbsp.spark.left_out import LeftOutSinks
+from dbsp.spark.left_out import LeftOutSinks, latest_delta
 from dbsp.spark.pipeline_record import PipelineRecord, SinkRecord
 from dbsp.spark.spark_types import arrow_types
 from dbsp.spark.targets import Opening, Target
@@ -150,8 +150,7 @@ class SinkDelivery:
             tick = self._run.tick
             if tick and not (sink.target.latest >= tick):
                 missing = self._missing(sink, self._record.sinks[sink.name])
-                if missing is not None:
-                    self._write(sink, missing, tick, jobs, complete=True)
+                self._write(sink, missing, tick, jobs, complete=True)
         back = [known for sink in self.sinks if (known := self._record.sinks[sink.name]).left_out]
         if self._left_out is not None and back:
             files = [file for known in back for file in self._left_out.forget(known)]
@@ -159,16 +158,12 @@ class SinkDelivery:
             for file in files:
                 file.unlink(missing_ok=True)
 
-    def _missing(self, sink: BoundSink, known: SinkRecord) -> ZSet | None:
+    def _missing(self, sink: BoundSink, known: SinkRecord) -> ZSet:
         if known.since == self._run.tick or sink.replaces:
             return self._run.view(sink.output)
         if known.left_out and self._left_out is not None:
             return self._left_out.missed(known, sink.target.latest)
-        if self._run.log is not None and self._run.log.result is not None:
-            return self._run.log.result[sink.output]
-        # Only a snapshot exists. It is written when the next tick begins, so the deltas of this
-        # tick were delivered.
-        return None
+        return latest_delta(self._run, sink.output)
 
     def emit(self, deltas: Mapping[str, ZSet], tick: int, jobs: JobNames) -> None:
         """Write the deltas of a tick to their sinks; skip empty deltas."""

@@ -15,7 +15,6 @@ and before the ledger is written; the function can detect the repetition by the 
 
 from __future__ import annotations
 
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -25,18 +24,16 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from dbsp.durable.atomic_files import read_json, write_atomically
+from dbsp.durable.atomic_files import write_atomically
+from dbsp.durable.sealed_files import decoding
 from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError, cause_text, shorten
-from dbsp.spark.checked_files import read_checked, write_checked
+from dbsp.spark.checked_files import CheckedFile
+from dbsp.spark.sink_files import TickSeal, description_of, tick_path, ticks_in
 from dbsp.spark.spark_types import arrow_types, conform
 
 TICK = "tick"
 """The column of files and tables with the tick number."""
-
-
-_LEDGER = "dbsp sink ledger"
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ class FolderTarget(Target):
 
     The columns are those of the output and `tick`. A file is written completely and then renamed,
     so readers never see a part of it. A view keeps only the latest file. `_dbsp.json` names the
-    owner.
+    owner. Every file has a checksum, which `format("dbsp")` verifies.
     """
 
     kind = "folder"
@@ -99,10 +96,11 @@ class FolderTarget(Target):
         self._replaces, self._sync = opening.replaces, opening.sync
         self._arrow = pa.schema([*arrow_types(struct).items(), (TICK, pa.int64())])
         _refuse_tick_column(struct)
-        marker = self.path / "_dbsp.json"
+        self._owner = owner
+        description = description_of(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            known = read_json(marker)
+            known = description.read()
             if known is not None:
                 self._compare(known, owner, struct)
             elif not opening.new and not opening.replaces:
@@ -114,8 +112,8 @@ class FolderTarget(Target):
                         " choose another folder",
                         code="checkpoint-not-empty",
                     )
-                description = {"owner": owner, "schema": struct.jsonValue(), "view": opening.replaces}
-                write_atomically(marker, json.dumps(description).encode(), opening.sync)
+                content = {"owner": owner, "schema": struct.jsonValue(), "view": opening.replaces}
+                description.write(content, opening.sync)
             self.latest = max(self.ticks(), default=0)
             for draft in self.path.glob(".tick-*"):
                 draft.unlink()
@@ -124,20 +122,16 @@ class FolderTarget(Target):
 
     def _compare(self, known: Any, owner: str, struct: Any) -> None:
         """Raise an error unless the description of the folder is that of this sink."""
-        if not isinstance(known, dict) or not {"owner", "schema", "view"} <= known.keys():
+        with decoding(description_of(self.path).path):
+            known_owner, known_schema = known["owner"], known["schema"]
+        if known_owner != owner:
             raise CheckpointError(
-                f"{self.path / '_dbsp.json'} is damaged: it lacks the owner or the columns of the folder;"
-                " restore it from a copy, or choose another folder",
-                code="checkpoint-unreadable",
-            )
-        if known["owner"] != owner:
-            raise CheckpointError(
-                f"{self.path} holds the output of another query ({known['owner']}); choose another"
+                f"{self.path} holds the output of another query ({known_owner}); choose another"
                 " folder, or continue with the checkpoint of that query",
                 code="checkpoint-other-query",
             )
-        if known["schema"] != struct.jsonValue():
-            files = type(struct).fromJson(known["schema"]).simpleString()
+        if known_schema != struct.jsonValue():
+            files = type(struct).fromJson(known_schema).simpleString()
             raise SchemaError(
                 f"expected the columns of the files in {self.path}, {files},"
                 f" got {struct.simpleString()}; choose another folder",
@@ -146,19 +140,17 @@ class FolderTarget(Target):
 
     def ticks(self) -> list[int]:
         """Return the ticks that have arrived, in order."""
-        return sorted(
-            int(path.stem[5:]) for path in self.path.glob("tick-*.parquet") if path.stem[5:].isdecimal()
-        )
+        return ticks_in(self.path)
 
     def write(self, table: pa.Table, tick: int) -> None:
         column = pa.repeat(pa.scalar(tick, pa.int64()), table.num_rows)
-        sink = pa.BufferOutputStream()
-        pq.write_table(table.append_column(TICK, column).cast(self._arrow), sink)
-        write_atomically(self.path / f"tick-{tick:012d}.parquet", sink.getvalue(), self._sync)
+        seal = TickSeal(self._owner, tick, 0 if self._replaces else self.latest)
+        content = seal.parquet(table.append_column(TICK, column).cast(self._arrow))
+        write_atomically(tick_path(self.path, tick), content, self._sync)
         if self._replaces:
             for older in self.ticks():
                 if older < tick:
-                    (self.path / f"tick-{older:012d}.parquet").unlink()
+                    tick_path(self.path, older).unlink()
         self.latest = tick
 
 
@@ -220,21 +212,25 @@ class FunctionTarget(Target):
 
     kind = "function"
 
-    def __init__(self, function: Callable[[Any, int], object], session: Any, ledger: Path | None) -> None:
+    def __init__(
+        self, function: Callable[[Any, int], object], session: Any, ledger: CheckedFile | None
+    ) -> None:
         self._function = function
         self._session = session
         self._ledger = ledger
 
     def describe(self) -> str:
-        return f"the ledger {self._ledger} of the function"
+        ledger = None if self._ledger is None else self._ledger.path
+        return f"the ledger {ledger} of the function"
 
     def open(self, opening: Opening) -> None:
         self._struct, self._sync = opening.struct, opening.sync
         if self._ledger is None:
             return
-        latest = read_checked(self._ledger, _LEDGER)
+        latest = self._ledger.read()
         if latest is not None:
-            self.latest = latest
+            with decoding(self._ledger.path):
+                self.latest = int(latest)
         elif opening.new or opening.replaces:
             self._record(0)  # now, so that a ledger that is missing later was removed
         else:
@@ -251,11 +247,11 @@ class FunctionTarget(Target):
 
     def _record(self, tick: int) -> None:
         if self._ledger is not None:
-            write_checked(self._ledger, _LEDGER, tick, self._sync)
+            self._ledger.write(tick, self._sync)
         self.latest = tick
 
 
-def target_of(target: Any, session: Any, ledger: Path | None, form: str = "") -> Target:
+def target_of(target: Any, session: Any, ledger: CheckedFile | None, form: str = "") -> Target:
     """Return the target: a Path or a string with a slash is a folder, any other string a table."""
     if callable(target):
         return FunctionTarget(target, session, ledger)

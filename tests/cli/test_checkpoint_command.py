@@ -72,7 +72,7 @@ def test_show(run: Command, made: Path) -> None:
         "interned values": "0",
         "pickled values": "none",
     }
-    assert sizes["snapshot"].startswith("tick 3: ") and " rows, 2 files, " in sizes["snapshot"]
+    assert sizes["snapshot"].startswith("tick 3: ") and " rows, 3 files, " in sizes["snapshot"]
     assert sizes["previous snapshot"].startswith("tick 1: ")
     assert sizes["journal"].startswith("ticks 4 to 4 after the snapshot, ")
     found = {name: text.strip() for name, text in shown("log").items()}

@@ -88,8 +88,8 @@ def test_a_run_continues_after_any_end(
                 assert run.tick == whole.tick
                 assert run.log is not None and run.log.label == number
                 assert views(run) == views(whole)
-                if run.log.result is not None:
-                    assert deltas_of(run.log.result) == expected
+                assert run.log.result is not None
+                assert deltas_of(run.log.result) == expected
         ended(run)
 
 
@@ -551,3 +551,27 @@ def test_an_interrupted_start_leaves_its_folder(tmp_path: Path) -> None:
     assert (again.tick, again.view("a").rows()) == (1, [(1,)])
     assert again.log is not None
     again.log.close()
+
+
+@pytest.mark.parametrize("every", [1, 100])
+def test_a_snapshot_has_the_result_of_its_tick(tmp_path: Path, every: int) -> None:
+    def circuit() -> Circuit:
+        circuit = Circuit("result")
+        words = circuit.input("words", w=str, o=object, kind="set")
+        circuit.output("words", words)
+        circuit.output("none", words.filter(col("w") == "never"))
+        return circuit
+
+    run = circuit().start(checkpoint=opened(tmp_path, every))
+    run.step({"words": [("a", (1, "x")), ("b", 2)]})
+    expected = run.step({"words": {("a", (1, "x")): -1, ("ä", 2.5): 1, ("absent", 1): -1}})
+    assert run.log is not None
+    run.log.snapshot()
+    ended(run)
+    run = circuit().start(checkpoint=opened(tmp_path, every))
+    assert run.log is not None and run.log.result is not None
+    found = run.log.result
+    assert deltas_of(found) == deltas_of(expected)
+    assert found["words"].to_dict() == {("a", (1, "x")): -1, ("ä", 2.5): 1}
+    assert (found.number, found.absent, found.present) == (2, expected.absent, expected.present)
+    ended(run)

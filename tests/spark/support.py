@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dbsp
+from dbsp.spark.spark_types import as_struct
 
 CLOSURE = """
     .decl edge(x: number, y: number)
@@ -37,7 +38,7 @@ class Arrivals:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         if schema is None:
-            schema = to_arrow_schema(dbsp.spark.spark_types.as_struct(self.ddl), timezone="UTC")
+            schema = to_arrow_schema(as_struct(self.ddl), timezone="UTC")
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
         draft = self.folder / ".draft"

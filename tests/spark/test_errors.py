@@ -81,7 +81,7 @@ def recorded_pair(path: Path) -> None:
 
 def damaged(path: Path) -> None:
     (path / "1.parquet").write_bytes(b"nonsense")
-    list(read_file(TickFile(1, str(path / "1.parquet"), 1), pa.schema({"x": pa.int64()})))
+    list(read_file(TickFile(1, str(path / "1.parquet"), 1, "owner"), pa.schema({"x": pa.int64()})))
 
 
 def unreadable_sink(path: Path) -> None:
@@ -121,7 +121,7 @@ NEGATIVE = ZSet({(1,): -1}, Schema.of(x=int))
             recorded_pair,
             "expected .option('output', ...) with one of left, right, got no such option [unknown-output]",
         ),
-        (damaged, "1.parquet cannot be read: "),
+        (damaged, "1.parquet: it has no checksum"),
         (connected, "expected a DataFrame of a classic session"),
         (
             lambda path: conformed(BATCH, pa.schema({"xs": pa.string()})),
@@ -156,7 +156,7 @@ NEGATIVE = ZSet({(1,): -1}, Schema.of(x=int))
         ),
         (
             unreadable_sink,
-            "_dbsp.json is damaged: it lacks the columns of the folder; restore it from a copy",
+            "_dbsp.json: expected a JSON object, got list; restore the folder from a copy",
         ),
     ],
 )

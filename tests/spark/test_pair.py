@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dbsp
+from benchmarks.fake_spark import TWO, FakeFrame, driver_of
 from dbsp import Circuit, InputError
 from dbsp.spark import SparkSink, SparkSource, pipeline
 from dbsp.spark.query_reports import cause_of
 from dbsp.spark.sink_delivery import SinkDelivery
-from tests.spark.lives import TWO, FakeFrame, driver_of, ticks
+from tests.spark.lives import ticks
 from tests.spark.support import CLOSURE, Arrivals, Collected, finish
 
 COLUMNS = dbsp.Schema.of(x=int, y=int)

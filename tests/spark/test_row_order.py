@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dbsp
+from benchmarks.fake_spark import FakeFrame, driver_of
 from dbsp import Circuit, InputError
 from dbsp.spark.row_order import RowOrder, row_order
-from tests.spark.lives import FakeFrame, driver_of
 from tests.spark.support import CLOSURE, Collected, finish
 
 EDGES = dbsp.compile(".decl e(x: number, y: number)\n.input e\n.output e")

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from benchmarks.fake_spark import FakeFrame, Received
 from dbsp import CheckpointError
 from dbsp.spark.sink_delivery import SinkDelivery
-from tests.spark.lives import FakeFrame, Life, Received, live, ticks
+from tests.spark.lives import Life, live, ticks
 
 
 def row(*numbers: int) -> list[tuple[int, ...]]:
@@ -43,7 +44,7 @@ def test_missed_retractions_are_handed_over(tmp_path: Path) -> None:
         for name in sinks:
             pipeline.sink(name, tmp_path / name)
         pipelines.append(pipeline)
-    from tests.spark.lives import driver_of
+    from benchmarks.fake_spark import driver_of
 
     for number, (pipeline, pair) in enumerate(zip(pipelines, [(1, 1), (1, 2), (1, 3)], strict=True)):
         driver = driver_of(pipeline, tmp_path / "checkpoint")
@@ -271,12 +272,12 @@ def test_a_damaged_description_of_a_folder_is_an_error(tmp_path: Path, content: 
 def test_damaged_rows_of_a_left_out_sink_are_an_error(tmp_path: Path) -> None:
     live(tmp_path, "ab", 0)
     live(tmp_path, "a", 1)
-    (path,) = (tmp_path / "checkpoint").glob("left-out-b-*.arrow")
+    (path,) = (tmp_path / "checkpoint").glob("left-out-b-*")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"left-out-b-1\.arrow is damaged"):
+    with pytest.raises(CheckpointError, match=r"left-out-b-1\.tables: its content does not match"):
         live(tmp_path, "ab", 2)
     path.unlink()
-    with pytest.raises(CheckpointError, match=r"cannot read .*left-out-b-1\.arrow"):
+    with pytest.raises(CheckpointError, match=r"cannot read .*left-out-b-1\.tables: the file is missing"):
         live(tmp_path, "ab", 2)
