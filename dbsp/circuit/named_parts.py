@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
-from dbsp.circuit.graph import Graph
 from dbsp.data.types import Type
 from dbsp.errors import ArgumentError, CircuitError, expect_present, shorten, wrong_argument
 from dbsp.expressions import Call, Expression
@@ -100,19 +100,18 @@ def classes_by_name(given: Iterable[type]) -> dict[str, type]:
     return found
 
 
-def names_in(graph: Graph) -> tuple[dict[str, Callable[..., Any]], dict[str, type]]:
-    """Return the functions and classes of a circuit, by the names that `to_json` writes."""
+def names_in(operators: Iterable[Any]) -> tuple[dict[str, Callable[..., Any]], dict[str, type]]:
+    """Return the functions and classes of operators, by the names that `to_json` writes."""
     functions: dict[str, Callable[..., Any]] = {}
     classes: dict[str, type] = {}
-    for node in graph.walk():
-        for part in parts_of(node.operator):
-            if isinstance(part, Expression | Graph | Type):
-                continue
-            if dataclasses.is_dataclass(part) and not isinstance(part, type):
-                if (name := written_name(type(part))) is not None:
-                    classes[name] = type(part)
-            elif callable(part) and (name := written_name(part)) is not None:
-                functions[name] = part
+    for part in chain.from_iterable(map(parts_of, operators)):
+        if isinstance(part, Expression | Type):
+            continue
+        if dataclasses.is_dataclass(part) and not isinstance(part, type):
+            if (name := written_name(type(part))) is not None:
+                classes[name] = type(part)
+        elif callable(part) and (name := written_name(part)) is not None:
+            functions[name] = part
     return functions, classes
 
 

@@ -75,7 +75,8 @@ def read_circuit(text: str, functors: Mapping[str, Callable[..., Any]], like: Gr
     The text may name the functions and classes of `like`. Errors then show the program's text: an
     expression that both circuits have is at the same place.
     """
-    return _circuit(parse(text), _Passed(functors, *names_in(like)), *places_in(like))
+    names = names_in(node.operator for node in like.walk())
+    return _circuit(parse(text), _Passed(functors, *names), *places_in(like))
 
 
 def from_networkx(
