@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbsp.durable.atomic_files import write_atomically
-from dbsp.errors import CheckpointError, expect_present
+from dbsp.errors import CheckpointError, expect_present, shorten
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
@@ -66,6 +66,12 @@ class Driver:
         """The batch of the latest tick, its part of the batch, and the number of parts."""
         if run.log is not None and run.log.label is not None:
             label = run.log.label
+            if not isinstance(label, dict) or label.keys() != {"batch", "part", "parts"}:
+                raise CheckpointError(
+                    f"the latest tick of the state in {folder} has the label {shorten(label)}, so another program "
+                    "than a Spark pipeline has stepped the circuit; choose another checkpointLocation",
+                    code="checkpoint-other-query",
+                )
             self._last = (label["batch"], label["part"], label["parts"])
         checkpoint = "" if run.log is None else run.log.id
         applied = self._last[0] >= 0

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from benchmarks.fake_spark import FakeFrame, Received
+from benchmarks.fake_spark import TWO, FakeFrame, Received
 from dbsp import CheckpointError
+from dbsp.durable import Store
 from dbsp.spark.sink_delivery import SinkDelivery
 from tests.spark.lives import Life, live, ticks
 
@@ -281,3 +282,14 @@ def test_damaged_rows_of_a_left_out_sink_are_an_error(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(CheckpointError, match=r"cannot read .*left-out-b-1\.tables: the file is missing"):
         live(tmp_path, "ab", 2)
+
+
+def test_a_state_that_another_program_stepped_is_refused(tmp_path: Path) -> None:
+    run = TWO.start(checkpoint=Store(tmp_path / "checkpoint" / "state", sync=False))
+    run.step({"e": [(1, 1)]}, label={"batches": {"e": 0}})
+    assert run.log is not None
+    run.log.close()
+    with pytest.raises(
+        CheckpointError, match=r"has the label \{.*, so another program than a Spark pipeline"
+    ):
+        Life(tmp_path, "a")
