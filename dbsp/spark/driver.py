@@ -68,8 +68,9 @@ class Driver:
             label = run.log.label
             if not isinstance(label, dict) or label.keys() != {"batch", "part", "parts"}:
                 raise CheckpointError(
-                    f"the latest tick of the state in {folder} has the label {shorten(label)}, so another "
-                    "program than a Spark pipeline has stepped the circuit; choose another checkpointLocation",
+                    f"the latest tick of the state in {folder} has the label {shorten(label)}, so "
+                    "another program than a Spark pipeline has stepped the circuit; choose another "
+                    "checkpointLocation",
                     code="checkpoint-other-query",
                 )
             self._last = (label["batch"], label["part"], label["parts"])
