@@ -142,7 +142,18 @@ class LiveProgram:
         self.refused += 1
 
     def step(self, changes: Sequence[Change], form: str) -> dbsp.TickResult:
-        """Step the run with the changes in one of FORMS. All forms mean the same."""
+        """Step the run with the changes in one of FORMS. All forms mean the same.
+
+        If the step raises, drop the staged changes.
+        """
+        try:
+            return self.step_as(changes, form)
+        except dbsp.DbspError:
+            for name in self.run.inputs:
+                self.run.input(name).clear()
+            raise
+
+    def step_as(self, changes: Sequence[Change], form: str) -> dbsp.TickResult:
         run = self.run
         if form == "staged":
             for name, row, weight in changes:
