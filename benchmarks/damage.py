@@ -337,11 +337,11 @@ def _in_child(action: Callable[[], str]) -> tuple[str, str]:
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        told = pipe.read().decode("utf-8", "surrogatepass")
+        report = pipe.read().decode("utf-8", "surrogatepass")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status:
         return "death", f"the process ended with {status}"
-    outcome, _, text = told.partition("\n")
+    outcome, _, text = report.partition("\n")
     return outcome, text
 
 

@@ -85,7 +85,7 @@ class Store:
         """The number of values of the interner that are in the snapshot or the journal."""
         self._recorded_values = 0
         """The same, with the tick that is being recorded."""
-        self._begun = 0
+        self._values_before = 0
         """The number of values of the interner when the tick began."""
         self._lost: Set[int] = frozenset()
         """The ids of values that are not stored, because their tick was rolled back."""
@@ -216,7 +216,7 @@ class Store:
         Raises CheckpointError; the tick then does not take place, and the next one tries again.
         """
         self._expect_owner().check()
-        self._begun = len(run.interner)
+        self._values_before = len(run.interner)
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
         if run.tick - manifest.tick >= self.snapshot_every:
             self.snapshot()
@@ -246,7 +246,7 @@ class Store:
     def _refuse(self, refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
         """Raise CheckpointError if a row of this tick has a value that is not stored."""
         lost = {code: UnsupportedValueError(run.interner.decode(code)) for code in self._lost} | refused
-        new = {code: error for code, error in lost.items() if code >= self._begun}
+        new = {code: error for code, error in lost.items() if code >= self._values_before}
         for errors in (new, lost):
             place = column_of(errors, staged, run) if errors else None
             if place is not None or (errors is new and new):

@@ -253,7 +253,7 @@ def test_a_tick_whose_journal_write_fails_is_not_recovered(
 
 
 def test_the_process_ends_between_any_two_file_operations_of_a_snapshot(tmp_path: Path) -> None:
-    def begun(folder: Path) -> Run:
+    def started(folder: Path) -> Run:
         run = counting().start(checkpoint=opened(folder, 50))
         assert isinstance(run.log, Store)
         for tick in range(2):
@@ -262,7 +262,7 @@ def test_the_process_ends_between_any_two_file_operations_of_a_snapshot(tmp_path
         run.step({"a": [(7,)]})
         return run
 
-    run = begun(tmp_path / "whole")
+    run = started(tmp_path / "whole")
     assert run.log is not None
     with ends_after(10**9) as done:
         run.log.snapshot()
@@ -270,7 +270,7 @@ def test_the_process_ends_between_any_two_file_operations_of_a_snapshot(tmp_path
     assert done() > 6
     for end in range(done()):
         folder = tmp_path / str(end)
-        run = begun(folder)
+        run = started(folder)
         assert run.log is not None
         with pytest.raises(Ended), ends_after(end):
             run.log.snapshot()

@@ -385,7 +385,6 @@ def test_an_interrupt_that_numba_reports_as_an_error_of_the_system(cause: BaseEx
     assert run.tick == 0
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
 def test_signals_at_random_times() -> None:
     """A real signal handler raises at random times, without any guard."""
     circuit = next(circuit for circuit in CIRCUITS if circuit.name == "records")
