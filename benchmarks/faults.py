@@ -130,12 +130,17 @@ class _Attempt:
         self._how = how
         self._folder = folder / "checkpoint"
         self._chance = chance
+        self._start()
+
+    def _start(self) -> None:
+        """Start both runs, also again after a problem."""
         self._ticks = 0
         self._faulty = self._open()
-        self._right = circuit.start()
+        self._right = self._circuit.start()
         for run in (self._faulty, self._right):
-            run.step(circuit.first)
-        self._graphs = [self._faulty.graph, self._right.graph if circuit.other is None else circuit.other()]
+            run.step(self._circuit.first)
+        other = self._right.graph if self._circuit.other is None else self._circuit.other()
+        self._graphs = [self._faulty.graph, other]
 
     def _open(self) -> Run:
         if self._how not in ("durable", "reopened"):
@@ -157,12 +162,11 @@ class _Attempt:
             return False
         try:
             self._check(change, staged, error is not None, done)
-        except AssertionError as problem:
-            done.problems.append(f"{where}{problem}")
-            self._faulty, self._folder = self._right_again(), self._folder.with_name(f"after{at}")
         except Exception as problem:
             done.problems.append(f"{where}{type(problem).__name__}: {problem}")
-            self._faulty, self._folder = self._right_again(), self._folder.with_name(f"after{at}")
+            _abandon(self._faulty)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._start()
         return bool(injector.place)
 
     def _work(self, change: Change) -> Callable[[], Any]:
@@ -216,18 +220,6 @@ class _Attempt:
     def _compare_views(self) -> None:
         for name in self._right.outputs:
             _expect(f"view {name}", self._faulty.view(name).to_dict(), self._right.view(name).to_dict())
-
-    def _right_again(self) -> Run:
-        """Start both runs again after a problem."""
-        self._ticks = 0
-        self._right = self._circuit.start()
-        self._right.step(self._circuit.first)
-        if self._folder.exists():
-            _abandon(self._faulty)
-            shutil.rmtree(self._folder)
-        run = self._open()
-        run.step(self._circuit.first)
-        return run
 
 
 def _abandon(run: Run) -> None:
