@@ -221,8 +221,8 @@ class Scope:
 
     def repair(self) -> None:
         """Make the traces of this scope and the scopes within it usable after an interrupt."""
-        for scope in self.scopes():
-            scope.state.repair()
+        for trace in self.traces:
+            trace.repair()
 
     def rollback(self) -> None:
         """Restore every state to the end of the previous tick. If interrupted, call it again."""

@@ -126,10 +126,3 @@ class ScopeState:
             trace.grown = 0
             if not trace.merging:
                 self._unmerged.discard(trace)
-
-    def repair(self) -> None:
-        """Make every trace usable after an interrupted merge."""
-        for states in self.by_node.values():
-            for state in states:
-                if isinstance(state, Trace):
-                    state.repair()

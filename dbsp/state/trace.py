@@ -50,7 +50,7 @@ class Trace:
         "_bound",
         "_journal",
         "_merge",
-        "_merging",
+        "_replacing",
         "count",
         "current",
         "fresh",
@@ -74,7 +74,7 @@ class Trace:
         self._bound = 0
         self._journal = journal
         self._merge: RunMerge | None = None
-        self._merging = False
+        self._replacing = False
         """Whether a merge replaces committed runs: until it ends, the table may not fit them."""
 
     @property
@@ -195,7 +195,7 @@ class Trace:
         O(n) if a merge was interrupted: it reads the weights of all runs again.
         """
         self.fresh = False
-        if not self._merging:
+        if not self._replacing:
             return
         self._merge = None
         if len(self.runs) > len(self.table):
@@ -204,7 +204,7 @@ class Trace:
             run.largest = register_run(self.table, index, run.rows, run.weights)
         self._bound = sum(run.largest for run in self.runs)
         self.count = self.past = len(self.runs)
-        self._merging = False
+        self._replacing = False
 
     def maintain(self, fuel: int) -> None:
         """Merge committed runs between ticks, reading at most about `fuel` rows.
@@ -212,9 +212,9 @@ class Trace:
         Small merges are completed at once; a large one is spread over several ticks, to keep each
         tick short.
         """
-        self._merging = True
+        self._replacing = True
         self._merge_within(fuel)
-        self._merging = False
+        self._replacing = False
 
     def _merge_within(self, fuel: int) -> None:
         if self._bound > INT64_MAX:
@@ -244,7 +244,7 @@ class Trace:
         """Merge everything into one run; insertions and their retractions cancel. O(n)."""
         if len(self.runs) > 1:
             batch = self.contents()
-            self._merging = True
+            self._replacing = True
             self.runs = [SortedRun(batch.rows, batch.weights)] if len(batch) else []
             self.repair()
 
