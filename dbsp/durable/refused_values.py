@@ -8,8 +8,6 @@ import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.durable.typed_values import UnsupportedValueError
-from dbsp.errors import CheckpointError, shorten
 from dbsp.runtime.run_base import RunBase
 
 
@@ -34,15 +32,3 @@ def _column(wanted: np.typing.NDArray[np.int64], batch: Batch, schema: Schema) -
         if type_.kind in ("object", "record") and np.isin(batch.rows[:, place], wanted).any():
             return name
     return None
-
-
-def refused_value(error: UnsupportedValueError, place: str) -> CheckpointError:
-    """Return the error for a value in a tick."""
-    shown = f"{shorten(error.value)} of class {type(error.value).__name__}"
-    reason = error.reason and f" ({error.reason})"
-    return CheckpointError(
-        f"{place} holds {shown}, which a checkpoint does not store{reason}; use str, bytes, bool, int, "
-        "float, Decimal, date, time, datetime or tuples of those, or Store(folder, allow_pickle=True); "
-        "the tick was rolled back",
-        code="checkpoint-write",
-    )

@@ -19,13 +19,16 @@ import numpy as np
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import Port
+from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import RememberingStep
 from dbsp.circuit.value_json import encode
 from dbsp.data.batch import Batch
-from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
-from dbsp.errors import CheckpointError, CircuitError, shorten
+from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError, value_refused
+from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.scope import Scope
+
+_ADVICE = "use plain values, or Store(folder, allow_pickle=True)"
 
 
 def written_memories(scope: Scope, allow_pickle: bool) -> tuple[dict[str, Any], list[Codes]]:
@@ -38,15 +41,16 @@ def written_memories(scope: Scope, allow_pickle: bool) -> tuple[dict[str, Any], 
     steps = []
     for step in _steps(scope):
         try:
-            steps.append(_written(step.memory(), arrays, encoding) if _remembers(step) else None)
+            memory = step.memory() if isinstance(step, RememberingStep) else None
+            steps.append(_written(memory, arrays, encoding))
         except UnsupportedValueError as error:
-            raise _refused(error, f"the memory of {step.node.describe()}") from None
+            raise value_refused(error, f"the memory of {step.node.describe()}", _ADVICE) from None
     tables = []
     for table in scope.tables:
         try:
             tables.append([[encoding.encode(key), encoding.encode(table[key])] for key in table])
         except UnsupportedValueError as error:
-            raise _refused(error, "a table of the circuit") from None
+            raise value_refused(error, "a table of the circuit", _ADVICE) from None
     return {"steps": steps, "tables": tables}, arrays
 
 
@@ -73,10 +77,6 @@ def recall(scope: Scope, steps: Sequence[Any], tables: Sequence[Sequence[tuple[A
         table.commit()
     for each_scope in scope.scopes():
         each_scope.journal.clear()
-
-
-def _remembers(step: Any) -> bool:
-    return isinstance(step, RememberingStep)
 
 
 def _written(memory: Any, arrays: list[Codes], encoding: Encoding) -> Any:
@@ -124,17 +124,7 @@ def read_batch(rows: Codes, weights: Codes, width: int) -> Batch:
     return Batch(table, weights)
 
 
-def _refused(error: UnsupportedValueError, place: str) -> CheckpointError:
-    shown = f"{shorten(error.value)} of class {type(error.value).__name__}"
-    reason = error.reason and f" ({error.reason})"
-    return CheckpointError(
-        f"{place} holds {shown}, which a checkpoint does not store{reason}; use plain values, or "
-        "Store(folder, allow_pickle=True)",
-        code="checkpoint-write",
-    )
-
-
-def _steps(scope: Scope) -> Iterator[Any]:
+def _steps(scope: Scope) -> Iterator[Step]:
     for each_scope in scope.scopes():
         yield from each_scope.steps
 

@@ -32,11 +32,11 @@ from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
-from dbsp.durable.refused_values import column_of, refused_value
+from dbsp.durable.refused_values import column_of
 from dbsp.durable.snapshots import Snapshots
 from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
-from dbsp.durable.typed_values import UnsupportedValueError, pickle_refused
+from dbsp.durable.typed_values import UnsupportedValueError, pickle_refused, value_refused
 from dbsp.errors import ArgumentError, CheckpointError, CircuitError, expect_present, shorten
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
@@ -44,6 +44,12 @@ from dbsp.runtime.tick_result import TickResult
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
+
+_ADVICE = (
+    "use str, bytes, bool, int, float, Decimal, date, time, datetime or tuples of those, or "
+    "Store(folder, allow_pickle=True); the tick was rolled back"
+)
+"""What to do about a value that a checkpoint does not store."""
 
 
 class Store:
@@ -250,7 +256,7 @@ class Store:
         for errors in (new, lost):
             place = column_of(errors, staged, run) if errors else None
             if place is not None or (errors is new and new):
-                raise refused_value(next(iter(errors.values())), place or "a value of the circuit")
+                raise value_refused(next(iter(errors.values())), place or "a value of the circuit", _ADVICE)
 
     def recorded(self, tick: int) -> bool:
         """Return whether a tick is in the journal: an interrupt may follow its writing."""

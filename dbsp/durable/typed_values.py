@@ -208,6 +208,15 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def value_refused(error: UnsupportedValueError, place: str, advice: str) -> CheckpointError:
+    """Return the error for a value without a typed encoding; `advice` says what to do."""
+    shown = f"{shorten(error.value)} of class {type(error.value).__name__}"
+    reason = error.reason and f" ({error.reason})"
+    return CheckpointError(
+        f"{place} holds {shown}, which a checkpoint does not store{reason}; {advice}", code="checkpoint-write"
+    )
+
+
 def pickle_refused(place: object) -> CheckpointError:
     """Return the error for a folder with pickled values that is opened without `allow_pickle`."""
     return CheckpointError(
