@@ -18,7 +18,7 @@ Negations and aggregates have no height in a proof; they count as input facts.
 Of a selected relation (see `opaque_relations`), only the rows that the run keeps enter the next
 round. The others go to a table of their own: they are the rows that a choice, a subsumption or a
 limit removed. If the rounds end before they derive every kept row, because the run derived the row
-from rows that it removed later, the remaining rows are *underived*, and the rounds go on with them.
+from rows that it removed later, the remaining rows are *underived* and enter the next round.
 
 The pairs of an equivalence that rules derive go to a table of their own, too. The rows that follow
 from the pairs of heights up to n have the height n + 1.
