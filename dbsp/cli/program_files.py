@@ -45,6 +45,7 @@ def load_program(path: Path, compilation: Compilation) -> Program:
         functors=load_functors(compilation.functors or ()),
         recursion=compilation.recursion,
         word_size=None if compilation.word_size is None else int(compilation.word_size),
+        legacy=compilation.legacy,
         folders=compilation.folders,
     )
     for warning in () if compilation.no_warn else program.warnings:
