@@ -7,14 +7,13 @@ error does not reach the next pass; the other clauses do, so one run shows the e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.declare import Declarations, declare
 from dbsp.compiler.datalog.meaning.flatten import FlatClause, expand
-from dbsp.compiler.datalog.meaning.functors import check_functions, functors_in
+from dbsp.compiler.datalog.meaning.functors import Function, check_functions, functors_in
 from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
 from dbsp.compiler.datalog.meaning.inline_relations import Inlining
 from dbsp.compiler.datalog.meaning.pragmas import read_pragmas
@@ -64,15 +63,21 @@ class TypedProgram:
     clauses: tuple[tuple[PlacedClause, TypedClause], ...]
 
 
-def declare_program(tree: parsed.ParsedProgram, options: CompileOptions, report: Report) -> DeclaredProgram:
-    """The declarations of a tree, with the Python functions of its functors."""
+def declare_program(
+    tree: parsed.ParsedProgram,
+    functions: Mapping[str, Function],
+    word_size: int | None,
+    legacy: bool,
+    report: Report,
+) -> DeclaredProgram:
+    """The declarations of a tree, with the Python `functions` of its functors.
+
+    Numbers have `word_size` bits; None takes the size from a pragma. A pragma can set `legacy`,
+    too.
+    """
     pragmas = read_pragmas(tree.items, report)
-    pragmas = replace(
-        pragmas,
-        legacy=options.legacy or pragmas.legacy,
-        word_size=options.word_size or pragmas.word_size,
-    )
-    return DeclaredProgram(tree, declare(tree, options.functors, pragmas, report))
+    pragmas = replace(pragmas, legacy=legacy or pragmas.legacy, word_size=word_size or pragmas.word_size)
+    return DeclaredProgram(tree, declare(tree, functions, pragmas, report))
 
 
 def flatten(declared: DeclaredProgram, report: Report) -> FlatProgram:
