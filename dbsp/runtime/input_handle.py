@@ -53,7 +53,8 @@ class InputHandle:
         row of the same key.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`. A
+                ZSet, and a table with a column `weight`, keep their weights.
 
         Raises:
             InputError: a row does not fit the schema.
@@ -66,7 +67,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(3,): 1, (7,): 1}
         """
-        self._stage(encode_staged, list(rows))
+        self._stage(encode_staged, rows)
 
     def delete(self, rows: Iterable[Any]) -> None:
         """Retract every row with weight 1; on an input with a key, remove the row of the key.
@@ -75,7 +76,7 @@ class InputHandle:
         key was declared.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`.
 
         Raises:
             InputError: a row does not fit the schema.
@@ -89,7 +90,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(1, 7.0): -1}
         """
-        self._stage(encode_deletions, list(rows))
+        self._stage(encode_deletions, rows)
 
     def add(self, weights: Mapping[Any, int] | ZSet) -> None:
         """Change rows by the given weights.
@@ -114,7 +115,7 @@ class InputHandle:
         """Insert every row; a row replaces the row with the same key, if there is one.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`.
 
         Raises:
             InputError: the input has no key, or a row does not fit the schema.
@@ -128,7 +129,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(1, 7.0): -1, (1, 8.0): 1}
         """
-        self._stage(encode_upserts, list(rows))
+        self._stage(encode_upserts, rows)
 
     def _stage(self, encode: Callable[[Any, InputPort, Interner], Piece], change: Any) -> None:
         """Stage a change: nothing is staged unless all of it is encoded."""

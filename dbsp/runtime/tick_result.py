@@ -26,7 +26,7 @@ class TickResult(Mapping[str, ZSet]):
 
     def __init__(
         self,
-        deltas: dict[str, ZSet],
+        deltas: Mapping[str, ZSet],
         number: int,
         seconds: float,
         absent: dict[str, int],
