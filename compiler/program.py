@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.pass_manager import AppliedPass
 from dbsp.circuit.stage import Stage
@@ -45,6 +46,7 @@ from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.run import Run
 
 
+@methods_end_at_caller
 class Program(QuestionMethods):
     """A compiled program. It holds no data: each call of `start` creates an independent run.
 

@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph, Node
 from dbsp.errors import ArgumentError, DbspError, SetupError, wrong_argument
 
@@ -45,6 +46,7 @@ sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog="dot"))
 """
 
 
+@ends_at_caller
 def to_dot(circuit: object, *, title: str | None = None) -> str:
     """Return a drawing of a circuit in the DOT language. O(nodes + edges).
 
@@ -194,6 +196,7 @@ def render(dot: str, format: str = "svg") -> bytes:
     return done.stdout
 
 
+@ends_at_caller
 def to_svg(circuit: object, *, title: str | None = None) -> str:
     """Return a drawing of a circuit in SVG.
 
@@ -214,6 +217,7 @@ def to_svg(circuit: object, *, title: str | None = None) -> str:
     return render(to_dot(circuit, title=title), "svg").decode()
 
 
+@ends_at_caller
 def write(circuit: object, path: str | Path, *, title: str | None = None) -> None:
     """Draw a circuit into a file, in the format of the suffix of its name.
 

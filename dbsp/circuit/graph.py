@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import networkx as nx
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import StrictOperator
@@ -223,6 +224,7 @@ class Graph(metaclass=PublicNames):
         """Return the arguments of a nested scope besides its name, for `to_json`."""
         return {}
 
+    @ends_at_caller
     def to_networkx(self) -> nx.MultiDiGraph:
         """Return the circuit as a networkx graph with attributes, nested scopes included.
 
@@ -236,6 +238,7 @@ class Graph(metaclass=PublicNames):
 
         return to_networkx(self)
 
+    @ends_at_caller
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the circuit as JSON text, which `dbsp.from_json` reads.
 
@@ -256,6 +259,7 @@ class Graph(metaclass=PublicNames):
 
         return to_json(self, indent=indent)
 
+    @ends_at_caller
     def content_hash(self) -> str:
         """Return a hash of the operators and their connections; equal in every process.
 
@@ -273,6 +277,7 @@ class Graph(metaclass=PublicNames):
 
         return content_hash(self)
 
+    @ends_at_caller
     def same_as(self, other: Graph) -> bool:
         """Return whether both circuits have equal nodes in the same order; see `content_hash`.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dbsp.data.zset import ZSet
 
 
+@methods_end_at_caller
 class IndexedZSet:
     """A Z-set whose rows are grouped by their first `depth` columns, the key.
 

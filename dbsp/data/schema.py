@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.columns import decode_column, encode_column
 from dbsp.data.interner import Interner
 from dbsp.data.type_inference import as_type, infer_type
@@ -73,6 +74,7 @@ class Schema:
     # --- construction -----------------------------------------------------------------------------
 
     @staticmethod
+    @ends_at_caller
     def of(**columns: Any) -> Schema:
         """Return the schema of these columns.
 
@@ -90,6 +92,7 @@ class Schema:
         """
         return as_schema(columns)
 
+    @ends_at_caller
     def select(self, indices: Iterable[int]) -> Schema:
         """Return the schema of the columns at these positions, in their order.
 
@@ -115,6 +118,7 @@ class Schema:
                 )
         return Schema(tuple(self.names[i] for i in chosen), tuple(self.types[i] for i in chosen))
 
+    @ends_at_caller
     def rename(self, mapping: Mapping[str, str] | None = None, /, **new_to_old: str) -> Schema:
         """Return the schema with other names: `rename({"old": "new"})` or `rename(new="old")`.
 
@@ -146,6 +150,7 @@ class Schema:
     def __len__(self) -> int:
         return len(self.names)
 
+    @ends_at_caller
     def index(self, name: str) -> int:
         """Return the position of a column, counted from 0.
 
@@ -175,6 +180,7 @@ class Schema:
             names = (names,)
         return tuple(self.index(name) for name in names)
 
+    @ends_at_caller
     def type_of(self, name: str) -> Type:
         """Return the type of a column.
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.types import Type
 from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
 
 
+@methods_end_at_caller
 class Expression:
     """A value computed from the columns of a row. Immutable and hashable.
 

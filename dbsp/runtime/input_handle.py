@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
@@ -14,6 +15,7 @@ from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, e
 from dbsp.runtime.ports import InputPort
 
 
+@methods_end_at_caller
 class InputHandle:
     """The changes of one input that are staged for the next `run.step()`.
 

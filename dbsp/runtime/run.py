@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import NoReturn
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
 from dbsp.runtime.open_work import OpenWork
@@ -56,6 +57,7 @@ class Run(Ticks, StoredRelations, Inspection):
         if hasattr(self, "_scope"):
             self._scope.release()
 
+    @ends_at_caller
     def replan(self, circuit: Graph | None = None) -> Replanned:
         """Switch to the circuit best suited to the current data, without losing a tick.
 
@@ -110,6 +112,7 @@ class Run(Ticks, StoredRelations, Inspection):
         self.record_sizes()
         return replace(done, seconds=time.perf_counter() - started)
 
+    @ends_at_caller
     def switch_to(self, proposal: Proposal) -> Replanned:
         """Switch to a circuit that the caller has chosen, as `replan` does.
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.zset import ZSet
 from dbsp.runtime.unknown_names import UnknownOutputError
 
 
+@methods_end_at_caller
 class TickResult(Mapping[str, ZSet]):
     """The result of one tick: a mapping from the name of every output to its delta.
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
@@ -38,6 +39,7 @@ from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.run import Run
 
 
+@methods_end_at_caller
 class Circuit(graph.Graph):
     """A dataflow circuit over Z-sets, built stream by stream; `start` runs it incrementally.
 
