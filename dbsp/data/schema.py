@@ -12,7 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,9 +22,13 @@ from dbsp.data.interner import Interner
 from dbsp.data.type_inference import as_type, infer_type
 from dbsp.data.types import INT, Type
 from dbsp.data.values import decoder, encoder
+from dbsp.display.displayed import Displayed
 from dbsp.errors import DbspError, InputError, SchemaError, at_place, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
 _POSITIONAL = frozenset({tuple, list})
 _FEW = 4
@@ -32,7 +36,7 @@ _FEW = 4
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(Displayed):
     """Names and types of the columns of a relation, in order.
 
     `len(schema)` is the number of columns.
@@ -204,6 +208,11 @@ class Schema:
             'x: int, y: str?'
         """
         return ", ".join(f"{name}: {type_}" for name, type_ in zip(self.names, self.types, strict=True))
+
+    def _display(self) -> Document:
+        from dbsp.data.zset_display import schema_document
+
+        return schema_document(self)
 
     def __str__(self) -> str:
         return f"({self.describe()})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from dbsp.data.schema import Schema, as_schema, infer_schema
 from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.value_order import value_order
 from dbsp.data.weights import consolidated, overflow_text, weight_array
+from dbsp.display.displayed import Displayed
 from dbsp.errors import (
     InputError,
     SchemaError,
@@ -33,10 +34,13 @@ from dbsp.kernels import arrange, concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
+
 _SHOWN_ROWS = 10
 
 
-class ZSet:
+class ZSet(Displayed):
     """An immutable Z-set: rows with non-zero integer weights.
 
     Z-sets over one schema form a commutative group under `+`, with `-` and the empty Z-set; `n * z`
@@ -426,6 +430,11 @@ class ZSet:
         more = f", ... {len(self) - len(shown):,} more" if len(self) > len(shown) else ""
         columns = f", {self.schema.describe()}" if self.arity else ""
         return f"ZSet({{{text}{more}}}{columns})"
+
+    def _display(self) -> Document:
+        from dbsp.data.zset_display import zset_document
+
+        return zset_document(self)
 
     # --- the group --------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from dbsp.circuit import graph
 from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
+from dbsp.display.report_text import Report
 from dbsp.errors import ArgumentError, CircuitError, SchemaError, choice, shorten, wrong_argument
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
@@ -416,7 +417,7 @@ class Circuit(graph.Graph):
         self.validate()
         if run is not None and not isinstance(run, Run):
             raise wrong_argument("run", "a run of the circuit", run)
-        return explain(self, run)
+        return Report(explain(self, run))
 
     def start(
         self,
