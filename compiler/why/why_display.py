@@ -85,8 +85,8 @@ def _refusals(refusal: Refusal) -> Iterator[Tree]:
 def _reasons(refusal: Refusal) -> Iterator[Tree]:
     if refusal.is_input:
         yield Tree(line("it is not an input fact"))
-    if refusal.opaque is not None:
-        yield Tree(line(f"a row of this relation {refusal.opaque}: the rules alone do not determine it"))
+    for note in refusal.notes[:ROWS]:
+        yield Tree(line(printable(note, _WIDE)))
     for attempt in refusal.attempts[:ROWS]:
         head = (muted(f"{printable(attempt.place, _WIDE)}: "), *rule_line(attempt.rule))
         yield Tree(head, tuple(_matches(attempt.matches)))

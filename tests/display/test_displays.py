@@ -337,3 +337,16 @@ def test_a_report_is_text() -> None:
     assert report._repr_mimebundle_()["text/plain"] == report
     long = type(report)("\n".join(map(str, range(1_000))))
     assert "... and 500 more lines" in text_of(long)
+
+
+def test_rows_that_a_subsumption_removed_are_shown() -> None:
+    program = dbsp.compile("""
+        .decl offer(item: symbol, price: number) .input offer
+        .decl best(item: symbol, price: number) .output best
+        best(i, p) :- offer(i, p).
+        best(i, p) <= best(i, q) :- q < p.
+    """)
+    run = program.start({"offer": [("tea", 4), ("tea", 3)]})
+    proof = text_of(program.why(run, "best", ("tea", 3)))
+    assert "subsumes by" in proof and 'best("tea", 4)' in proof
+    assert "subsumed by" in text_of(program.why_not(run, "best", ("tea", 4)))
