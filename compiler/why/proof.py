@@ -6,7 +6,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from dbsp.display.displayed import Displayed
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
+
 
 Key: TypeAlias = tuple[str, tuple[Any, ...]]
 """The name of a relation and one of its rows."""
@@ -56,7 +62,7 @@ DEPTH = 12
 """The default depth of a drawing."""
 
 
-class Proof:
+class Proof(Displayed):
     """A proof of one row with the smallest possible height. Equal parts are stored once.
 
     `steps` has a step for each row of the proof. The premises of a step are rows of smaller height,
@@ -79,6 +85,11 @@ class Proof:
 
     def __str__(self) -> str:
         return "\n".join(self.lines(DEPTH))
+
+    def _display(self) -> Document:
+        from dbsp.compiler.why.why_display import proof_document
+
+        return proof_document(self)
 
     def __repr__(self) -> str:
         return f"<proof of {self.steps[self.goal].text}: height {self.height}, {len(self.steps)} rows>"

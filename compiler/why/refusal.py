@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dbsp.compiler.why.proof import Key, plain
+from dbsp.display.displayed import Displayed
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
+
 
 Status: TypeAlias = Literal["holds", "fails", "open"]
 
@@ -46,7 +51,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Displayed):
     """Why no row matches `text`: an attempt for each rule, and whether the relation is an input.
 
     `notes` are lines about what else decides the rows: numbers, an equivalence, and the choice,
@@ -59,6 +64,11 @@ class Refusal:
     attempts: tuple[Attempt, ...]
     notes: tuple[str, ...] = ()
     causes: tuple[Refusal, ...] = ()
+
+    def _display(self) -> Document:
+        from dbsp.compiler.why.why_display import refusal_document
+
+        return refusal_document(self)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
