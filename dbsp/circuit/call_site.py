@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-_PACKAGE = __name__.partition(".")[0]
+from dbsp.caller_tracebacks import is_own
 
 
 def call_site() -> str:
@@ -16,11 +16,6 @@ def call_site() -> str:
     skipped, and code run by `python -c` or `exec` is found. O(depth of the stack).
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_own(frame):
+    while frame is not None and is_own(frame):
         frame = frame.f_back
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-
-
-def _is_own(frame: FrameType) -> bool:
-    name = str(frame.f_globals.get("__name__"))
-    return name == _PACKAGE or name.startswith(f"{_PACKAGE}.")

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.deferred_signals import interrupt_behind
+from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
 from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, encode_upserts
 from dbsp.runtime.ports import InputPort
 
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
-class InputHandle:
+
+@methods_end_at_caller
+class InputHandle(Displayed):
     """The changes of one input that are staged for the next `run.step()`.
 
     On an input with set semantics or with a key, the last change of a row or key wins. Rows are
@@ -36,6 +42,11 @@ class InputHandle:
         """The input's port in the current circuit of the run."""
         self._interner = interner
         self._pieces: list[Piece] = []
+
+    def _display(self) -> Document:
+        from dbsp.runtime.run_display import handle_document
+
+        return handle_document(self)
 
     def __repr__(self) -> str:
         rows = sum(len(weights) for _, weights, _ in self._pieces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step_roles import KeepingStep
 from dbsp.data.view import View
@@ -20,6 +21,7 @@ class StoredRelations(RunBase):
         super().__init__(graph)
         self.record_sizes()
 
+    @ends_at_caller
     def view(self, name: str) -> View:
         """Return the integral of an output: its rows after the latest tick. O(n log n) for n rows.
 
