@@ -7,7 +7,7 @@ after an error the row with the wrong value is searched for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -70,18 +70,23 @@ def encode_chunks(chunks: Iterable[Chunk], schema: Schema, interner: Interner) -
     rows: list[Codes] = [np.empty((0, schema.arity), np.int64)]
     weights: list[Codes] = [np.empty(0, np.int64)]
     weighted = False
-    for chunk in chunks:
-        try:
-            codes, given = _encode_chunk(chunk, schema, interner)
-        except DbspError as error:
-            if chunk.place is not None:
-                error.where = chunk.place
-            raise
-        rows.append(codes)
-        weighted |= given is not None
-        weights.append(np.ones(len(codes), np.int64) if given is None else given)
-    if len(rows) == 2:
-        return rows[1], weights[1], weighted
+    try:
+        for chunk in chunks:
+            try:
+                codes, given = _encode_chunk(chunk, schema, interner)
+            except DbspError as error:
+                if chunk.place is not None:
+                    error.where = chunk.place
+                raise
+            rows.append(codes)
+            weighted |= given is not None
+            weights.append(np.ones(len(codes), np.int64) if given is None else given)
+    finally:
+        if isinstance(chunks, Generator):
+            chunks.close()  # closes files, and ends a progress bar before the error is shown
+    present = [place for place, codes in enumerate(rows) if len(codes)]
+    if len(present) == 1:
+        return rows[present[0]], weights[present[0]], weighted
     return np.concatenate(rows), np.concatenate(weights), weighted
 
 
