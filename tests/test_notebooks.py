@@ -39,7 +39,7 @@ def test_every_cell_has_the_display_of_its_value(cells: dict[str, Any]) -> None:
     expected = {
         "frame": ["cargo bike"],
         "program": ["program &lt;program&gt;", '<span class="dbsp-s-name">affected</span>'],
-        "start": ["Z-set", "product<small>str</small>", "+1"],
+        "start": ["view", "product<small>str</small>", ">1</td>"],
         "tick": ['<tr class="dbsp-added"><td>box</td>', '<tr class="dbsp-removed"><td>wheel</td>'],
         "to-pandas": ["dataframe", "frame"],
         "why": ["proof of", "recalled(&quot;steel&quot;)"],

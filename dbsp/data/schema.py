@@ -330,12 +330,12 @@ class Schema(Displayed):
             return row
         if isinstance(row, Mapping):
             if row.keys() != self._positions.keys():
-                raise self._wrong_names(row.keys())
+                raise self.wrong_names(row.keys())
             return tuple(row[name] for name in self.names)
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
             fields = dict.fromkeys(field.name for field in dataclasses.fields(row)).keys()
             if not fields >= self._positions.keys():
-                raise self._wrong_names(fields)
+                raise self.wrong_names(fields)
             return tuple(getattr(row, name) for name in self.names)
         if isinstance(row, np.ndarray) and row.ndim == 1:
             return list(row)
@@ -395,15 +395,17 @@ class Schema(Displayed):
         if _positional_names(self.arity) in (tuple(given), self.names):
             return None
         if not self._positions.keys().isdisjoint(given):
-            raise self._wrong_names(given)
+            raise self.wrong_names(given)
         quoted = ", ".join(map(repr, self.names))
         raise InputError(
             f"expected the columns ({self.describe()}), got ({', '.join(given)}); to match them by position, "
-            f"rename them: zset.renamed({quoted}), or table.rename_columns([{quoted}]) for an Arrow table",
+            f"rename them: zset.renamed({quoted}), table.rename_columns([{quoted}]) for an Arrow table, or "
+            f"frame.columns = [{quoted}] for a data frame",
             code="unknown-column",
         )
 
-    def _wrong_names(self, given: Iterable[Any]) -> InputError:
+    def wrong_names(self, given: Iterable[Any]) -> InputError:
+        """Return the error for other names of columns, with the missing and the unknown names."""
         names = list(map(str, given))
         missing = [name for name in self.names if name not in names]
         extra = [name for name in names if name not in self._positions]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, infer_schema
 from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.value_order import value_order
-from dbsp.data.weights import consolidated, overflow_text, weight_array
+from dbsp.data.weights import consolidated, overflow_text, weight_array, weight_name
 from dbsp.display.displayed import Displayed
 from dbsp.errors import (
     InputError,
@@ -97,7 +97,7 @@ class ZSet(Displayed):
     # --- construction -----------------------------------------------------------------------------
 
     @classmethod
-    def wrap(cls, schema: Schema, interner: Interner, batch: Batch) -> ZSet:
+    def wrap(cls, schema: Schema, interner: Interner, batch: Batch) -> Self:
         """Return the Z-set over existing codes, without a copy or a check."""
         zset = cls.__new__(cls)
         zset.schema = schema
@@ -309,6 +309,25 @@ class ZSet(Displayed):
         return decode_batch(self.stored, self.schema, self.interner, weight_column)
 
     @ends_at_caller
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows and, as the last column, their weights, for other libraries.
+
+        The column is named `weight`, with underscores appended if the schema has a `weight`.
+
+        Parameters:
+            requested_schema: an Arrow schema to convert to, as the Arrow protocol defines it.
+
+        Raises:
+            SchemaError: a column has no Arrow type.
+
+        Examples:
+            >>> import polars
+            >>> polars.DataFrame(ZSet({(1, "a"): 2}, {"x": int, "s": str})).to_dicts()
+            [{'x': 1, 's': 'a', 'weight': 2}]
+        """
+        return self.to_arrow(weight_name(self.schema)).__arrow_c_stream__(requested_schema)
+
+    @ends_at_caller
     def to_pandas(self, weight_column: str | None = "weight") -> Any:
         """Return a pandas frame of the rows and their weights; see `to_arrow`.
 
@@ -460,7 +479,7 @@ class ZSet(Displayed):
             return NotImplemented
         weights = self.stored.weights
         if factor == 0 or not len(weights):
-            return self.wrap(self.schema, self.interner, Batch.empty(self.arity))
+            return ZSet.wrap(self.schema, self.interner, Batch.empty(self.arity))
         if not all(INT64_MIN <= int(bound) * factor <= INT64_MAX for bound in (weights.min(), weights.max())):
             raise WeightOverflowError(f"{factor} times a weight of this Z-set is outside the 64-bit range")
         return self._with_batch(Batch(self.stored.rows, weights * factor))
@@ -488,10 +507,10 @@ class ZSet(Displayed):
             rows, weights = concatenate(left.rows, left.weights, right.rows, right.weights, sign)
         except OverflowError as error:
             raise WeightOverflowError(overflow_text(error)) from None
-        return self.wrap(schema, self.interner, Batch(rows, weights))
+        return ZSet.wrap(schema, self.interner, Batch(rows, weights))
 
     def _with_batch(self, batch: Batch) -> ZSet:
-        return self.wrap(self.schema, self.interner, batch)
+        return ZSet.wrap(self.schema, self.interner, batch)
 
     def recoded(self, schema: Schema, interner: Interner) -> Batch:
         """Return the batch of this Z-set under another schema and interner.
@@ -615,14 +634,14 @@ class ZSet(Displayed):
                 f"got {len(names)}",
                 code="wrong-arity",
             )
-        return self.wrap(Schema(names, self.schema.types), self.interner, self.stored)
+        return ZSet.wrap(Schema(names, self.schema.types), self.interner, self.stored)
 
     def ordered(self, order: Sequence[int]) -> ZSet:
         """Return the Z-set with its columns in another order; itself if the order is the same."""
         if list(order) == list(range(self.arity)):
             return self
         batch = Batch(*arrange(self.stored.rows, self.stored.weights, np.array(order, np.int64)))
-        return self.wrap(self.schema.select(order), self.interner, batch)
+        return ZSet.wrap(self.schema.select(order), self.interner, batch)
 
 
 def _listed(rows: Any) -> list[Any]:

@@ -64,7 +64,8 @@ class InputHandle(Displayed):
         row of the same key.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`. A
+                ZSet, and a table with a column `weight`, keep their weights.
 
         Raises:
             InputError: a row does not fit the schema.
@@ -77,7 +78,7 @@ class InputHandle(Displayed):
             >>> run.step()["all"].to_dict()
             {(3,): 1, (7,): 1}
         """
-        self._stage(encode_staged, list(rows))
+        self._stage(encode_staged, rows)
 
     def delete(self, rows: Iterable[Any]) -> None:
         """Retract every row with weight 1; on an input with a key, remove the row of the key.
@@ -86,7 +87,7 @@ class InputHandle(Displayed):
         key was declared.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`.
 
         Raises:
             InputError: a row does not fit the schema.
@@ -100,7 +101,7 @@ class InputHandle(Displayed):
             >>> run.step()["all"].to_dict()
             {(1, 7.0): -1}
         """
-        self._stage(encode_deletions, list(rows))
+        self._stage(encode_deletions, rows)
 
     def add(self, weights: Mapping[Any, int] | ZSet) -> None:
         """Change rows by the given weights.
@@ -125,7 +126,7 @@ class InputHandle(Displayed):
         """Insert every row; a row replaces the row with the same key, if there is one.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`.
 
         Raises:
             InputError: the input has no key, or a row does not fit the schema.
@@ -139,7 +140,7 @@ class InputHandle(Displayed):
             >>> run.step()["all"].to_dict()
             {(1, 7.0): -1, (1, 8.0): 1}
         """
-        self._stage(encode_upserts, list(rows))
+        self._stage(encode_upserts, rows)
 
     def _stage(self, encode: Callable[[Any, InputPort, Interner], Piece], change: Any) -> None:
         """Stage a change: nothing is staged unless all of it is encoded."""

@@ -33,7 +33,7 @@ class TickResult(Mapping[str, ZSet], Displayed):
 
     def __init__(
         self,
-        deltas: dict[str, ZSet],
+        deltas: Mapping[str, ZSet],
         number: int,
         seconds: float,
         absent: dict[str, int],

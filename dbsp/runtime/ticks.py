@@ -98,7 +98,10 @@ class Ticks(RunBase):
 
         Parameters:
             changes: for each input a mapping from rows to weights, a collection of rows (weight 1
-                each), a ZSet or an Arrow table.
+                each), a ZSet, or a table: a data frame, any object with `__arrow_c_stream__` or
+                `__arrow_c_array__`, a two-dimensional or structured NumPy array, a mapping from
+                names to columns, or an iterator over tables. The columns of a table match by name;
+                a column `weight` that the input lacks has the weights.
             label: a JSON value that the checkpoint stores with the tick; `run.log.label` is the
                 label of the latest durable tick.
 

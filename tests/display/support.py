@@ -53,7 +53,7 @@ def values() -> dict[str, tuple[Any, list[str]]]:
             ZSet({(1, "a"): 2, (2, "b"): -1}, {"id": int, "s": str}),
             ["id", "int", "s", "str", "+2", "-1", "2 rows"],
         ),
-        "view": (run.view("path"), ["3 rows", "weight", "+1"]),
+        "view": (run.view("path"), ["view", "3 rows", "weight", "1"]),
         "index": (ZSet([(1, 2)], {"x": int, "y": int}).index_by("y"), ["1 row", "x", "y"]),
         "proof": (proof, ["proof of", 'path("a", "c")', "height 2", "input fact", "<program>:7"]),
         "refusal": (

@@ -95,6 +95,15 @@ def test_additions_and_retractions_are_coloured() -> None:
     assert 'class="dbsp-right dbsp-s-added">+3<' in html and 'class="dbsp-right dbsp-s-removed">-2<' in html
 
 
+def test_the_weights_of_a_view_are_numbers_of_copies() -> None:
+    run = shop().start()
+    run.step({"sale": {(1, "tea", 7.5): 2, (2, "pen", 9.0): -1}})
+    html = html_of(run.view("big"))
+    assert '<td class="dbsp-right">2</td>' in html  # without a sign and a colour
+    assert '<td class="dbsp-right dbsp-s-removed">-1</td>' in html
+    assert styles(run.view("big")) == [None, None]
+
+
 def test_the_header_has_names_types_and_keys() -> None:
     html = html_of(ZSet([(1, "a", 2.5)], {"x": int, "s": str | None, "f": float}).index_by("s"))
     assert '<th class="dbsp-key">s<small>str?</small></th>' in html
