@@ -58,7 +58,7 @@ def test_a_display_is_markup_without_identifiers_and_scripts(
 def test_equal_values_have_equal_displays() -> None:
     first, second = values(), values()
     for name in NAMES:
-        if name not in ("tick", "replanned"):  # they show a duration
+        if name not in ("tick", "statistics", "replanned"):  # they show a duration
             assert html_of(first[name][0]) == html_of(second[name][0]), name
 
 
@@ -281,6 +281,23 @@ def test_a_run_shows_the_rows_that_it_stores() -> None:
     assert ["input", "kept", "x:", "int", "2"] in rows
     assert ["input", "passed", "x:", "int", "not", "kept"] in rows
     assert ["output", "out", "x:", "int", "2"] in rows
+
+
+def test_the_slowest_nodes_of_the_statistics_are_shown() -> None:
+    circuit = Circuit("long")
+    stream = circuit.input("a", x=int)
+    for number in range(30):
+        stream = stream.inspect(lambda delta: None).map(x=col("x") + number)
+    circuit.output("out", stream)
+    run = circuit.start()
+    run.observe()
+    run.step({"a": [(1,), (2,)]})
+    for stats, seconds in zip(run.stats(), range(100), strict=False):
+        stats.seconds = float(seconds)
+    lines = on_terminal(run.stats()).splitlines()
+    assert lines[3].split()[-2:] == [f"{len(run.stats()) - 1}.00", "s"]
+    assert lines[-1] == f"and {len(run.stats()) - 20} faster nodes"
+    assert run.stats()[0].rows_out == 2 and isinstance(run.stats(), list)
 
 
 # --- programs, proofs, reports --------------------------------------------------------------------
