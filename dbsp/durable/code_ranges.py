@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import numpy as np
 
+from dbsp.data.decimals import LIMIT
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.timestamps import TIME_RANGES
 from dbsp.data.types import NIL, Type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
-
-_EPOCH = dt.datetime(1970, 1, 1)
-_DAYS = tuple((moment - _EPOCH).days for moment in (dt.datetime.min, dt.datetime.max))
-_MICROSECOND = dt.timedelta(microseconds=1)
-_MOMENTS = tuple((moment - _EPOCH) // _MICROSECOND for moment in (dt.datetime.min, dt.datetime.max))
 
 
 def check_codes(rows: Codes, schema: Schema, interner: Interner) -> None:
@@ -36,8 +31,8 @@ def _range(type_: Type, values: int) -> tuple[int, int]:
         return (NIL if type_.kind == "record" else 0), values - 1
     if type_.kind == "bool":
         return 0, 1
-    if type_.kind == "date":
-        return _DAYS[0], _DAYS[1]
-    if type_.kind == "timestamp":
-        return _MOMENTS[0], _MOMENTS[1]
+    if type_.kind in TIME_RANGES:
+        return TIME_RANGES[type_.kind]
+    if type_.kind == "decimal":
+        return 1 - LIMIT, LIMIT - 1
     return INT64_MIN, INT64_MAX
