@@ -66,7 +66,7 @@ class Type:
     scale: int = 0
     """The number of digits after the point of a decimal."""
     zone: str = ""
-    """The time zone in which values of kind "timestamptz" are returned; it does not change their order or equality."""
+    """The time zone of the returned values of kind "timestamptz"; their order is that of UTC."""
     parts: tuple[Field, ...] = ()
     """The fields of a struct; of a list, one field without a name, the element."""
 

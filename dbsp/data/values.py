@@ -93,3 +93,13 @@ def encode_value(type_: Type, value: Any, interner: Interner) -> int:
 def decode_value(type_: Type, code: int, interner: Interner) -> Any:
     """Return the value of a code in a column of `type_`."""
     return decoder(type_)(code, interner)
+
+
+def plain_constant(type_: Type, value: Any) -> Any:
+    """Return a list or a struct as a tuple, with tuples for the lists and structs in it."""
+    interner = Interner()
+    return _as_tuples(decode_value(type_, encode_value(type_, value, interner), interner))
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, tuple) else value

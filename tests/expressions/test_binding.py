@@ -44,7 +44,7 @@ def test_types_of_results(expression: Expression, type_: Type) -> None:
     [
         (
             col("i") + col("s"),
-            'col("i") + col("s"): + expects two numbers or two strings, '
+            'col("i") + col("s"): + expects two numbers, two strings, or a time and a duration, '
             'got col("i") (int) and col("s") (str) [wrong-type]',
         ),
         (col("nn") + 1, "unknown column 'nn'; the columns are (i: int,"),
@@ -59,7 +59,7 @@ def test_types_of_results(expression: Expression, type_: Type) -> None:
         (when(col("b")).then(1).otherwise("a"), "got col(\"b\") (bool) and 1 (int) and 'a' (str)"),
         (min_of(1, "a"), "min_of expects values of one type"),
         (col("i").length(), "length expects a string or bytes"),
-        (col("b") + col("b"), "+ expects two numbers or two strings"),
+        (col("b") + col("b"), "+ expects two numbers, two strings, or a time and a duration"),
         (call("frobnicate", 1), "unknown function 'frobnicate' [invalid-expression]"),
         (call("upperr", "a"), "unknown function 'upperr'; did you mean 'upper'? [invalid-expression]"),
         (Expression(), "expected an expression over columns, got <"),
