@@ -6,6 +6,7 @@ import numpy as np
 
 from dbsp.data.decimals import LIMIT
 from dbsp.data.interner import Interner
+from dbsp.data.nested_values import list_elements, struct_columns, struct_layout
 from dbsp.data.schema import Schema
 from dbsp.data.timestamps import TIME_RANGES
 from dbsp.data.types import NIL, Type
@@ -24,6 +25,29 @@ def check_codes(rows: Codes, schema: Schema, interner: Interner) -> None:
         if outside.any():
             code = int(codes[np.argmax(outside)])
             raise ValueError(f"column '{name}' of type {type_} has the code {code}")
+        if type_.kind in ("list", "struct"):
+            _check_parts(codes, type_, interner)
+
+
+def _check_parts(codes: Codes, type_: Type, interner: Interner) -> None:
+    """Raise ValueError unless the ids belong to lists or structs of the type."""
+    present = np.unique(codes[codes != NULL] if type_.nullable else codes)
+    if type_.kind == "list":
+        if not all(map(_is_list_of_codes, interner.decode_many(present))):
+            raise ValueError(f"a value of type {type_} is not a list")
+        columns = [list_elements(present, interner)[0]]
+    else:
+        if not interner.cells.has_layout(struct_layout(type_), present).all():
+            raise ValueError(f"a value of type {type_} is not a struct")
+        columns = struct_columns(type_, present, interner)
+    for part, column in zip(type_.parts, columns, strict=True):
+        check_codes(column[:, None], Schema((part.name or "element",), (part.type,)), interner)
+
+
+def _is_list_of_codes(value: object) -> bool:
+    return type(value) is tuple and all(
+        type(code) is int and INT64_MIN <= code <= INT64_MAX for code in value
+    )
 
 
 def _range(type_: Type, values: int) -> tuple[int, int]:

@@ -33,6 +33,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "rename",
         "flat_map",
         "generate_series",
+        "explode",
         "scale",
         "distinct",
         "union",

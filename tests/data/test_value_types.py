@@ -29,6 +29,7 @@ from dbsp.data.type_text import read_type
 from dbsp.data.types import Type
 from dbsp.data.value_order import rank_codes
 from dbsp.durable import Store
+from dbsp.durable.code_ranges import check_codes
 from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError
 
 ROME = zoneinfo.ZoneInfo("Europe/Rome")
@@ -421,3 +422,90 @@ def test_a_checkpoint_has_all_types(tmp_path: Path) -> None:
         assert as_set(run.view("set")) == {plain(second)}
         assert run.log is not None
         run.log.close()
+
+
+# --- codes of files, operators ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("type_", "other", "message"),
+    [
+        ("list[int]", "a text", "is not a list"),
+        ("list[int]", ("a", "b"), "is not a list"),
+        ("list[int]", (1, 2**70), "is not a list"),
+        ("list[time]", (1, -1), "column 'element' of type time has the code -1"),
+        ("{a: int}", "a text", "is not a struct"),
+        ("list[{a: int}]", (0,), "is not a struct"),
+    ],
+)
+def test_codes_of_a_file_are_checked(type_: str, other: Any, message: str) -> None:
+    interner = Interner()
+    interner.encode("first")
+    code = interner.encode(other)
+    with pytest.raises(ValueError, match=message):
+        check_codes(np.array([[code]]), Schema.of(x=type_), interner)
+
+
+@pytest.mark.parametrize("kind", ["time", "duration", "timestamptz", "decimal"])
+def test_codes_out_of_range_are_found(kind: str) -> None:
+    with pytest.raises(ValueError, match=f"column 'x' of type {kind}.* has the code"):
+        check_codes(np.array([[-(2**63)]]), Schema.of(x=kind), Interner())
+
+
+def test_codes_of_values_pass() -> None:
+    row = (None, dt.time(1), None, dt.datetime(2024, 1, 1, tzinfo=ROME), ["a"], {"city": "", "zip": 1}, [])
+    zset = ZSet([row], SCHEMA)
+    check_codes(zset.stored.rows, SCHEMA, zset.interner)
+
+
+def test_decimals_of_two_scales_are_not_compared_by_their_codes() -> None:
+    circuit = Circuit("scales")
+    a, b = circuit.input("a", p="decimal(18, 2)"), circuit.input("b", p="decimal(18, 3)")
+    for use in (lambda: a.join(b, on="p"), lambda: a + b, lambda: a.semijoin(b, on="p"), lambda: a - b):
+        with pytest.raises(SchemaError):
+            use()
+    both = a.map(p=col("p").to_decimal(3)).join(b, on="p")
+    circuit.output("both", both)
+    zoned = circuit.input("c", t="timestamptz(Europe/Rome)").join(circuit.input("d", t="timestamptz"), on="t")
+    circuit.output("zoned", zoned)
+    at = dt.datetime(2024, 7, 1, tzinfo=ROME)
+    run = circuit.start()
+    result = run.step(
+        {
+            "a": [(Decimal("1.5"),), (Decimal("0.15"),)],
+            "b": [(Decimal("1.5"),), (Decimal("1.502"),)],
+            "c": [(at,)],
+            "d": [(at.astimezone(dt.UTC),)],
+        }
+    )
+    assert result["both"].rows() == [(Decimal("1.500"),)]
+    assert result["zoned"].rows() == [(at,)]
+
+
+def test_a_decimal_column_takes_a_table_of_another_scale() -> None:
+    table = pa.table({"p": pa.array([Decimal("1.50"), Decimal("2.00")], pa.decimal128(9, 2))})
+    assert ZSet.from_arrow(table, schema={"p": "decimal(18, 1)"}).rows() == [(Decimal("1.5"),), (Decimal(2),)]
+    assert ZSet.from_arrow(pa.table({"p": [1, 2]}), schema={"p": Decimal}).rows() == [
+        (Decimal(1),),
+        (Decimal(2),),
+    ]
+
+
+def test_ranges_and_windows_take_timedeltas() -> None:
+    circuit = Circuit("windows")
+    a = circuit.input("a", t="timestamptz(Europe/Rome)", c=dt.time, d=dt.timedelta)
+    circuit.output("windows", a.window("t", HOUR).project("window_start"))
+    pairs = a.range_join(a.rename(c2="c", t2="t", d2="d"), left="c", right="c2", low=-HOUR, high=HOUR)
+    circuit.output("pairs", pairs.project("c", "c2"))
+    near = a.range_join(a.rename(c2="c", t2="t", d2="d"), left="d", right="d2", low=HOUR, high=HOUR)
+    circuit.output("near", near.project("d", "d2"))
+    late = a.watermark("t", HOUR).late
+    circuit.output("late", late.project("c"))
+    first = dt.datetime(2024, 10, 27, 2, 30, tzinfo=ROME)
+    run = circuit.start()
+    result = run.step({"a": [(first, dt.time(1), HOUR), (first + 2 * HOUR, dt.time(3), 2 * HOUR)]})
+    starts = [row[0] for row in result["windows"].rows()]
+    assert starts == [first.replace(minute=0), (first + 2 * HOUR).replace(minute=0)]
+    assert result["pairs"].rows() == [(dt.time(1), dt.time(1)), (dt.time(3), dt.time(3))]
+    assert result["near"].rows() == [(HOUR, 2 * HOUR)]
+    assert run.step({"a": [(first, dt.time(9), HOUR)]})["late"].rows() == [(dt.time(9),)]
