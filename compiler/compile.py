@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
@@ -18,6 +19,7 @@ from dbsp.io.allowed_folders import AllowedFolders
 from dbsp.operators.recursion.modes import Recursion
 
 
+@ends_at_caller
 def compile(
     text_or_path: str | Path,
     strategy: Strategy | str = Strategy.AUTO,

@@ -56,6 +56,11 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 }
 
 
+def arrow_type_of(type_: Type) -> pa.DataType | None:
+    """Return the Arrow type of the values of a type; None for objects, records and branches."""
+    return None if type_.structure is not None else _ARROW_TYPES.get(type_.kind)
+
+
 def type_of_arrow(arrow: pa.DataType) -> Type:
     """Return the type of the values of an Arrow type; lists, structs and decimals are objects."""
     if pa.types.is_dictionary(arrow):
