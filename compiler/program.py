@@ -200,7 +200,7 @@ class Program(QuestionMethods, Displayed):
                 circuit over changes; "physical" for the circuit that a run steps.
 
         Returns:
-            The graph. `str` lists its nodes.
+            The graph, for drawing and for `to_json`.
 
         Raises:
             ArgumentError: the stage is unknown.

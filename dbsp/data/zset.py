@@ -308,6 +308,7 @@ class ZSet(Displayed):
 
         return decode_batch(self.stored, self.schema, self.interner, weight_column)
 
+    @ends_at_caller
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows and, as the last column, their weights, for other libraries.
 

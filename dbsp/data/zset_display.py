@@ -44,17 +44,24 @@ def zset_document(zset: ZSet, key: int = 0) -> Document:
     return Document(title, (zset_table(zset, key=key),))
 
 
-def zset_table(zset: ZSet, limit: int = SHOWN_ROWS, *, key: int = 0, changes: bool = False) -> Table:
+def view_document(view: ZSet) -> Document:
+    """Return the display of a view: its weights are numbers of copies, and not changes."""
+    title = line(strong("view"), muted(f"  {row_count(len(view))}"))
+    return Document(title, (zset_table(view, changes=False),))
+
+
+def zset_table(zset: ZSet, limit: int = SHOWN_ROWS, *, key: int = 0, changes: bool | None = None) -> Table:
     """Return the first rows of a Z-set with their weights.
 
-    Rows are coloured as additions and retractions if they are `changes`, or if a row shown has a
-    negative weight.
+    If they are `changes`, they are coloured as additions and retractions. By default they are if a
+    row shown has a negative weight.
     """
     rows = first_rows(zset, limit)
-    coloured = changes or any(weight < 0 for _, weight in rows)
+    coloured = any(weight < 0 for _, weight in rows) if changes is None else changes
+    signed = changes is None or changes
     arity = min(zset.arity, SHOWN_COLUMNS)
     columns = schema_columns(zset.schema, key)
-    shown = [_row(row[:arity], weight, coloured) for row, weight in rows]
+    shown = [_row(row[:arity], weight, signed, coloured) for row, weight in rows]
     notes = []
     if len(zset) > len(rows):
         notes.append(f"and {len(zset) - len(rows):,} more rows" if rows else row_count(len(zset)))
@@ -95,10 +102,10 @@ def first_rows(zset: ZSet, limit: int) -> Sequence[tuple[tuple[Any, ...], int]]:
     return list(zip(rows, stored.weights[:limit].tolist(), strict=True))
 
 
-def _row(row: Sequence[Any], weight: int, coloured: bool) -> Row:
+def _row(row: Sequence[Any], weight: int, signed: bool, coloured: bool) -> Row:
     style = Style.ADDED if weight > 0 else Style.REMOVED
-    cells = (*map(value_span, row), Span(f"{weight:+,}", style))
-    return Row(cells, style if coloured else Style.PLAIN)
+    shown = Span(f"{weight:+,}", style) if signed or weight < 0 else Span(f"{weight:,}")
+    return Row((*map(value_span, row), shown), style if coloured else Style.PLAIN)
 
 
 def _numeric(type_: Type) -> bool:

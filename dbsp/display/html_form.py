@@ -34,8 +34,7 @@ _DARK = (
     'html[theme="dark"]',
     '[data-md-color-scheme="slate"]',
 )
-_SHEET = """
-.dbsp{--dbsp-added:#187a35;--dbsp-removed:#c4302b;--dbsp-keyword:#8250df;--dbsp-name:#0860ca;
+_SHEET = """.dbsp{--dbsp-added:#187a35;--dbsp-removed:#c4302b;--dbsp-keyword:#8250df;--dbsp-name:#0860ca;
 --dbsp-string:#7d5a00;--dbsp-number:#0b7285;--dbsp-line:rgba(128,128,128,.35);
 font-size:13px;line-height:1.45;color:inherit;max-width:100%;overflow-x:auto}
 .dbsp .dbsp-title{margin:.2em 0 .4em}
@@ -51,16 +50,19 @@ padding:.15em .9em .15em .4em;background:none;white-space:nowrap;max-width:none;
 .dbsp table.dbsp-table tbody tr{background:none}
 .dbsp table.dbsp-table tbody tr.dbsp-added{background:rgba(46,160,67,.14)}
 .dbsp table.dbsp-table tbody tr.dbsp-removed{background:rgba(218,54,51,.13)}
-.dbsp pre{margin:.2em 0;padding:.5em .7em;border:1px solid var(--dbsp-line);border-radius:4px;font-size:12px;
-line-height:1.45;background:rgba(128,128,128,.06);color:inherit;overflow:auto;max-height:32em;white-space:pre}
-.dbsp ul{list-style:none;margin:0;padding-left:1.1em;border-left:1px solid var(--dbsp-line)}
-.dbsp ul.dbsp-root{padding-left:0;border-left:0}
-.dbsp li{margin:.15em 0;padding-left:.3em}
+.dbsp pre{margin:.2em 0;padding:.5em .7em;border:1px solid var(--dbsp-line);border-radius:4px;
+font:12px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;
+background:rgba(128,128,128,.06);color:inherit;overflow:auto;max-height:32em;white-space:pre}
+.dbsp ul,.dbsp ul li{list-style:none!important}
+.dbsp ul{margin:0!important;padding-left:1.1em;border-left:1px solid var(--dbsp-line)}
+.dbsp ul.dbsp-root{padding-left:0!important;border-left:0}
+.dbsp ul li{margin:.15em 0!important;padding-left:.3em}
 .dbsp summary{cursor:pointer}
 .dbsp .dbsp-note{opacity:.75;font-size:12px;margin:.2em 0}
 .dbsp .dbsp-section{margin:.5em 0}
 .dbsp .dbsp-picture{overflow-x:auto}
 .dbsp .dbsp-picture svg{max-width:100%;height:auto;min-width:min(100%,22rem)}
+.dbsp .dbsp-picture svg>g>polygon{fill:none}
 .dbsp .dbsp-s-muted,.dbsp .dbsp-s-comment{opacity:.7}
 .dbsp .dbsp-s-comment{font-style:italic}
 .dbsp .dbsp-s-strong{font-weight:600}
@@ -88,7 +90,7 @@ def _sheet() -> str:
 def to_html(document: Document) -> str:
     """Return a document as HTML: equal documents have equal text."""
     title = f'<div class="dbsp-title">{_line(document.title)}</div>\n' if document.title else ""
-    return f'<div class="dbsp">\n<style>{_sheet()}</style>\n{title}{_blocks(document.blocks)}\n</div>'
+    return f'<div class="dbsp">\n<style>\n{_sheet()}</style>\n{title}{_blocks(document.blocks)}\n</div>'
 
 
 def _blocks(blocks: Iterable[Block]) -> str:

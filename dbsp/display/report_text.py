@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dbsp.display.displayed import Displayed
-from dbsp.display.document import Document, code_of
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
 LINES = 500
 """The number of lines that a display shows."""
@@ -15,4 +19,6 @@ class Report(str, Displayed):
     __slots__ = ()
 
     def _display(self) -> Document:
+        from dbsp.display.document import Document, code_of
+
         return Document((), (code_of(str(self), LINES),))

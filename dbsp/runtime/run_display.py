@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dbsp.circuit.graph_display import graph_blocks
 from dbsp.data.zset_display import schema_columns
-from dbsp.display.amounts import memory, row_count
+from dbsp.display.amounts import duration, memory, row_count
 from dbsp.display.document import (
     Block,
     Column,
@@ -22,11 +22,13 @@ from dbsp.display.document import (
 )
 from dbsp.errors import counted
 from dbsp.runtime.input_handle import InputHandle
+from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.ports import InputPort
 from dbsp.runtime.run import Run
 
 SHOWN_RELATIONS = 20
 SHOWN_TRACES = 10
+SHOWN_NODES = 20
 _WIDE = 80
 
 
@@ -45,6 +47,35 @@ def handle_document(handle: InputHandle) -> Document:
         muted(f"  {row_count(rows)} staged for the next tick"),
     )
     return Document(title, (Table(schema_columns(handle.schema), ()),))
+
+
+def stats_document(all_stats: Sequence[NodeStats]) -> Document:
+    """Return the display of the statistics of nodes, the slowest node first."""
+    slowest = sorted(all_stats, key=lambda stats: -stats.seconds)
+    rows = tuple(
+        Row(
+            (
+                Span(printable(stats.node.label, _WIDE)),
+                Span(printable(str(stats.node.source), _WIDE)),
+                Span(f"{stats.steps:,}"),
+                Span(f"{stats.rows_out:,}"),
+                Span(duration(stats.seconds)),
+            )
+        )
+        for stats in slowest[:SHOWN_NODES]
+    )
+    columns = (
+        Column("operator"),
+        Column("line"),
+        Column("steps", numeric=True),
+        Column("rows", numeric=True),
+        Column("time", numeric=True),
+    )
+    total = duration(sum(stats.seconds for stats in all_stats))
+    title = line(strong("statistics"), muted(f"  {counted(len(all_stats), 'node')}, {total}"))
+    more = len(slowest) - SHOWN_NODES
+    note = f"and {more:,} faster nodes" if more > 0 else ""
+    return Document(title, (Table(columns, rows, note),))
 
 
 def _blocks(run: Run) -> Iterator[Block]:

@@ -41,19 +41,22 @@ def values() -> dict[str, tuple[Any, list[str]]]:
     shop_run = shop().start()
     result = shop_run.step({"sale": [(1, "tea", 7.5), (2, None, 12.0), (3, "pen", 1.0)]})
     stream = Circuit("c").input("a", x=int)
+    run.observe()
+    run.step({"edge": [("c", "a")]})
+    run.step({"edge": {("c", "a"): -1}})
     proof = program.why(run, "path", ("a", "c"))
     shop_run.input("sale").insert([(4, "bag", 40.0)])
     return {
         "circuit": (shop(), ["circuit shop", "3 nodes", "Input sale", 'Filter col("price") > 5.0']),
         "graph": (shop().circuit("physical"), ["circuit shop", "Output big"]),
         "program": (program, ["2 rules", "// who reaches whom", "input", "edge", "x: str, y: str"]),
-        "run": (run, ["run of <program>", "1 tick, ", "stored", "path", "traces", "Arrange by"]),
+        "run": (run, ["run of <program>", "3 ticks, ", "stored", "path", "traces", "Arrange by"]),
         "tick": (result, ["tick 1", "big", "+2", "tea", "7.5", "None", "float", "str?"]),
         "zset": (
             ZSet({(1, "a"): 2, (2, "b"): -1}, {"id": int, "s": str}),
             ["id", "int", "s", "str", "+2", "-1", "2 rows"],
         ),
-        "view": (run.view("path"), ["3 rows", "weight", "+1"]),
+        "view": (run.view("path"), ["view", "3 rows", "weight", "1"]),
         "index": (ZSet([(1, 2)], {"x": int, "y": int}).index_by("y"), ["1 row", "x", "y"]),
         "proof": (proof, ["proof of", 'path("a", "c")', "height 2", "input fact", "<program>:7"]),
         "refusal": (
@@ -66,6 +69,7 @@ def values() -> dict[str, tuple[Any, list[str]]]:
         "schema": (stream.schema, ["1 column", "x", "int"]),
         "input": (shop_run.input("sale"), ["input sale", "1 row staged", "price", "float"]),
         "expression": ((col("x") + 1) * col("y"), ['(col("x") + 1) * col("y")', "reads x, y"]),
+        "statistics": (run.stats(), ["statistics", "Input edge", "<program>:2:7", "steps", "rows"]),
         "replanned": (run.replan(), ["0 traces kept"]),
     }
 

@@ -58,7 +58,7 @@ def test_a_display_is_markup_without_identifiers_and_scripts(
 def test_equal_values_have_equal_displays() -> None:
     first, second = values(), values()
     for name in NAMES:
-        if name not in ("tick", "replanned"):  # they show a duration
+        if name not in ("tick", "statistics", "replanned"):  # they show a duration
             assert html_of(first[name][0]) == html_of(second[name][0]), name
 
 
@@ -93,6 +93,15 @@ def test_additions_and_retractions_are_coloured() -> None:
     assert styles(run.step({"sale": [(1, "tea", 7.5)]})) == ["dbsp-added"]
     html = html_of(zset)
     assert 'class="dbsp-right dbsp-s-added">+3<' in html and 'class="dbsp-right dbsp-s-removed">-2<' in html
+
+
+def test_the_weights_of_a_view_are_numbers_of_copies() -> None:
+    run = shop().start()
+    run.step({"sale": {(1, "tea", 7.5): 2, (2, "pen", 9.0): -1}})
+    html = html_of(run.view("big"))
+    assert '<td class="dbsp-right">2</td>' in html  # without a sign and a colour
+    assert '<td class="dbsp-right dbsp-s-removed">-1</td>' in html
+    assert styles(run.view("big")) == [None, None]
 
 
 def test_the_header_has_names_types_and_keys() -> None:
@@ -272,6 +281,23 @@ def test_a_run_shows_the_rows_that_it_stores() -> None:
     assert ["input", "kept", "x:", "int", "2"] in rows
     assert ["input", "passed", "x:", "int", "not", "kept"] in rows
     assert ["output", "out", "x:", "int", "2"] in rows
+
+
+def test_the_slowest_nodes_of_the_statistics_are_shown() -> None:
+    circuit = Circuit("long")
+    stream = circuit.input("a", x=int)
+    for number in range(30):
+        stream = stream.inspect(lambda delta: None).map(x=col("x") + number)
+    circuit.output("out", stream)
+    run = circuit.start()
+    run.observe()
+    run.step({"a": [(1,), (2,)]})
+    for stats, seconds in zip(run.stats(), range(100), strict=False):
+        stats.seconds = float(seconds)
+    lines = on_terminal(run.stats()).splitlines()
+    assert lines[3].split()[-2:] == [f"{len(run.stats()) - 1}.00", "s"]
+    assert lines[-1] == f"and {len(run.stats()) - 20} faster nodes"
+    assert run.stats()[0].rows_out == 2 and isinstance(run.stats(), list)
 
 
 # --- programs, proofs, reports --------------------------------------------------------------------

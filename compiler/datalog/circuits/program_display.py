@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import dedent
 from typing import Protocol
 
 from dbsp.compiler.datalog.text.highlighting import highlighted
@@ -53,7 +54,7 @@ def program_document(program: CompiledProgram, rules: int) -> Document:
 
 
 def _blocks(program: CompiledProgram) -> Iterator[Block]:
-    text = program.text.strip("\n")
+    text = dedent(program.text).strip("\n")
     yield Code(tuple(limited(highlighted(text), LINES)))
     ports = [("input", name, schema) for name, schema in program.inputs.items()]
     ports += [("output", name, schema) for name, schema in program.outputs.items()]
