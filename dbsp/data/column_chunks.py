@@ -7,7 +7,7 @@ after an error the row with the wrong value is searched for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -70,18 +70,23 @@ def encode_chunks(chunks: Iterable[Chunk], schema: Schema, interner: Interner) -
     rows: list[Codes] = [np.empty((0, schema.arity), np.int64)]
     weights: list[Codes] = [np.empty(0, np.int64)]
     weighted = False
-    for chunk in chunks:
-        try:
-            codes, given = _encode_chunk(chunk, schema, interner)
-        except DbspError as error:
-            if chunk.place is not None:
-                error.where = chunk.place
-            raise
-        rows.append(codes)
-        weighted |= given is not None
-        weights.append(np.ones(len(codes), np.int64) if given is None else given)
-    if len(rows) == 2:
-        return rows[1], weights[1], weighted
+    try:
+        for chunk in chunks:
+            try:
+                codes, given = _encode_chunk(chunk, schema, interner)
+            except DbspError as error:
+                if chunk.place is not None:
+                    error.where = chunk.place
+                raise
+            rows.append(codes)
+            weighted |= given is not None
+            weights.append(np.ones(len(codes), np.int64) if given is None else given)
+    finally:
+        if isinstance(chunks, Generator):
+            chunks.close()  # closes files, and ends a progress bar before the error is shown
+    present = [place for place, codes in enumerate(rows) if len(codes)]
+    if len(present) == 1:
+        return rows[present[0]], weights[present[0]], weighted
     return np.concatenate(rows), np.concatenate(weights), weighted
 
 
@@ -217,15 +222,13 @@ def _arrow_of(column: npt.NDArray[Any]) -> Any:
 def _arrow_codes(column: Any, type_: Type, interner: Interner) -> Codes:
     import pyarrow as pa
 
-    from dbsp.data.frames import encode_arrow_column, type_of_arrow
+    from dbsp.data.frames import encode_arrow_values, source_type
 
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
-    source = type_of_arrow(column.type)
-    if column.null_count:
-        source = source.optional()
+    source = source_type(column, type_)
     try:
-        codes = encode_arrow_column(column, source, interner)
+        codes = encode_arrow_values(column, source, interner)
     except pa.ArrowInvalid as error:
         raise ValueOutOfRangeError(str(error)) from None
     return _recoded(codes, source, type_, interner)

@@ -52,7 +52,7 @@ def is_table(value: Any) -> bool:
         isinstance(value, RowSource)
         or hasattr(value, "__arrow_c_stream__")
         or hasattr(value, "__arrow_c_array__")
-        or hasattr(value, "to_batches")
+        or (_class_of(value)[0] == "pyarrow" and hasattr(value, "count_rows"))  # a dataset, a scanner
         or _class_of(value) in (_PANDAS, _LAZY, *_COLUMN_CLASSES)
     )
 
@@ -165,6 +165,13 @@ def arrow_chunks(tables: Iterable[Any], first: int = 0, place: str | None = None
         first += table.num_rows
 
 
+def reader_chunks(reader: Any, first: int = 0, place: str | None = None) -> Iterator[Chunk]:
+    """Return the chunks of a `pyarrow.RecordBatchReader`, at least one."""
+    names = tuple(reader.schema.names)
+    yield Chunk(names, [[]] * len(names), 0, first, place)  # so that the names are checked
+    yield from arrow_chunks(_joined(iter(reader)), first, place)
+
+
 # --- arrays ---------------------------------------------------------------------------------------
 
 
@@ -239,26 +246,28 @@ def _stream_chunks(table: Any) -> Iterator[Chunk]:
     with _reading(table):
         try:
             if hasattr(table, "__arrow_c_stream__"):
-                batches = iter(pa.RecordBatchReader.from_stream(table))
+                reader = pa.RecordBatchReader.from_stream(table)
             elif hasattr(table, "__arrow_c_array__"):
-                batches = iter([pa.record_batch(table)])
+                batch = pa.record_batch(table)
+                reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
             else:
-                batches = iter(table.to_batches())
+                scanner = table if hasattr(table, "to_reader") else table.scanner()
+                reader = scanner.to_reader()
         except pa.ArrowInvalid as error:
             if "struct" not in str(error):
                 raise
             raise _single_column(table) from None
-    return arrow_chunks(_joined(_read(batches, table)))
+    return _read(reader_chunks(reader), table)
 
 
-def _read(batches: Iterator[Any], table: Any) -> Iterator[Any]:
-    """Return the batches of a stream. Raises InputError if its producer fails."""
+def _read(chunks: Iterator[Chunk], table: Any) -> Iterator[Chunk]:
+    """Return the chunks of a stream. Raises InputError if its producer fails."""
     while True:
         with _reading(table):
-            batch = next(batches, None)
-        if batch is None:
+            chunk = next(chunks, None)
+        if chunk is None:
             return
-        yield batch
+        yield chunk
 
 
 @contextmanager

@@ -282,6 +282,13 @@ def test_a_wrong_table_changes_nothing(case: str) -> None:
     assert run.tick == 2
 
 
+def test_the_names_of_an_empty_table_are_checked() -> None:
+    run = started()
+    for empty in (TABLE.slice(0, 0).select(["x"]), TABLE.select(["x"]).schema.empty_table().to_reader()):
+        with pytest.raises(DbspError, match="missing: 's', 'f'"):
+            run.step({"a": empty})
+
+
 def test_a_table_that_cannot_be_read() -> None:
     class Broken:
         def __arrow_c_stream__(self, requested_schema: object = None) -> object:
