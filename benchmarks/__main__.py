@@ -8,7 +8,8 @@ code is 1 if they are not.
 `kernels` measures the inner loops, `growth` the tick of each operator by the size of its state,
 `circuit` the cost of a large idle circuit, `scaling` the exponent of triangles by the size of the
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
-the rules, `usage` the cost of a caller's choices, `recursion` loads and changes of recursive
+the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
+caller's choices, `recursion` loads and changes of recursive
 programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the cost of a
 tick that Spark drives, above Spark's own cost.
 
@@ -72,12 +73,15 @@ from benchmarks.report import (
     print_results,
     print_rewrites,
     print_scaling,
+    print_shapes,
     print_soak,
     print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import measure_rewrites
 from benchmarks.scaling import POWERS, measure_scaling
+from benchmarks.shapes import SHARES as SHAPES
+from benchmarks.shapes import measure_shapes
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
@@ -118,6 +122,7 @@ class What(StrEnum):
     scaling = "scaling"
     planner = "planner"
     rewrites = "rewrites"
+    shapes = "shapes"
     usage = "usage"
     recursion = "recursion"
     fuzz = "fuzz"
@@ -136,6 +141,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.scaling: [],
     What.planner: [],
     What.rewrites: [],
+    What.shapes: [],
     What.usage: [],
     What.recursion: [],
     What.fuzz: [],
@@ -169,8 +175,8 @@ def main(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only contestants (operators of `growth`, queries of `planner`, rewritings, programs of "
-            "`recursion`, circuits of `faults` and `kills`) whose name contains this."
+            help="Only contestants (operators of `growth`, queries of `planner`, rewritings, shapes, "
+            "programs of `recursion`, circuits of `faults` and `kills`) whose name contains this."
         ),
     ] = None,
     count: Annotated[
@@ -230,6 +236,11 @@ def main(
         with console.status("rewrites"):
             rewritten = list(measure_rewrites(share, only=part))
         print_rewrites(console, rewritten)
+    if what in (What.all, What.shapes):
+        share = one_of(SHAPES, size, what)
+        with console.status("shapes"):
+            shapes = list(measure_shapes(share, only=part))
+        print_shapes(console, shapes)
     if what in (What.all, What.usage):
         rows = one_of(USAGE, size, what)
         with console.status("usage"):

@@ -19,6 +19,7 @@ from benchmarks.kills import Killed
 from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.rewrites import Figures, Rewritten
 from benchmarks.scaling import BATCH, Scaling
+from benchmarks.shapes import Measured
 from benchmarks.soak import Soaked
 from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
@@ -294,6 +295,30 @@ def print_usage(console: Console, costs: Sequence[Cost]) -> None:
     for cost in costs:
         state = f"{cost.state_bytes:,}" if cost.state_bytes else ""
         table.add_row(cost.question, cost.choice, f"{cost.seconds_per_row * 1e6:.2f} us", state)
+    console.print(table)
+
+
+def print_shapes(console: Console, measured: Sequence[Measured]) -> None:
+    """Print one line per shape: the time of its plan, its load and a tick, and its memory."""
+    table = Table(
+        title="shapes of rules: processor time, and memory after and during the ticks",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("shape")
+    for name in ("size", "plan", "load", "tick of one change", "state", "peak", "rows"):
+        table.add_column(name, justify="right")
+    for one in measured:
+        table.add_row(
+            one.shape.name,
+            f"{one.size:,}",
+            f"{one.plan:.3f} s",
+            f"{one.load:.3f} s",
+            f"{one.tick * 1e3:.3f} ms",
+            f"{one.state / 1e6:.1f} MB",
+            f"{one.peak / 1e6:.0f} MB",
+            f"{one.rows:,}",
+        )
     console.print(table)
 
 

@@ -40,12 +40,15 @@ from benchmarks.report import (
     print_results,
     print_rewrites,
     print_scaling,
+    print_shapes,
     print_soak,
     print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import compared, measure_rewrites
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
+from benchmarks.shapes import SHAPES, measure_shapes
+from benchmarks.shapes import SHARES as SHAPE_SHARES
 from benchmarks.soak import measure_soak
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
@@ -338,6 +341,16 @@ def test_rewritings_are_compared_with_runs_without_them() -> None:
         case = replace(measured[0].case, rewriting="share", what="x")
         with patch("benchmarks.rewrites.play", lambda case, on, base, changes: (measured[0].with_it, on)):
             compared(case, uniform(10, np.random.default_rng(1)), [], 1)
+
+
+def test_every_shape_is_measured_and_has_results() -> None:
+    measured = list(measure_shapes(SHAPE_SHARES["tiny"], ticks=3))
+    assert [one.shape for one in measured] == list(SHAPES)
+    console = Console(file=io.StringIO(), width=190)
+    print_shapes(console, measured)
+    assert isinstance(console.file, io.StringIO)
+    assert all(one.shape.name in console.file.getvalue() for one in measured)
+    assert [one.shape.name for one in measured if not one.rows] == ["a cycle of 105 atoms"]
 
 
 @pytest.mark.slow

@@ -97,6 +97,8 @@ def in_option_names(error: DbspError) -> str:
     'raise the limit with --max-iterations N [iteration-limit]'
     """
     text = str(error)
+    if error.code == "unpacked-too-large":
+        return text.replace("max_unpacked=", "--max-unpacked ")
     return text.replace("max_iterations=", "--max-iterations ") if error.code == "iteration-limit" else text
 
 

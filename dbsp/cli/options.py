@@ -140,6 +140,14 @@ Bits = Annotated[
         show_default=False,
     ),
 ]
+Legacy = Annotated[
+    bool,
+    typer.Option(
+        "--legacy",
+        help="Accept old programs as Soufflé does: a head takes a symbol where its column has a subtype "
+        "of symbol, and deprecated forms give no warnings.",
+    ),
+]
 Magic = Annotated[
     list[str] | None,
     typer.Option(
@@ -215,6 +223,7 @@ class Compilation:
     magic: Magic = None
     functors: Functors = None
     word_size: Bits = None
+    legacy: Legacy = False
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

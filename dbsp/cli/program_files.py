@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import DbspError, InputError
+from dbsp.errors import CompileError, DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
@@ -35,21 +35,32 @@ def load_program(path: Path, compilation: Compilation) -> Program:
     for macro in (macro for option in compilation.macros or () for macro in _MACRO.findall(option)):
         name, equals, value = macro.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
-    program = compile(
-        path,
-        compilation.strategy,
-        macros=defined,
-        include=compilation.include or (),
-        rewrites=_rewrites(compilation.disabled),
-        magic=_names(compilation.magic),
-        functors=load_functors(compilation.functors or ()),
-        recursion=compilation.recursion,
-        word_size=None if compilation.word_size is None else int(compilation.word_size),
-        folders=compilation.folders,
-    )
+    program = _compiled(path, compilation, defined)
     for warning in () if compilation.no_warn else program.warnings:
         remark(warning.render())
     return program
+
+
+def _compiled(path: Path, compilation: Compilation, defined: Mapping[str, str]) -> Program:
+    """Compile the program. An error has the warnings, too, unless the options disable them."""
+    try:
+        return compile(
+            path,
+            compilation.strategy,
+            macros=defined,
+            include=compilation.include or (),
+            rewrites=_rewrites(compilation.disabled),
+            magic=_names(compilation.magic),
+            functors=load_functors(compilation.functors or ()),
+            recursion=compilation.recursion,
+            word_size=None if compilation.word_size is None else int(compilation.word_size),
+            legacy=compilation.legacy,
+            folders=compilation.folders,
+        )
+    except CompileError as error:
+        if compilation.no_warn:
+            raise CompileError([found for found in error.diagnostics if found.severity == "error"]) from None
+        raise
 
 
 def _names(options: Sequence[str] | None) -> list[str]:

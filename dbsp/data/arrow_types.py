@@ -80,6 +80,11 @@ def type_of_arrow(arrow: pa.DataType) -> Type:
     return next((type_ for test, type_ in tests if test(arrow)), OBJECT)
 
 
+def arrow_type_of(type_: Type) -> pa.DataType | None:
+    """Return the Arrow type of the values of a type; None for objects, records and branches."""
+    return None if type_.kind in ("object", "record") else arrow_of_type(type_)
+
+
 def without_zones(table: pa.Table, schema: Schema) -> pa.Table:
     """Return the table with the times of UTC in the columns that hold timestamps without zone.
 

@@ -48,14 +48,12 @@ from dbsp.kernels.limits import NULL
 
 def schema_of_arrow(table: pa.Table) -> Schema:
     """Return the schema of an Arrow table; a column with nulls is optional."""
-    types = [_without_nulls(type_of_arrow(column.type), column.chunks) for column in table.columns]
-    return Schema(
-        tuple(table.column_names),
-        tuple(
-            type_.optional() if column.null_count else type_
-            for type_, column in zip(types, table.columns, strict=True)
-        ),
-    )
+    return Schema(tuple(table.column_names), tuple(map(_type_of_column, table.columns)))
+
+
+def _type_of_column(column: pa.ChunkedArray) -> Type:
+    type_ = _without_nulls(type_of_arrow(column.type), column.chunks)
+    return type_.optional() if column.null_count else type_
 
 
 def _without_nulls(type_: Type, arrays: list[pa.Array]) -> Type:
@@ -93,20 +91,28 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
         )
     if (order := schema.match(table.column_names)) is not None:
         table = table.select(order)
-    source = schema_of_arrow(table)
-    types = tuple(map(_source_type, source.types, schema.types))
-    codes = np.empty((table.num_rows, schema.arity), np.int64)
-    for j, (name, type_) in enumerate(zip(schema.names, types, strict=True)):
+    types, codes = [], np.empty((table.num_rows, schema.arity), np.int64)
+    for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True)):
         try:
-            if type_.kind in ("list", "struct") and source.types[j].kind != type_.kind:
-                codes[:, j] = encode_column(type_, table.column(j).to_pylist(), interner)
-            else:
-                codes[:, j] = encode_arrow_column(table.column(j), type_, interner)
+            codes[:, j], found = encode_arrow_values(table.column(j), type_, interner)
         except pa.ArrowInvalid as error:
             raise ValueOutOfRangeError(f"column {name!r}: {error}") from None
         except DbspError as error:
             raise at_place(error, f"column {name!r}") from None
-    return recode_rows(codes, Schema(schema.names, types), interner, schema, interner)
+        types.append(found)
+    return recode_rows(codes, Schema(schema.names, tuple(types)), interner, schema, interner)
+
+
+def encode_arrow_values(column: pa.ChunkedArray, wanted: Type, interner: Interner) -> tuple[Codes, Type]:
+    """Return the codes of an Arrow column, and their type: `wanted` or one to convert to it.
+
+    Raises pyarrow.ArrowInvalid for numbers that do not fit, and the errors of wrong values.
+    """
+    found = _type_of_column(column)
+    type_ = _source_type(found, wanted)
+    if type_.kind in ("list", "struct") and found.kind != type_.kind:
+        return encode_column(type_, column.to_pylist(), interner), type_
+    return encode_arrow_column(column, type_, interner), type_
 
 
 def _source_type(found: Type, wanted: Type) -> Type:

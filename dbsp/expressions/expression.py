@@ -7,18 +7,24 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.type_inference import infer_type
 from dbsp.data.types import Type
 from dbsp.data.values import plain_constant
+from dbsp.display.displayed import Displayed
 from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
 from dbsp.expressions.value_methods import ValueMethods
 
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
-class Expression(ValueMethods):
+
+@methods_end_at_caller
+class Expression(ValueMethods, Displayed):
     """A value computed from the columns of a row. Immutable and hashable.
 
     Operators, `==` included, build larger expressions; compare expressions with `same_as`, or use
@@ -47,6 +53,13 @@ class Expression(ValueMethods):
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+    def _display(self) -> Document:
+        from dbsp.display.document import Document, Note, code_of, printable
+
+        names = ", ".join(self.columns)
+        note = Note(printable(f"reads {names}", 200) if names else "a constant")
+        return Document((), (code_of(repr(self), 1), note))
 
     def __bool__(self) -> NoReturn:
         raise ArgumentError(

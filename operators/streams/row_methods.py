@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema, as_schema
 from dbsp.errors import SchemaError, shorten
@@ -20,6 +21,7 @@ from dbsp.operators.streams.fit import expect_names, located, widened
 S = TypeVar("S", bound="RowMethods")
 
 
+@methods_end_at_caller
 class RowMethods(graph.Stream):
     """The methods of a stream that compute rows from single rows."""
 

@@ -67,15 +67,17 @@ def declare_program(
     tree: parsed.ParsedProgram,
     functions: Mapping[str, Function],
     word_size: int | None,
+    legacy: bool,
     report: Report,
 ) -> DeclaredProgram:
     """The declarations of a tree, with the Python `functions` of its functors.
 
-    Numbers have `word_size` bits; None takes the size from a pragma.
+    Numbers have `word_size` bits; None takes the size from a pragma. A pragma can set `legacy`,
+    too.
     """
-    return DeclaredProgram(
-        tree, declare(tree, functions, read_pragmas(tree.items, report), word_size, report)
-    )
+    pragmas = read_pragmas(tree.items, report)
+    pragmas = replace(pragmas, legacy=legacy or pragmas.legacy, word_size=word_size or pragmas.word_size)
+    return DeclaredProgram(tree, declare(tree, functions, pragmas, report))
 
 
 def flatten(declared: DeclaredProgram, report: Report) -> FlatProgram:

@@ -52,19 +52,17 @@ def declare(
     program: parsed.ParsedProgram,
     functions: Mapping[str, Function],
     pragmas: Pragmas,
-    word_size: int | None,
     report: Report,
 ) -> Declarations:
     """The declarations of a program. A relation with an undefined type is known but broken.
 
-    `functions` are the Python functions of functors, by name; numbers have `word_size` bits, where
-    None takes the size from a pragma.
+    `functions` are the Python functions of functors, by name.
     """
     types = declare_types(
         [item for item in program.items if isinstance(item, parsed.TypeDeclaration)],
         report,
         pragmas.legacy,
-        word_size or pragmas.word_size or 64,
+        pragmas.word_size or 64,
     )
     relations: dict[str, Relation] = {}
     broken: set[str] = set()
@@ -93,13 +91,13 @@ def declare(
 
 
 def _inlined(program: parsed.ParsedProgram, excluded: frozenset[str], report: Report) -> frozenset[str]:
-    """The relations declared `inline`; reports those with directives, as they store no rows."""
+    """The relations to inline; reports those with directives, as they store no rows."""
     names: set[str] = set()
     hint = "remove 'inline', or read and write another relation"
     for item in program.items:
         if isinstance(item, parsed.RelationDeclaration):
             qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
-            if "inline" in qualifiers:
+            if "inline" in qualifiers and "no_inline" not in qualifiers:  # no_inline wins
                 names.update(name.text for name in item.names if name.text not in excluded)
                 for kind in qualifiers.keys() & {"input", "output", "printsize"}:
                     message = f"an inline relation cannot be declared '{kind}'"

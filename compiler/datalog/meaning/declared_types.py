@@ -32,9 +32,11 @@ _OTHER_LANGUAGES = {
 class TypeEnvironment:
     """The types of one program, by name, without those whose declaration has an error."""
 
-    def __init__(self, word_size: int = 64) -> None:
+    def __init__(self, word_size: int = 64, legacy: bool = False) -> None:
         self.word_size = word_size
         """The number of bits of a number; see `word_size`."""
+        self.legacy = legacy
+        """Whether a head accepts a value that does not belong to the subtype of its column."""
         self.broken: set[str] = set()
         """Types whose declaration has an error; their uses are not reported."""
         self.structured: dict[str, Structured] = {}
@@ -167,7 +169,7 @@ def declare_types(
             report.error(name.span, message, hint, code="duplicate-definition")
         else:
             by_name[name.text] = declaration
-    environment = TypeEnvironment(word_size)
+    environment = TypeEnvironment(word_size, legacy)
     for text in by_name:
         if by_name[text].branches:
             environment.add_structured(by_name[text])

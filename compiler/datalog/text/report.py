@@ -53,15 +53,28 @@ class Report:
     def error_count(self) -> int:
         return self._errors
 
-    def of(self, severity: Severity) -> tuple[Diagnostic, ...]:
-        """The diagnostics of one severity, in the order of their places."""
-        found = (diagnostic for diagnostic in self._found.values() if diagnostic.severity == severity)
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The errors and warnings, in the order of their places."""
         files = list(self.sources)
         return tuple(
-            sorted(found, key=lambda diagnostic: (files.index(diagnostic.span.file), diagnostic.span))
+            sorted(
+                self._found.values(),
+                key=lambda diagnostic: (files.index(diagnostic.span.file), diagnostic.span),
+            )
         )
 
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return tuple(found for found in self.diagnostics if found.severity == "warning")
+
     def raise_errors(self) -> None:
-        """Raise CompileError with all errors, in the order of their places, if there are any."""
+        """Raise CompileError with all errors and warnings if there is an error.
+
+        A warning at the place of an error is left out: both are about one mistake.
+        """
         if self._errors:
-            raise CompileError(self.of("error"))
+            wrong = {found.span for found in self.diagnostics if found.severity == "error"}
+            raise CompileError(
+                [found for found in self.diagnostics if found.severity == "error" or found.span not in wrong]
+            )

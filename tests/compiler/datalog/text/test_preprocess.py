@@ -174,7 +174,7 @@ def test_line_and_file_macros_and_once(tmp_path: Path) -> None:
     report = Report("main.dl", main.read_text())
     found = preprocess(main.read_text(), report, Sources(main))
     assert " ".join(map(str, found)) == '"part.dl" 2 5 __other__'
-    assert report.of("error") == ()
+    assert report.diagnostics == ()
 
 
 @pytest.mark.parametrize(
