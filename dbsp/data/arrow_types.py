@@ -80,11 +80,6 @@ def type_of_arrow(arrow: pa.DataType) -> Type:
     return next((type_ for test, type_ in tests if test(arrow)), OBJECT)
 
 
-def arrow_type_of(type_: Type) -> pa.DataType | None:
-    """Return the Arrow type of the values of a type; None for objects, records and branches."""
-    return None if type_.kind in ("object", "record") else arrow_of_type(type_)
-
-
 def without_zones(table: pa.Table, schema: Schema) -> pa.Table:
     """Return the table with the times of UTC in the columns that hold timestamps without zone.
 
@@ -132,6 +127,13 @@ def arrow_of_type(type_: Type) -> pa.DataType:
             [pa.field(part.name, arrow_of_type(part.type), part.type.nullable) for part in type_.parts]
         )
     return ARROW_TYPES[type_.kind]
+
+
+def parsed_type(type_: Type) -> pa.DataType | None:
+    """Return the Arrow type as which PyArrow parses texts of a type; None if it parses none."""
+    if type_.kind == "decimal":
+        return arrow_of_type(type_)
+    return None if type_.structure is not None or type_.kind == "duration" else ARROW_TYPES.get(type_.kind)
 
 
 def decimal_codes(array: pa.Array) -> Codes:

@@ -48,12 +48,12 @@ from dbsp.kernels.limits import NULL
 
 def schema_of_arrow(table: pa.Table) -> Schema:
     """Return the schema of an Arrow table; a column with nulls is optional."""
-    return Schema(tuple(table.column_names), tuple(map(_type_of_column, table.columns)))
+    return Schema(tuple(table.column_names), tuple(map(_found_type, table.columns)))
 
 
-def _type_of_column(column: pa.ChunkedArray) -> Type:
-    type_ = _without_nulls(type_of_arrow(column.type), column.chunks)
-    return type_.optional() if column.null_count else type_
+def _found_type(column: pa.ChunkedArray) -> Type:
+    found = _without_nulls(type_of_arrow(column.type), column.chunks)
+    return found.optional() if column.null_count else found
 
 
 def _without_nulls(type_: Type, arrays: list[pa.Array]) -> Type:
@@ -91,39 +91,37 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
         )
     if (order := schema.match(table.column_names)) is not None:
         table = table.select(order)
-    types, codes = [], np.empty((table.num_rows, schema.arity), np.int64)
-    for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True)):
+    types = tuple(
+        source_type(column, wanted) for column, wanted in zip(table.columns, schema.types, strict=True)
+    )
+    codes = np.empty((table.num_rows, schema.arity), np.int64)
+    for j, (name, type_) in enumerate(zip(schema.names, types, strict=True)):
         try:
-            codes[:, j], found = encode_arrow_values(table.column(j), type_, interner)
+            codes[:, j] = encode_arrow_values(table.column(j), type_, interner)
         except pa.ArrowInvalid as error:
             raise ValueOutOfRangeError(f"column {name!r}: {error}") from None
         except DbspError as error:
             raise at_place(error, f"column {name!r}") from None
-        types.append(found)
-    return recode_rows(codes, Schema(schema.names, tuple(types)), interner, schema, interner)
+    return recode_rows(codes, Schema(schema.names, types), interner, schema, interner)
 
 
-def encode_arrow_values(column: pa.ChunkedArray, wanted: Type, interner: Interner) -> tuple[Codes, Type]:
-    """Return the codes of an Arrow column, and their type: `wanted` or one to convert to it.
-
-    Raises pyarrow.ArrowInvalid for numbers that do not fit, and the errors of wrong values.
-    """
-    found = _type_of_column(column)
-    type_ = _source_type(found, wanted)
-    if type_.kind in ("list", "struct") and found.kind != type_.kind:
-        return encode_column(type_, column.to_pylist(), interner), type_
-    return encode_arrow_column(column, type_, interner), type_
-
-
-def _source_type(found: Type, wanted: Type) -> Type:
+def source_type(column: pa.ChunkedArray, wanted: Type) -> Type:
     """Return the type to encode a column with, before it is converted to the wanted type.
 
     Lists and structs are tuples among objects. Those of an Arrow type without a type here, such as
     a struct with a field of nulls only, are encoded value by value.
     """
+    found = _found_type(column)
     if wanted.kind == "object" and found.kind in ("list", "struct"):
         return OBJECT.optional() if found.nullable else OBJECT
     return wanted if wanted.kind in ("list", "struct") and found.kind == "object" else found
+
+
+def encode_arrow_values(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
+    """Return the codes of a column of a `source_type`, int64[n]."""
+    if type_.kind in ("list", "struct") and type_of_arrow(column.type).kind != type_.kind:
+        return encode_column(type_, column.to_pylist(), interner)
+    return encode_arrow_column(column, type_, interner)
 
 
 def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
