@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dbsp.cli.console import announce_kernels, loading, remark
+from dbsp.cli.console import loading, remark
 from dbsp.cli.functor_files import load_functors
 from dbsp.cli.options import Compilation, invalid_option
 from dbsp.compiler.compile import compile
@@ -115,7 +115,6 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
         if errors:
             raise FactFileErrors(errors)
         advance(None, "computing the first tick")
-        announce_kernels()
         yield initial
 
 
@@ -154,7 +153,6 @@ def _file(source: Place) -> Path | None:
 
 def start_empty(program: Program, max_iterations: int) -> Run:
     """Start a run of the program without facts from files."""
-    announce_kernels()
     return program.start(max_iterations=max_iterations)
 
 
