@@ -158,11 +158,17 @@ def start_empty(program: Program, max_iterations: int) -> Run:
 
 def _concatenate(first: Any, second: Any) -> Any:
     """Concatenate the facts of two files of one relation."""
-    if isinstance(first, list):
-        return [*first, *second]
+    if isinstance(first, list) or isinstance(second, list):
+        return [*_as_list(first), *_as_list(second)]
     import pyarrow as pa
 
     return pa.concat_tables([first, second])
+
+
+def _as_list(facts: Any) -> list[Any]:
+    if isinstance(facts, list):
+        return facts
+    return list(zip(*(column.to_pylist() for column in facts.columns), strict=True))
 
 
 def change_reader(program: Program, file: str) -> ChangeScriptReader:

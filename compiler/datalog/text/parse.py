@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
-from lark import Lark, Token
+from lark import Token
 from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text.grammar_table import grammar
 from dbsp.compiler.datalog.text.item_builder import ItemBuilder
 from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
@@ -54,11 +54,6 @@ def parse_tokens(tokens: Sequence[Token], report: Report) -> parsed.ParsedProgra
     return parsed.ParsedProgram(tuple(items))
 
 
-@cache
-def _grammar() -> Lark:
-    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", lexer="basic", maybe_placeholders=True)
-
-
 def _parse_item(
     tokens: Sequence[Token], start: int, builder: ItemBuilder, report: Report
 ) -> tuple[parsed.Item | None, int]:
@@ -66,7 +61,7 @@ def _parse_item(
     end = _plain_fact(tokens, start)
     if end is not None:
         return builder.fact(tokens[start:end]), end
-    parser: Any = _grammar().parse_interactive("")
+    parser: Any = grammar().parse_interactive("")
     position = start
     try:
         while position < len(tokens):
