@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
@@ -15,6 +13,9 @@ from dbsp.circuit.program_place import columns_text
 from dbsp.circuit.public_names import PublicNames
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, DbspError, counted, wrong_argument
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Node:
@@ -350,6 +351,8 @@ class Graph(metaclass=PublicNames):
                 child.validate()
         if all(stream.node.id < node.id for node in self.nodes for stream in node.inputs):
             return  # every node comes after its inputs, as in every graph that `add` built
+        import networkx as nx  # slow to import
+
         edges = nx.DiGraph([(s.node, node) for node in self.nodes for s in node.inputs])
         try:
             cycle = nx.find_cycle(edges)
