@@ -49,6 +49,7 @@ _MISTAKES = (
     declaration_mistakes.type_form,
     clause_mistakes.statement,
     sign_mistakes.number,
+    sign_mistakes.query_sign,
     sign_mistakes.negation,
     sign_mistakes.word,
     term_mistakes.aggregate,

@@ -183,6 +183,14 @@ def negation(stop: Stop) -> Mistake | None:
     return None
 
 
+def query_sign(stop: Stop) -> Mistake | None:
+    """`?- p(x)` as a question."""
+    first = stop.position - 3
+    if stop.kind() != "LPAREN" or stop.kind(-2) != "MINUS" or stop.text_at(first) != "?":
+        return None
+    return Mistake("expected an atom or a condition, got '?-'", first, first + 1, None, ())
+
+
 def word(stop: Stop) -> Mistake | None:
     """`and`, `or`, `is`, `if`, `like` and other words between or before the parts of a body."""
     if is_directive(stop) or stop.begins_line:
