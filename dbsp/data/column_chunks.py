@@ -222,15 +222,13 @@ def _arrow_of(column: npt.NDArray[Any]) -> Any:
 def _arrow_codes(column: Any, type_: Type, interner: Interner) -> Codes:
     import pyarrow as pa
 
-    from dbsp.data.frames import encode_arrow_column, type_of_arrow
+    from dbsp.data.frames import encode_arrow_values, source_type
 
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
-    source = type_of_arrow(column.type)
-    if column.null_count:
-        source = source.optional()
+    source = source_type(column, type_)
     try:
-        codes = encode_arrow_column(column, source, interner)
+        codes = encode_arrow_values(column, source, interner)
     except pa.ArrowInvalid as error:
         raise ValueOutOfRangeError(str(error)) from None
     return _recoded(codes, source, type_, interner)

@@ -10,18 +10,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dbsp.caller_tracebacks import methods_end_at_caller
+from dbsp.data.type_inference import infer_type
 from dbsp.data.types import Type
+from dbsp.data.values import plain_constant
 from dbsp.display.displayed import Displayed
 from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
+from dbsp.expressions.value_methods import ValueMethods
 
 if TYPE_CHECKING:
     from dbsp.display.document import Document
 
 
 @methods_end_at_caller
-class Expression(Displayed):
+class Expression(ValueMethods, Displayed):
     """A value computed from the columns of a row. Immutable and hashable.
 
     Operators, `==` included, build larger expressions; compare expressions with `same_as`, or use
@@ -64,6 +67,9 @@ class Expression(Displayed):
             "instead of if, two comparisons instead of a < b < c, and same_as() to compare expressions",
             code="invalid-expression",
         )
+
+    def _call(self, function: str, *arguments: Any) -> Expression:
+        return call(function, self, *arguments)
 
     # The subclasses below define these methods.
     def _key(self) -> tuple[Any, ...]:
@@ -341,7 +347,7 @@ class Expression(Displayed):
     cat = concat
 
     def length(self) -> Expression:
-        """Return the number of characters of a string, or of bytes.
+        """Return the number of characters of a string, of bytes, or of elements of a list.
 
         Examples:
             >>> circuit = Circuit("example")
@@ -389,10 +395,10 @@ class Expression(Displayed):
         return call("lower", self)
 
     def contains(self, part: Any) -> Expression:
-        """Return whether `part` occurs in the string.
+        """Return whether `part` occurs in the string, or is an element of the list.
 
         Parameters:
-            part: a string or an expression.
+            part: a string, the element of a list, or an expression.
 
         Examples:
             >>> circuit = Circuit("example")
@@ -660,7 +666,15 @@ def as_expression(value: Any) -> Expression:
             f"{type(value).__name__}" + (f"; {advice}" if advice else ""),
             code="invalid-expression",
         )
-    return Literal(value)
+    return literal(value, None)
+
+
+def literal(value: Any, type_: Type | None) -> Literal:
+    """Return a constant; of a list or a dict as a tuple, since expressions are hashable."""
+    if isinstance(value, list | dict):
+        type_ = infer_type([value]) if type_ is None else type_
+        value = plain_constant(type_, value)
+    return Literal(value, type_)
 
 
 def call(function: str, *arguments: Any) -> Expression:

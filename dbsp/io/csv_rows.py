@@ -127,7 +127,7 @@ class CsvRows(FileRows):
         import pyarrow as pa
         from pyarrow import csv
 
-        from dbsp.data.frames import arrow_type_of
+        from dbsp.data.arrow_types import parsed_type
 
         given = self._format
         names = list(given.header) if isinstance(given.header, tuple) else None
@@ -137,7 +137,7 @@ class CsvRows(FileRows):
         types = {
             name: found
             for name, type_ in zip(fields.names, fields.types, strict=True)
-            if (found := arrow_type_of(type_)) is not None
+            if (found := parsed_type(type_)) is not None
         }
         stream = pa.PythonFile(UnpackingStream(file, self.max_unpacked, advance), mode="r")
         reader = csv.open_csv(

@@ -143,10 +143,10 @@ def _constant(value: str | None, rows: int, name: str, schema: Schema) -> Any:
     """Return the column of a folder named `key=value`, of the type of the relation's column."""
     import pyarrow as pa
 
-    from dbsp.data.frames import arrow_type_of
+    from dbsp.data.arrow_types import parsed_type
 
     scalar = pa.scalar(value, pa.string())
-    type_ = arrow_type_of(schema.type_of(name)) if name in schema.names else None
+    type_ = parsed_type(schema.type_of(name)) if name in schema.names else None
     if type_ is not None:
         try:
             scalar = scalar.cast(type_)

@@ -75,13 +75,13 @@ class NdjsonRows(FileRows):
         import pyarrow as pa
         from pyarrow import json as arrow_json
 
-        from dbsp.data.frames import arrow_type_of
+        from dbsp.data.arrow_types import parsed_type
 
         chosen = self.wanted
         types = [
             (name, arrow_type)
             for name, type_ in zip(fields.names, fields.types, strict=True)
-            if (arrow_type := arrow_type_of(type_)) is not None and (chosen is None or name in chosen)
+            if (arrow_type := parsed_type(type_)) is not None and (chosen is None or name in chosen)
         ]
         try:
             table = arrow_json.read_json(

@@ -35,6 +35,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "rename",
         "flat_map",
         "generate_series",
+        "explode",
         "scale",
         "distinct",
         "union",
