@@ -54,6 +54,7 @@ _MISTAKES = (
     sign_mistakes.word,
     term_mistakes.aggregate,
     clause_mistakes.cut_or_list,
+    sign_mistakes.semicolon_in_brackets,
     sign_mistakes.sign_of_another_language,
     sign_mistakes.rule_with_subsumption_sign,
     sign_mistakes.unexpected_character,
@@ -64,6 +65,7 @@ _MISTAKES = (
     term_mistakes.functor_variable,
     clause_mistakes.trailing_comma,
     clause_mistakes.bracket,
+    clause_mistakes.missing_comma,
     clause_mistakes.missing_end,
 )
 """From the most specific one on: the first that knows a mistake reports it."""
