@@ -293,7 +293,10 @@ class _Reader:
         self._problem(number, line, message, 0, len(line), hint, code="wrong-arity")
 
     def _check_header(self, line: str, cells: list[str], alone: bool) -> None:
-        """Replace the errors of a first line of column names by one; `alone`: it is the only line."""
+        """Replace the errors of a first line of column names by one.
+
+        `alone`: the file has no other line.
+        """
         names = [cell.lower() for cell in cells] == [name.lower() for name in self.schema.names]
         if not names and (alone or not is_header(cells, self.schema)):
             return

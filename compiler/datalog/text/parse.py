@@ -48,10 +48,12 @@ _MISTAKES = (
     declaration_mistakes.type_form,
     clause_mistakes.statement,
     sign_mistakes.number,
+    sign_mistakes.query_sign,
     sign_mistakes.negation,
     sign_mistakes.word,
     term_mistakes.aggregate,
     clause_mistakes.cut_or_list,
+    sign_mistakes.semicolon_in_brackets,
     sign_mistakes.sign_of_another_language,
     sign_mistakes.rule_with_subsumption_sign,
     sign_mistakes.unexpected_character,
@@ -62,6 +64,7 @@ _MISTAKES = (
     term_mistakes.functor_variable,
     clause_mistakes.trailing_comma,
     clause_mistakes.bracket,
+    clause_mistakes.missing_comma,
     clause_mistakes.missing_end,
 )
 """From the most specific one on: the first that knows a mistake reports it."""
