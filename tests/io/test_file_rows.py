@@ -4,6 +4,7 @@ import datetime as dt
 import gzip
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,10 @@ def test_files_without_value_in_a_folder(tmp_path: Path) -> None:
     write_parquet(tmp_path / "day=2024-01-31" / "a.parquet", TABLE.slice(1, 1))
     source = dbsp.read_parquet(tmp_path, columns=["x", "day"])
     assert rows_of(source, x=int, day=dt.date | None) == [(1, None), (2, dt.date(2024, 1, 31))]
+    (tmp_path / "at" / "t=10:30").mkdir(parents=True)
+    write_parquet(tmp_path / "at" / "t=10:30" / "a.parquet", TABLE.slice(0, 1))
+    source = dbsp.read_parquet(tmp_path / "at", columns=["t"])
+    assert rows_of(source, t=dt.time) == [(dt.time(10, 30),)]
 
 
 @pytest.mark.parametrize("packed", ["gzip", "zstd", "bz2", "lz4"])
@@ -321,6 +326,60 @@ def test_wrong_ndjson(tmp_path: Path, number: int) -> None:
     data, message = NDJSON[number]
     (tmp_path / "a.ndjson").write_bytes(data)
     refused(dbsp.read_ndjson(tmp_path / "a.ndjson"), r"relation 'a', .*a\.ndjson: " + message, x=int, s=str)
+
+
+TYPED = {
+    "d": "decimal(18, 2)",
+    "day": dt.date,
+    "t": dt.time,
+    "u": dt.datetime,
+    "z": "timestamptz(Europe/Rome)",
+    "b": bytes,
+    "l": "list[int]",
+    "s": "{a: int, b: str}",
+}
+
+
+def test_types_in_ndjson(tmp_path: Path) -> None:
+    """The bulk parser and the reader by line accept the same texts."""
+    zone = dt.timezone(dt.timedelta(hours=2))
+    texts: dict[str, Any] = {
+        "d": "1.50",
+        "day": "2024-01-31",
+        "t": "10:30:00",
+        "u": "2024-01-31T10:00:00",
+        "z": "2024-01-31T10:00:00+02:00",
+        "b": "ab",
+        "l": [1, 2],
+        "s": {"a": 1, "b": "x"},
+    }
+    values = [
+        Decimal("1.50"),
+        dt.date(2024, 1, 31),
+        dt.time(10, 30),
+        dt.datetime(2024, 1, 31, 10),
+        dt.datetime(2024, 1, 31, 10, tzinfo=zone),
+        b"ab",
+        [1, 2],
+        {"a": 1, "b": "x"},
+    ]
+    expected = ZSet([tuple(values)], TYPED)
+    path = tmp_path / "a.ndjson"
+    path.write_text(json.dumps(texts) + "\n")
+    assert started(**TYPED).step({"a": dbsp.read_ndjson(path)})["o"] == expected
+    path.write_text(json.dumps(texts | {"d": 1.5}) + "\n")
+    assert started(**TYPED).step({"a": dbsp.read_ndjson(path)})["o"] == expected
+    # One wrong line makes PyArrow refuse the block; the error must be that of this line.
+    for name, wrong in (("d", "abc"), ("day", "2024-02-31"), ("t", "25:00:00"), ("u", "now"), ("z", "now")):
+        path.write_text(json.dumps(texts) + "\n" + json.dumps(texts | {name: wrong}) + "\n")
+        refused(dbsp.read_ndjson(path), rf"row 2, column '{name}': expected .*, got '{wrong}'", **TYPED)
+
+
+def test_types_in_parquet(tmp_path: Path) -> None:
+    row = (Decimal("1.50"), dt.date(2024, 1, 31), dt.time(10, 30), dt.datetime(2024, 1, 31, 10))
+    expected = ZSet([(*row, dt.datetime(2024, 1, 31, tzinfo=dt.UTC), b"a", [1], {"a": 1, "b": "x"})], TYPED)
+    write_parquet(tmp_path / "a", pa.table(expected))
+    assert started(**TYPED).step({"a": dbsp.read_parquet(tmp_path / "a")})["o"] == expected
 
 
 def test_files_of_another_format(tmp_path: Path) -> None:
