@@ -183,6 +183,8 @@ def _codes(column: Column, type_: Type, interner: Interner) -> Codes:
 
 
 def _recoded(codes: Codes, source: Type, type_: Type, interner: Interner) -> Codes:
+    if source == type_:
+        return codes
     names = ("",)
     rows = codes.reshape(-1, 1)
     try:

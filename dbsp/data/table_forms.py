@@ -1,9 +1,9 @@
 """The forms of tables that callers pass as changes, each as chunks of columns.
 
 A table is a data frame, any object with `__arrow_c_stream__` or `__arrow_c_array__`, a data set of
-PyArrow or Hugging Face, a two-dimensional or structured NumPy array, a mapping from names to columns, or a
-`RowSource`. Libraries of data frames are recognised by the names of their classes, so that none of
-them is imported here.
+PyArrow or Hugging Face, a two-dimensional or structured NumPy array, a mapping from names to
+columns, or a `RowSource`. Libraries of data frames are recognised by the names of their classes, so
+that none of them is imported here.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ def chunks_of(table: Any, schema: Schema) -> Iterator[Chunk]:
     if isinstance(table, np.ndarray):
         return iter([_array_chunk(table)])
     kind = _class_of(table)
+    if kind in _ARROW:
+        return arrow_chunks([table])
     if kind == _PANDAS:
         from dbsp.data.frames import pandas_table
 
@@ -239,6 +241,7 @@ def _column(name: str, values: Any, schema: Schema) -> Column:
 
 # --- frames and streams ---------------------------------------------------------------------------
 
+_ARROW = (("pyarrow", "Table"), ("pyarrow", "RecordBatch"))
 _PANDAS = ("pandas", "DataFrame")
 _LAZY = ("polars", "LazyFrame")
 _HUGGING_FACE = (("datasets", "Dataset"), ("datasets", "IterableDataset"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from dbsp.io.file_rows import ColumnChoice, FileRows, Part, parsed_texts
 from dbsp.io.unpacking_stream import UnpackingStream
 
 _BLOCK = 2**24
+_LARGE = 2**20
+"""Smaller blocks are read line by line without a warning."""
 
 
 def read_ndjson(
@@ -64,10 +67,20 @@ class NdjsonRows(FileRows):
         if file.partition:
             fields = fields.select(j for j, name in enumerate(fields.names) if name not in file.partition)
         first = 1
+        warned = False
         for block in _blocks(stream):
             part = self._in_bulk(block, fields)
             if part is None:
                 part = self._by_line(block, fields, file, first)
+                if len(block) >= _LARGE and not warned:
+                    warned = True
+                    warnings.warn(
+                        f"{file.shown}: reading line by line, which is 20 times slower, because PyArrow "
+                        "refuses a value, such as values of several types in one column; Parquet files are "
+                        "always read by column",
+                        UserWarning,
+                        stacklevel=2,
+                    )
             yield _without_absent(part, fields)
             first += part[2]
 

@@ -375,6 +375,20 @@ def test_types_in_ndjson(tmp_path: Path) -> None:
         refused(dbsp.read_ndjson(path), rf"row 2, column '{name}': expected .*, got '{wrong}'", **TYPED)
 
 
+def test_a_large_file_that_is_read_line_by_line_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ndjson_rows, "_BLOCK", 64)
+    monkeypatch.setattr(ndjson_rows, "_LARGE", 20)
+    path = tmp_path / "a.ndjson"
+    path.write_text("".join(f'{{"x": {i}, "o": {i if i % 2 else "true"}}}\n' for i in range(20)))
+    with pytest.warns(
+        UserWarning, match=r"a\.ndjson: reading line by line, which is 20 times slower"
+    ) as seen:
+        assert [x for x, _ in rows_of(dbsp.read_ndjson(path), x=int, o=object)] == list(range(20))
+    assert len(seen) == 1
+
+
 def test_types_in_parquet(tmp_path: Path) -> None:
     row = (Decimal("1.50"), dt.date(2024, 1, 31), dt.time(10, 30), dt.datetime(2024, 1, 31, 10))
     expected = ZSet([(*row, dt.datetime(2024, 1, 31, tzinfo=dt.UTC), b"a", [1], {"a": 1, "b": "x"})], TYPED)
