@@ -99,14 +99,3 @@ def in_option_names(error: DbspError) -> str:
     if error.code == "unpacked-too-large":
         return text.replace("max_unpacked=", "--max-unpacked ")
     return text.replace("max_iterations=", "--max-iterations ") if error.code == "iteration-limit" else text
-
-
-def announce_kernels() -> None:
-    """Announce the compilation of kernels if this machine has no compiled kernels in its cache."""
-    from dbsp.cli.warmup_command import kernels_compiled
-
-    if not kernels_compiled():
-        remark(
-            "dbsp: compiling the kernels for this machine; this happens once and may take a minute "
-            "(run 'dbsp warmup' to compile them in advance)"
-        )

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dbsp.cli.console import announce_kernels, loading, remark
+from dbsp.cli.console import loading, remark
 from dbsp.cli.functor_files import load_functors
 from dbsp.cli.options import Compilation, invalid_option
 from dbsp.compiler.compile import compile
@@ -133,7 +133,6 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
         if errors:
             raise FactFileErrors(errors)
         advance(None, "computing the first tick")
-        announce_kernels()
         yield initial
 
 
@@ -200,7 +199,6 @@ def _size(source: Place) -> int:
 
 def start_empty(program: Program, max_iterations: int) -> Run:
     """Start a run of the program without facts from files."""
-    announce_kernels()
     return program.start(max_iterations=max_iterations)
 
 

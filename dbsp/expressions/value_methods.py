@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
+
 if TYPE_CHECKING:
     from dbsp.expressions.expression import Expression
 
 
+@methods_end_at_caller
 class ValueMethods:
     """The methods of `Expression` for times, decimals, structs and lists."""
 

@@ -44,6 +44,8 @@ LETTERS = "abZé \U0001f600"
 
 INTS = st.integers(INT64_MIN, INT64_MAX) | st.integers(-3, 3) | st.sampled_from([INT64_MIN, INT64_MAX])
 ZONES = [dt.UTC, dt.timezone(dt.timedelta(hours=-9, minutes=-30)), zoneinfo.ZoneInfo("Europe/Rome")]
+INSTANTS = st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29), timezones=st.just(dt.UTC))
+MOMENTS = st.builds(dt.datetime.astimezone, INSTANTS, st.sampled_from(ZONES))
 DURATIONS = st.integers(-INT64_MAX, INT64_MAX).map(lambda n: dt.timedelta(microseconds=n)) | st.sampled_from(
     [dt.timedelta(0), dt.timedelta(microseconds=1), dt.timedelta(microseconds=-INT64_MAX)]
 )
@@ -69,10 +71,8 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     BYTES: st.binary(max_size=4),
     DATE: st.dates(),
     TIMESTAMP: st.datetimes(),
-    INSTANT: st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29), timezones=st.sampled_from(ZONES)),
-    Type("timestamptz", zone="America/New_York"): st.datetimes(
-        dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29), timezones=st.sampled_from(ZONES)
-    ),
+    INSTANT: MOMENTS,
+    Type("timestamptz", zone="America/New_York"): MOMENTS,
     TIME: st.times(),
     DURATION: DURATIONS,
     decimal_type(2): decimals(2),
