@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 import json
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -191,12 +193,43 @@ def test_file_systems(tmp_path: Path, ending: str) -> None:
         read("memory://dbsp-test/none")
 
 
-def test_a_url_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_of_an_unknown_protocol() -> None:
     with pytest.raises(InputError, match="unknown://x: the URL cannot be opened: Protocol not known"):
         dbsp.read_csv("unknown://x")
-    monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
+
+
+def test_a_url_without_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(url: str) -> None:
+        raise ImportError("HTTPFileSystem requires requests")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+    with pytest.raises(SetupError, match=r"the URL https://x.org/a.csv needs a package: HTTPFileSystem req"):
+        dbsp.read_csv("https://x.org/a.csv")
+    monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(SetupError, match=r"the URL https://x.org/a.csv needs the package fsspec.*pip"):
         dbsp.read_csv("https://x.org/a.csv")
+
+
+def test_a_file_system_that_fails(tmp_path: Path) -> None:
+    class Locked(LocalFileSystem):
+        def info(self, path: str, **options: Any) -> dict[str, Any]:
+            raise PermissionError("the folder is locked")
+
+    with pytest.raises(InputError, match=r"a.csv: cannot be read: the folder is locked \[unreadable-file\]"):
+        dbsp.read_csv("a.csv", filesystem=Locked())
+
+
+def test_folders_give_names_only_to_files_with_names(tmp_path: Path) -> None:
+    (tmp_path / "year=2024").mkdir()
+    (tmp_path / "year=2024" / "a.csv").write_text("1,a\n")
+    refused(
+        dbsp.read_csv(tmp_path, header=False),
+        r"a.csv: columns= and folders named key=value need names of columns; pass header=\[",
+        x=int,
+        s=str,
+    )
+    named = dbsp.read_csv(tmp_path, header=["x", "s"])
+    assert rows_of(named, x=int, s=str, year=int) == [(1, "a", 2024)]
 
 
 def test_missing_files(tmp_path: Path, ending: str) -> None:
