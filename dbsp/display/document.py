@@ -6,8 +6,10 @@ values bounds the size of their display, and cannot put markup into a page.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -151,14 +153,21 @@ def strong(text: str) -> Span:
     return Span(text, Style.STRONG)
 
 
+_WRITTEN = frozenset({dt.date, dt.datetime, dt.time, dt.timedelta, Decimal})
+
+
 def value_span(value: Any) -> Span:
     """Return a value as the text of a cell: a string without quotes, None muted.
+
+    Dates, times, durations and decimals are written as by `str`: the type is in the column's head.
 
     >>> value_span("a\\nb").text, value_span(2.5).text, value_span(None).style
     ('a\\\\nb', '2.5', <Style.MUTED: 'muted'>)
     """
     if value is None:
         return muted("None")
+    if type(value) in _WRITTEN:
+        return Span(str(value))
     return Span(printable(value if isinstance(value, str) else safe_repr(value), WIDEST_CELL))
 
 
