@@ -78,5 +78,5 @@ def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Inte
     distinct, inverse = np.unique(codes, return_inverse=True)
     values = decode_column(old.required(), distinct, source)
     if new.kind == "object" and old.kind in ("list", "struct"):
-        values = list(map(as_tuples, values))  # the class of a struct is no class of the caller
+        values = list(map(as_tuples, values))  # a caller does not know the class of a struct
     return encode_column(new, values, interner)[inverse]

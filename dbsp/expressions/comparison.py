@@ -104,7 +104,7 @@ def _comparison(
 
 
 def _compared_decimals(operation: Operation, arguments: Sequence[ExpressionNode]) -> ExpressionNode:
-    """Return the comparison of decimals and ints of any scales, which has a result for all values."""
+    """Return the comparison of decimals and ints of any scales; it has a result for all values."""
     scale = max(argument.type.scale for argument in arguments)
     a_unit, b_unit = (10 ** (scale - argument.type.scale) for argument in arguments)
     compare, vector = operation.scalar, operation.vector
