@@ -54,7 +54,10 @@ ProgramPath = Annotated[
 FactFolder = Annotated[
     Path,
     typer.Option(
-        "--fact-dir", "-F", metavar="DIR", help="Read RELATION.facts from this folder for each .input."
+        "--fact-dir",
+        "-F",
+        metavar="DIR",
+        help="Read RELATION.facts (or .parquet, .csv, .ndjson) from this folder for each .input.",
     ),
 ]
 Macros = Annotated[

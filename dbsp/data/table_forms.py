@@ -100,6 +100,20 @@ class _TableSequence(RowSource):
                 first += chunk.rows
 
 
+class ListedRows(RowSource):
+    """Python rows as a table, to be read with other tables."""
+
+    def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
+        self._rows = rows
+
+    def __repr__(self) -> str:
+        return f"<{len(self._rows)} rows>"
+
+    def chunks(self, schema: Schema) -> Iterator[Chunk]:
+        columns = [[row[j] for row in self._rows] for j in range(schema.arity)]
+        yield Chunk(None, columns, len(self._rows))
+
+
 def gathered(change: Any) -> Any:
     """Return a table for a table and for a collection of tables, and otherwise a list of rows.
 

@@ -174,6 +174,10 @@ def _tree(tree: Tree) -> str:
 
 
 def _inline(svg: str) -> str:
-    """Return the SVG element alone, without identifiers, which must be unique in a page."""
+    """Return the SVG element alone, without Graphviz's names of nodes.
+
+    They are identifiers, which must be unique in a page, and titles, which a browser shows.
+    """
     element = svg[svg.index("<svg") :]
-    return re.sub(r' id="[^"]*"', "", re.sub(r"<!--.*?-->\s*", "", element, flags=re.DOTALL))
+    unnamed = re.sub(r"<!--.*?-->\s*|<title>.*?</title>\s*", "", element, flags=re.DOTALL)
+    return re.sub(r' id="[^"]*"', "", unnamed)

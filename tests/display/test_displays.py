@@ -218,7 +218,8 @@ def test_a_display_shows_an_error_of_dbsp() -> None:
 def test_a_circuit_is_a_picture() -> None:
     bundle = shop()._repr_mimebundle_()
     assert bundle["image/svg+xml"].lstrip().startswith("<?xml")
-    assert "<svg" in bundle["text/html"] and "<?xml" not in bundle["text/html"]
+    html = bundle["text/html"]
+    assert "<svg" in html and "<?xml" not in html and "<title>" not in html
 
 
 def test_a_picture_of_a_run_has_the_sizes_of_its_traces() -> None:
@@ -309,6 +310,40 @@ def test_program_text_is_coloured() -> None:
     html = html_of(dbsp.compile(REACH))
     assert '<span class="dbsp-s-comment">// who reaches whom</span>' in html
     assert '<span class="dbsp-s-keyword">.decl</span> <span class="dbsp-s-name">edge</span>(x' in html
+
+
+def test_the_lines_of_a_program_have_their_numbers() -> None:
+    program = dbsp.compile("\n\n    .decl e(x: number)\n    .input e\n\n      .output e\n  ")
+    assert text_of(program).splitlines()[3:7] == [
+        "3  .decl e(x: number)",
+        "4  .input e",
+        "5  ",
+        "6    .output e",
+    ]
+
+
+def test_a_circuit_that_is_not_complete_is_drawn() -> None:
+    circuit = Circuit("open")
+    end = circuit.feedback({"x": int})
+    assert "Delay" in text_of(circuit) and "stream of Delay" in text_of(end)
+    with circuit.fixpoint("loop") as scope:
+        variable = scope.variable("v", Schema.of(x=int))
+        assert "stream of Delay v" in text_of(variable)
+        scope.define(variable, (end + variable).distinct())
+    assert "Fixpoint loop" in text_of(circuit)
+
+
+def test_a_run_is_shown_inside_a_tick() -> None:
+    def look(row: Any) -> Any:
+        seen.append(text_of(run))
+        return row
+
+    seen: list[str] = []
+    circuit = Circuit("c")
+    circuit.output("out", circuit.input("a", x=int).map(look, {"x": int}))
+    run = circuit.start()
+    run.step({"a": [(1,)]})
+    assert "run of c" in seen[0] and "0 ticks" in seen[0]
 
 
 @given(st.text(st.sampled_from('ab1"\\/* \n.:-(){}#!=')) | st.text())

@@ -14,6 +14,7 @@ from dbsp.display.document import (
     Code,
     Column,
     Document,
+    Line,
     Row,
     Section,
     Span,
@@ -54,8 +55,7 @@ def program_document(program: CompiledProgram, rules: int) -> Document:
 
 
 def _blocks(program: CompiledProgram) -> Iterator[Block]:
-    text = dedent(program.text).strip("\n")
-    yield Code(tuple(limited(highlighted(text), LINES)))
+    yield Code(tuple(limited(_numbered(program.text), LINES)))
     ports = [("input", name, schema) for name, schema in program.inputs.items()]
     ports += [("output", name, schema) for name, schema in program.outputs.items()]
     rows = tuple(
@@ -70,3 +70,15 @@ def _blocks(program: CompiledProgram) -> Iterator[Block]:
         shown = "\n\n".join(warning.render() for warning in program.warnings)
         title = line(strong(counted(len(program.warnings), "warning")))
         yield Section(title, (code_of(shown, LINES),))
+
+
+def _numbered(text: str) -> list[Line]:
+    """Return the lines of a program with the numbers by which errors and proofs name them.
+
+    Empty lines at the start and at the end are omitted.
+    """
+    body = dedent(text.rstrip())
+    first = len(body) - len(body.lstrip("\n"))
+    lines = highlighted(body)
+    width = len(str(len(lines)))
+    return [(muted(f"{number:>{width}}  "), *spans) for number, spans in enumerate(lines[first:], first + 1)]

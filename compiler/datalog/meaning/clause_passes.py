@@ -21,6 +21,7 @@ from dbsp.compiler.datalog.meaning.resolve import resolve
 from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
 from dbsp.compiler.datalog.meaning.word_size import limits
 from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text.other_languages import CONSTANTS
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind, Value
@@ -252,5 +253,5 @@ def _warn_of_unused_variables(clause: FlatClause, report: Report) -> None:
     for name, number in counts.items():
         if number == 1 and name not in in_head:
             message = f"variable '{name}' is used only once"
-            hint = "write '_' if that is intended"
+            hint = CONSTANTS.get(name.lower(), "write '_' if that is intended")
             report.warning(spans[name].span, message, hint, code="unused-variable")

@@ -20,9 +20,10 @@ from dbsp.compiler.datalog.meaning.relation_kinds import (
 )
 from dbsp.compiler.datalog.meaning.signatures import Signature, signatures_of
 from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text.other_languages import relation_hint
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Kind
-from dbsp.diagnostics import did_you_mean
+from dbsp.diagnostics import SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +167,7 @@ def _declare_relations(
 def _apply(directive: parsed.Directive, relations: dict[str, Relation], report: Report) -> None:
     for name in directive.relations:
         if name.text not in relations:
-            hint = did_you_mean(name.text, relations)
-            message = f"undefined relation '{name.text}' in .{directive.kind}"
-            report.error(name.span, message, hint, code="unknown-relation")
+            report_undefined(name.text, name.span, f" in .{directive.kind}", relations, report)
         elif directive.kind == "printsize" and relations[name.text].sizes:
             message = f"'.printsize {name.text}' is written twice"
             report.error(name.span, message, code="duplicate-directive")
@@ -181,6 +180,19 @@ def _apply(directive: parsed.Directive, relations: dict[str, Relation], report: 
             for message, hint in unknown_parameters(directive.kind, parameters):
                 report.warning(directive.span, message, hint, code="no-effect")
             _add_directive(relations, name.text, directive.kind, parameters)
+
+
+def report_undefined(
+    name: str, span: SourceSpan, where: str, relations: Mapping[str, Relation], report: Report
+) -> None:
+    """Report a relation that is not declared: a misspelt one everywhere, another one once."""
+    hint = relation_hint(name, relations)
+    if hint is None and name in report.undeclared:
+        return
+    if hint is None:
+        report.undeclared.add(name)
+        hint = f"declare it first: .decl {name}(...)"
+    report.error(span, f"undefined relation '{name}'{where}", hint, code="unknown-relation")
 
 
 def _add_directive(

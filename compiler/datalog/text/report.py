@@ -26,6 +26,8 @@ class Report:
         self.add_source(file, text)
         self._found: dict[tuple[SourceSpan, str], Diagnostic] = {}
         self._errors = 0
+        self.undeclared: set[str] = set()
+        """The relations reported as not declared; their other uses are the same mistake."""
 
     def add_source(self, file: str, text: str) -> None:
         """Register another text, whose lines are shown with the errors in it."""
