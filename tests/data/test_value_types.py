@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from dbsp import Circuit, Schema, ZSet, col, from_json, lit
 from dbsp.data.columns import encode_column
 from dbsp.data.decimals import decimal_code, decimal_of, half_even
+from dbsp.data.frames import decode_table
 from dbsp.data.interner import Interner
 from dbsp.data.timestamps import duration_text, read_duration, zone_of
 from dbsp.data.type_inference import as_type, infer_type
@@ -546,3 +547,15 @@ def test_the_zone_of_a_constant_is_written_as_json() -> None:
             "at: timestamptz(Europe/Rome), d: duration, p: decimal(18, 2), c: time, l: list[{a: list[int]}]"
         )
         assert result.rows() == [(at, HOUR, Decimal("1.50"), dt.time(1), (((1,),),))]
+
+
+def test_a_table_has_the_arrow_types_that_the_caller_chooses() -> None:
+    zset = ZSet([(Decimal("1.50"), [1])], {"p": "decimal(18, 2)", "l": list[int]})
+    types = {"p": pa.decimal128(10, 3), "l": pa.large_list(pa.int32())}
+    table = decode_table(zset.stored.rows, zset.schema, zset.interner, types)
+    assert table.schema.types == list(types.values())
+    assert table.to_pylist() == [{"p": Decimal("1.500"), "l": [1]}]
+    with pytest.raises(
+        SchemaError, match=r"column 'p': the values cannot be converted to the Arrow type decimal"
+    ):
+        decode_table(zset.stored.rows, zset.schema, zset.interner, {"p": pa.decimal128(10, 0)})
