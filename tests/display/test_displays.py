@@ -7,6 +7,7 @@ import shutil
 import sys
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -144,6 +145,31 @@ def test_wide_rows_and_long_values_are_cut() -> None:
     assert "v" * 77 + "..." in html and "v" * 78 not in html
     assert "and 70 more columns" in html and len(html) < 20_000
     assert "and 70 more columns" in text_of(ZSet([row]).schema)
+
+
+def test_dates_and_similar_values_are_shown_as_they_are_written() -> None:
+    row = (
+        dt.date(2026, 1, 31),
+        dt.datetime(2026, 1, 31, 12, 30),
+        dt.timedelta(hours=1),
+        Decimal("1.50"),
+        UUID(int=5),
+        b"x",
+        2.0,
+        True,
+    )
+    line = on_terminal(ZSet([row])).splitlines()[4].split("  ")
+    assert [cell.strip() for cell in line if cell] == [
+        "2026-01-31",
+        "2026-01-31 12:30:00",
+        "1:00:00",
+        "1.50",
+        "00000000-0000-0000-0000-000000000005",
+        "b'x'",
+        "2.0",
+        "True",
+        "+1",
+    ]
 
 
 def test_zsets_without_rows_or_columns() -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
-from lark import Lark
 from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog.text import (
@@ -23,6 +21,7 @@ from dbsp.compiler.datalog.text import (
     term_mistakes,
 )
 from dbsp.compiler.datalog.text.expected_words import DIRECTIVE_STARTS, ITEM_STARTS
+from dbsp.compiler.datalog.text.grammar_table import grammar
 from dbsp.compiler.datalog.text.item_builder import ItemBuilder
 from dbsp.compiler.datalog.text.lexer import PlacedToken
 from dbsp.compiler.datalog.text.mistakes import Stop, recognise, repaired
@@ -96,11 +95,6 @@ def parse_tokens(given: Sequence[PlacedToken], report: Report) -> parsed.ParsedP
     return parsed.ParsedProgram(tuple(items))
 
 
-@cache
-def _grammar() -> Lark:
-    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", lexer="basic", maybe_placeholders=True)
-
-
 def _parse_item(
     tokens: list[PlacedToken], start: int, builder: ItemBuilder, report: Report
 ) -> tuple[parsed.Item | None, int]:
@@ -133,7 +127,7 @@ def _read_item(
     tokens: Sequence[PlacedToken], start: int, builder: ItemBuilder
 ) -> tuple[parsed.Item | None, int] | Stop:
     """The item that starts at `start` and the position after it, or where the parser stopped."""
-    parser: Any = _grammar().parse_interactive("")
+    parser: Any = grammar().parse_interactive("")
     position = start
     try:
         while position < len(tokens):
