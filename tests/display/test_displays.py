@@ -19,7 +19,7 @@ from dbsp import Circuit, Schema, ZSet, col
 from dbsp.compiler.datalog.text.highlighting import highlighted
 from dbsp.compiler.why.proof import Premise, Proof, ProofStep
 from dbsp.display.displayed import Displayed
-from dbsp.display.document import Document, Style, printable
+from dbsp.display.document import Document, Style, printable, value_span
 from dbsp.errors import DbspError, SetupError
 from tests.display.support import REACH, html_of, on_terminal, reach, read, shop, text_of, values
 
@@ -439,3 +439,10 @@ def test_rows_that_a_subsumption_removed_are_shown() -> None:
     proof = text_of(program.why(run, "best", ("tea", 3)))
     assert "subsumes by" in proof and 'best("tea", 4)' in proof
     assert "subsumed by" in text_of(program.why_not(run, "best", ("tea", 4)))
+
+
+def test_times_and_decimals_are_shown_without_their_classes() -> None:
+    moment = dt.datetime(2024, 5, 6, 7, 8, tzinfo=dt.UTC)
+    values = (moment.date(), moment.time(), moment, dt.timedelta(hours=30), Decimal("1.50"))
+    cells = [value_span(value).text for value in values]
+    assert cells == ["2024-05-06", "07:08:00", "2024-05-06 07:08:00+00:00", "1 day, 6:00:00", "1.50"]
