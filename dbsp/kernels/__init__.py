@@ -10,6 +10,7 @@ from dbsp.kernels.group_values import (
     sum_floats,
 )
 from dbsp.kernels.hashing import find_rows, intern_rows, place_rows
+from dbsp.kernels.interval_matches import join_intervals, join_timed_intervals
 from dbsp.kernels.matches import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
 from dbsp.kernels.multiway import extend_by_levels
 from dbsp.kernels.nearest import gather_bands, nearest_present
@@ -35,8 +36,10 @@ __all__ = [
     "gather_bands",
     "intern_rows",
     "join_bands",
+    "join_intervals",
     "join_runs",
     "join_timed_bands",
+    "join_timed_intervals",
     "join_timed_runs",
     "leading",
     "least_members",

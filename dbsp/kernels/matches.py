@@ -100,7 +100,7 @@ def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: i
 
 
 @kernel
-def _pairs(
+def pair_rows(
     matches: Codes,
     count: int,
     pairs: int,
@@ -129,7 +129,7 @@ def _pairs(
 
 
 @kernel
-def _timed_pairs(
+def pair_timed_rows(
     matches: Codes,
     count: int,
     pairs: int,
@@ -193,7 +193,7 @@ def join_runs(
     the run for v < 0. Weights multiply, checked.
     """
     matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
-    return _pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
+    return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
 
 
 @kernel
@@ -216,7 +216,9 @@ def join_timed_runs(
     `now`, the others their later `times`, int64[pairs, depth].
     """
     matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
-    return _timed_pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+    return pair_timed_rows(
+        matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
+    )
 
 
 @kernel
@@ -232,7 +234,7 @@ def join_bands(
 ) -> tuple[Codes, Codes]:
     """Join each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
-    return _pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
+    return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
 
 
 @kernel
@@ -250,7 +252,9 @@ def join_timed_bands(
 ) -> tuple[Codes, Codes, Codes, int]:
     """Join as `join_bands`, with the times of `join_timed_runs`."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
-    return _timed_pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+    return pair_timed_rows(
+        matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
+    )
 
 
 @kernel

@@ -20,6 +20,7 @@ from dbsp.compiler.datalog.plans.plan_steps import (
     PlannedJoin,
     PlannedMultiwayJoin,
     PlannedNumbering,
+    PlannedRange,
     PlannedSeries,
     PlanStep,
     RulePlan,
@@ -158,6 +159,14 @@ def _plan(plan: RulePlan, stratum: checked.Stratum) -> Iterator[str]:
     yield f"      => {'remove ' if subsumption else ''}{show_literal(rule.head)}"
 
 
+def _range(within: PlannedRange) -> str:
+    parts = [] if within.first is None else [show_variable(within.first), "<" if within.low else "<="]
+    parts.append(show_variable(within.point))
+    if within.last is not None:
+        parts += ["<" if within.high else "<=", show_variable(within.last)]
+    return " ".join(parts)
+
+
 def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
     for step in steps:
         match step:
@@ -172,6 +181,8 @@ def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = Tr
                     yield f"scan {shown}{mark}"
                 elif on:
                     yield f"join {shown} on {', '.join(map(show_variable, on))}{mark}"
+                elif step.within is not None:
+                    yield f"range join {shown} with {_range(step.within)}{mark}"
                 elif isinstance(source, Scan) and not source.names:
                     yield f"keep all rows if there is a row {shown}{mark}"
                 else:
