@@ -78,10 +78,13 @@ class Injector:
 
 
 _INSIDE = ("/dbsp/", "/operators/", "/compiler/", "/sortedcontainers/")
+_KERNELS = "/dbsp/kernels/"
+"""A kernel is one step, whether it is interpreted or compiled."""
 
 
 def _inside(frame: FrameType) -> bool:
-    return any(part in frame.f_code.co_filename for part in _INSIDE)
+    name = frame.f_code.co_filename
+    return _KERNELS not in name and any(part in name for part in _INSIDE)
 
 
 @dataclass

@@ -31,8 +31,8 @@ import pyarrow as pa
 import dbsp
 from benchmarks.changes import Codes
 from benchmarks.contest import Outcome, checksum_of, resident_bytes
+from benchmarks.every_kernel import use_every_kernel
 from benchmarks.recursive_programs import CASES, GALEN, Case, Relations, galen
-from dbsp.cli.warmup_command import use_every_kernel
 from dbsp.runtime.input_changes import TableChange
 
 MODES = ("auto", "incremental", "insert-only")

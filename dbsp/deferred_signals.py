@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_SIGNALS = tuple(sorted(map(int, signal.valid_signals())))
+
 
 class _Deferral:
     """A signal handler that waits with the signal while `active`, and else passes it on."""
@@ -37,7 +39,7 @@ def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
     deferrals: list[_Deferral] = []
     try:
-        for number in signal.valid_signals():
+        for number in _SIGNALS:
             handler = signal.getsignal(number)
             if callable(handler):
                 deferrals.append(_Deferral(number, handler))

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dbsp.kernels.tiers import COMPILED, choose_tier
 from dbsp.operators.recursion import fixpoint_step
+
+# In the automatic tier, the first tests of a process would interpret the kernels, and others not.
+choose_tier(COMPILED)
 
 # The first call of a kernel compiles it, so no example has a deadline.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

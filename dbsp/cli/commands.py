@@ -16,6 +16,7 @@ from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError, shorten
 from dbsp.io import ChangeLine, CommitLine, ScriptTick, write_place
 from dbsp.io.results import literal_of
+from dbsp.io.table_places import TABLE_FILES
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
@@ -36,7 +37,10 @@ HELP = (
     ("graph [FILE]", "print the circuit as DOT, or draw it to a file: .svg, .png, .pdf, .dot"),
     ("stats", "print the number of ticks, stored rows and bytes"),
     ("save DIR", "write the results, and the rows of inputs as fact files"),
-    ("load FILE", "apply a change script, tick by tick; NAME.facts: insert its rows as one tick"),
+    (
+        "load FILE",
+        "apply a change script, tick by tick; NAME.facts, .parquet, .csv or .ndjson: insert its rows",
+    ),
     ("help [COMMAND]", "print this list"),
     ("quit", "exit, like Ctrl-D"),
 )
@@ -166,7 +170,7 @@ class ConsoleCommands:
         if self.pending:
             raise InputError("changes are pending; run commit or rollback first", code="changes-pending")
         path = Path(argument).expanduser()
-        if path.suffix == ".facts" and path.stem in self.program.inputs:
+        if path.suffix in (".facts", *TABLE_FILES) and path.stem in self.program.inputs:
             self._load_facts(path)
             return
         for tick in program_files.read_changes(self.program, path):
@@ -174,7 +178,8 @@ class ConsoleCommands:
 
     def _load_facts(self, path: Path) -> None:
         name = path.stem
-        place = fact_source(name, {"filename": path.name}, path.parent)
+        parameters = {"filename": path.name, "IO": TABLE_FILES.get(path.suffix, "file")}
+        place = fact_source(name, parameters, path.parent)
         rows = program_files.read_place_of(self.program, name, place)
         self._print(self.run.step({name: rows}))
 

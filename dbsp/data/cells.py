@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dbsp.data.types import Layout
+from dbsp.kernels import find_rows, intern_rows, place_rows
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.hashing import find_rows, intern_rows, place_rows
 
 Mask = npt.NDArray[np.bool_]
 

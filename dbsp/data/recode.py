@@ -62,7 +62,11 @@ def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Inte
             result = np.full(len(codes), NIL if as_nil else NULL, np.int64)
             result[~null] = present
             return result
-    if old.kind == new.kind and old.structure == new.structure and (source is interner or not new.interned):
+    if (
+        old.coding == new.coding
+        and old.structure == new.structure
+        and (source is interner or not new.interned)
+    ):
         if new == INT.optional() and not old.nullable and (codes == NULL).any():
             raise ValueOutOfRangeError(NULL_AS_INT)
         return None

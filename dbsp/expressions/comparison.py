@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.types import BOOL
+from dbsp.data.types import BOOL, Type
 from dbsp.data.value_order import order_key
+from dbsp.data.values import encoder
 from dbsp.expressions.functions import convert, define, unify
 from dbsp.expressions.logic import ConnectiveNode, FillNullNode, IsNullNode, WhenNode
 from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold
@@ -87,12 +88,28 @@ def _comparison(
 ) -> Callable[[Sequence[ExpressionNode]], ExpressionNode | None]:
     def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         type_ = unify(arguments)
-        if type_ is None or len(arguments) != 2 or (ordered and type_.structure is not None):
+        if type_ is None or len(arguments) != 2 or (ordered and type_.kind in _UNORDERED):
             return None
         operands = [convert(argument, type_) for argument in arguments]
-        return fold(StrictNode(BOOL, choose(type_.kind), operands))
+        operation = choose(type_.kind)
+        if type_.kind in ("list", "struct") and not ordered:
+            operation = _by_code(type_, operation)
+        return fold(StrictNode(BOOL, operation, operands))
 
     return resolve
+
+
+def _by_code(type_: Type, operation: Operation) -> Operation:
+    """Return an operation on codes for values, since NaN in a list equals itself here."""
+    encode = encoder(type_.required())
+
+    def scalar(interner: Interner, a: Any, b: Any) -> Any:
+        return operation.scalar(encode(a, interner), encode(b, interner))
+
+    return Operation(scalar, operation.vector, with_interner=True)
+
+
+_UNORDERED = ("record", "list", "struct")
 
 
 def _equal(kind: str) -> Operation:
@@ -126,7 +143,7 @@ def _extreme(
 ) -> Callable[[Sequence[ExpressionNode]], ExpressionNode | None]:
     def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         type_ = unify(arguments)
-        if type_ is None or type_.structure is not None:
+        if type_ is None or type_.kind in _UNORDERED:
             return None
         key = _KEYS.get(type_.kind)
         vector = None if type_.interned else vectors.get(type_.kind, common)

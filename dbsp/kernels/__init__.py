@@ -1,24 +1,56 @@
-"""The inner loops: compiled functions over flat int64 arrays, without Python objects."""
+"""The inner loops: functions over flat int64 arrays, without Python objects.
 
-from dbsp.kernels.group_values import (
-    accumulate,
-    extremes,
-    leading,
-    replace_rows,
-    running_totals,
-    shifted,
-    sum_floats,
+`dbsp.kernels.tiers` decides whether a call is interpreted or compiled.
+"""
+
+from dbsp.kernels import (
+    group_values,
+    hashing,
+    interval_matches,
+    matches,
+    multiway,
+    nearest,
+    partitions,
+    presence,
+    run_merge,
+    run_search,
+    sort,
 )
-from dbsp.kernels.hashing import find_rows, intern_rows, place_rows
-from dbsp.kernels.interval_matches import join_intervals, join_timed_intervals
-from dbsp.kernels.matches import gather, join_bands, join_runs, join_timed_bands, join_timed_runs
-from dbsp.kernels.multiway import extend_by_levels
-from dbsp.kernels.nearest import gather_bands, nearest_present
-from dbsp.kernels.partitions import first_of_each, least_members
-from dbsp.kernels.presence import assert_runs, distinct_runs, distinct_timed_runs, sum_weights
-from dbsp.kernels.run_merge import merge_some
-from dbsp.kernels.run_search import register_run
-from dbsp.kernels.sort import arrange, concatenate, consolidate, project, with_time
+from dbsp.kernels.tiers import entry
+
+accumulate = entry(group_values.accumulate)
+arrange = entry(sort.arrange)
+assert_runs = entry(presence.assert_runs)
+concatenate = entry(sort.concatenate)
+consolidate = entry(sort.consolidate)
+distinct_runs = entry(presence.distinct_runs)
+distinct_timed_runs = entry(presence.distinct_timed_runs)
+extend_by_levels = entry(multiway.extend_by_levels)
+extremes = entry(group_values.extremes)
+find_rows = entry(hashing.find_rows)
+first_of_each = entry(partitions.first_of_each)
+gather = entry(matches.gather)
+gather_bands = entry(nearest.gather_bands)
+intern_rows = entry(hashing.intern_rows)
+join_bands = entry(matches.join_bands)
+join_intervals = entry(interval_matches.join_intervals)
+join_runs = entry(matches.join_runs)
+join_timed_bands = entry(matches.join_timed_bands)
+join_timed_intervals = entry(interval_matches.join_timed_intervals)
+join_timed_runs = entry(matches.join_timed_runs)
+leading = entry(group_values.leading)
+least_members = entry(partitions.least_members)
+merge_some = entry(run_merge.merge_some)
+nearest_present = entry(nearest.nearest_present)
+place_rows = entry(hashing.place_rows)
+project = entry(sort.project)
+register_run = entry(run_search.register_run)
+replace_rows = entry(group_values.replace_rows)
+running_totals = entry(group_values.running_totals)
+shifted = entry(group_values.shifted)
+sum_floats = entry(group_values.sum_floats)
+sum_weights = entry(presence.sum_weights)
+with_time = entry(sort.with_time)
 
 __all__ = [
     "accumulate",

@@ -1,8 +1,12 @@
-"""The types of arrays that kernels read and write."""
+"""The types of arrays that kernels read and write.
+
+The annotations of a kernel define its signature: `dbsp.kernels.compiled` compiles it for these
+types.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,3 +16,12 @@ Codes: TypeAlias = npt.NDArray[np.int64]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 """One truth value per row."""
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+"""A matrix int64[n, k]: one row of k codes per row, in C order."""
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+"""Rows packed into one number each: uint64."""
+
+Pointer: TypeAlias = Any
+"""The int64 numbers at an address, by index: see `dbsp.kernels.jit.at_address`."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes, Mask
-from dbsp.kernels.jit import add_product, add_weights, kernel
+from dbsp.kernels.arrays import Codes, Mask, Rows
+from dbsp.kernels.copies import copy_codes, first_codes, first_rows
+from dbsp.kernels.jit import add_product, add_weights, at_address, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
-from dbsp.kernels.run_search import at_address, compare_prefix, compare_run_rows, gallop
+from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 # The measures of accumulators, as in `columns` below.
@@ -19,8 +20,8 @@ COUNT_PRESENT = 2  # weights of the rows where the value is not None
 
 @kernel
 def accumulate(
-    rows: Codes, weights: Codes, m: int, columns: Codes, table: Codes, runs: int
-) -> tuple[Codes, Codes, Codes]:
+    rows: Rows, weights: Codes, m: int, columns: Rows, table: Rows, runs: int
+) -> tuple[Rows, Rows, Rows]:
     """Compute linear accumulators per group, before and after a delta sorted by its m key columns.
 
     Accumulator 0 is the sum of weights; columns[a - 1] = (column, measure) defines accumulator a.
@@ -85,7 +86,7 @@ def accumulate(
 
 
 @kernel
-def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool, nullable: bool) -> Codes:
+def extremes(keys: Rows, m: int, table: Rows, runs: int, k: int, largest: bool, nullable: bool) -> Codes:
     """Return the least (or largest) value with positive summed weight of each group; int64[g].
 
     The runs are ordered by (m key columns, value column m, other columns). None in a nullable
@@ -96,6 +97,7 @@ def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
     result = np.full(groups, np.int64(NULL))
     low = np.zeros(runs, np.int64)
     high = np.zeros(runs, np.int64)
+    ends = np.empty(runs, np.int64)
     for g in range(groups):
         for r in range(runs):
             run = at_address(table[r, 0])
@@ -103,7 +105,7 @@ def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
             low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
             high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
         # `low`/`high` shrink from one end while candidates cancel; `ends` keeps the range's end.
-        ends = high.copy()
+        copy_codes(high, 0, ends, 0, runs)
         while True:
             found = False
             best = np.int64(0)
@@ -132,12 +134,12 @@ def extremes(keys: Codes, m: int, table: Codes, runs: int, k: int, largest: bool
             if fit_weight(carry, total) > 0 and not (nullable and best == NULL):
                 result[g] = best
                 break
-        high[:] = ends
+        copy_codes(ends, 0, high, 0, runs)
     return result
 
 
 @kernel
-def replace_rows(keys: Codes, before: Codes, after: Codes, had: Mask, has: Mask) -> tuple[Codes, Codes]:
+def replace_rows(keys: Rows, before: Rows, after: Rows, had: Mask, has: Mask) -> tuple[Rows, Codes]:
     """Retract (key, before) where `had`, insert (key, after) where `has`, do nothing where equal.
 
     Keys are sorted and distinct, so the result is canonical without another sort.
@@ -165,7 +167,7 @@ def replace_rows(keys: Codes, before: Codes, after: Codes, had: Mask, has: Mask)
                 out_rows[out, m + a] = before[g, a] if retract else after[g, a]
             out_weights[out] = -1 if retract else 1
             out += 1
-    return out_rows[:out].copy(), out_weights[:out].copy()
+    return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
 
 
 @kernel
@@ -210,8 +212,8 @@ def running_totals(weights: Codes, starts: Codes) -> Codes:
 
 @kernel
 def leading(
-    keys: Codes, m: int, p: int, table: Codes, runs: int, k: int, copies: int, from_end: bool
-) -> tuple[Codes, Codes]:
+    keys: Rows, m: int, p: int, table: Rows, runs: int, k: int, copies: int, from_end: bool
+) -> tuple[Rows, Codes]:
     """Return the first (or last) rows of each group until their positive weights sum to `copies`.
 
     The runs are ordered by (m key columns, p columns, others). Rows that agree with the last one in
@@ -226,13 +228,14 @@ def leading(
     out = 0
     low = np.zeros(runs, np.int64)
     high = np.zeros(runs, np.int64)
+    ends = np.empty(runs, np.int64)
     for g in range(groups):
         for r in range(runs):
             run = at_address(table[r, 0])
             size = table[r, 2]
             low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
             high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
-        ends = high.copy()
+        copy_codes(high, 0, ends, 0, runs)
         taken = 0
         while True:
             # The next row is the least (or largest) of the current rows of the runs.
@@ -265,19 +268,15 @@ def leading(
                             low[r] += 1
             if fit_weight(carry, total) > 0:
                 if out == rows.shape[0]:
-                    more_rows = np.empty((2 * out, k), np.int64)
-                    more_rows[:out] = rows
-                    rows = more_rows
-                    more_weights = np.empty(2 * out, np.int64)
-                    more_weights[:out] = out_weights
-                    out_weights = more_weights
+                    rows = first_rows(rows, out, 2 * out)
+                    out_weights = first_codes(out_weights, out, 2 * out)
                 for c in range(k):
                     rows[out, c] = row[best_at * k + c]
                 out_weights[out] = total
                 out += 1
                 taken = copies if total >= copies - taken else taken + total
-        high[:] = ends
-    return rows[:out].copy(), out_weights[:out].copy()
+        copy_codes(ends, 0, high, 0, runs)
+    return first_rows(rows, out, out), first_codes(out_weights, out, out)
 
 
 @kernel
@@ -317,4 +316,4 @@ def shifted(before: Codes, weights: Codes, starts: Codes, offset: int) -> tuple[
                 copies[out] = count
                 out += 1
                 position += count
-    return row[:out].copy(), other[:out].copy(), copies[:out].copy()
+    return first_codes(row, out, out), first_codes(other, out, out), first_codes(copies, out, out)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.jit import kernel
 
 
 @kernel
-def _first_slot(rows: Codes, i: int, size: int) -> int:
+def _first_slot(rows: Rows, i: int, size: int) -> int:
     """Return where the search for a row starts in a table of `size` slots, a power of two."""
     mixed = np.uint64(0x9E3779B97F4A7C15)
     for c in range(rows.shape[1]):
@@ -20,7 +20,7 @@ def _first_slot(rows: Codes, i: int, size: int) -> int:
 
 
 @kernel
-def find_rows(rows: Codes, table: Codes, slots: Codes, numbers: Codes) -> None:
+def find_rows(rows: Rows, table: Rows, slots: Codes, numbers: Codes) -> None:
     """Set numbers[i] to the number of the row of `table` that equals rows[i], or to -1.
 
     A slot holds one more than the number of a row, or 0. O(rows) on average.
@@ -43,7 +43,7 @@ def find_rows(rows: Codes, table: Codes, slots: Codes, numbers: Codes) -> None:
 
 
 @kernel
-def intern_rows(rows: Codes, table: Codes, used: int, slots: Codes, numbers: Codes) -> int:
+def intern_rows(rows: Rows, table: Rows, used: int, slots: Codes, numbers: Codes) -> int:
     """Do as `find_rows`, but add new rows to `table` from `used` on; return the new `used`.
 
     `table` must have space for all rows, and `slots` must be at least twice the new value of
@@ -73,7 +73,7 @@ def intern_rows(rows: Codes, table: Codes, used: int, slots: Codes, numbers: Cod
 
 
 @kernel
-def place_rows(table: Codes, used: int, slots: Codes) -> None:
+def place_rows(table: Rows, used: int, slots: Codes) -> None:
     """Insert the first `used` rows, all different, into slots that are all 0."""
     size = slots.shape[0]
     for number in range(used):

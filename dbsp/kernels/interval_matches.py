@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
-from dbsp.kernels.jit import kernel
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.copies import first_rows
+from dbsp.kernels.jit import at_address, kernel
 from dbsp.kernels.matches import pair_rows, pair_timed_rows
-from dbsp.kernels.run_search import at_address, gallop
+from dbsp.kernels.run_search import gallop
 
 
 @kernel
 def find_intervals(
-    starts: Codes, ends: Codes, floors: Codes, column: int, table: Codes, runs: int, k: int
-) -> tuple[Codes, int, int]:
+    starts: Rows, ends: Rows, floors: Codes, column: int, table: Rows, runs: int, k: int
+) -> tuple[Rows, int, int]:
     """Find the run rows with a prefix from starts[i] to ends[i], and floors[i] or more in a column.
 
     `starts` is sorted, and starts[i] and ends[i] differ in their last column at most. A `column` of
@@ -45,9 +46,7 @@ def find_intervals(
                         end += 1
                 if end > at:
                     if count == matches.shape[0]:
-                        larger = np.empty((2 * count, 5), np.int64)
-                        larger[:count] = matches
-                        matches = larger
+                        matches = first_rows(matches, count, 2 * count)
                     matches[count, 0] = i
                     matches[count, 1] = i + 1
                     matches[count, 2] = r
@@ -61,17 +60,17 @@ def find_intervals(
 
 @kernel
 def join_intervals(
-    delta_rows: Codes,
+    delta_rows: Rows,
     delta_weights: Codes,
-    starts: Codes,
-    ends: Codes,
+    starts: Rows,
+    ends: Rows,
     floors: Codes,
     column: int,
-    table: Codes,
+    table: Rows,
     runs: int,
     k: int,
     columns: Codes,
-) -> tuple[Codes, Codes]:
+) -> tuple[Rows, Codes]:
     """Join each delta row with the run rows that `find_intervals` finds for it."""
     matches, count, pairs = find_intervals(starts, ends, floors, column, table, runs, k)
     return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
@@ -79,19 +78,19 @@ def join_intervals(
 
 @kernel
 def join_timed_intervals(
-    delta_rows: Codes,
+    delta_rows: Rows,
     delta_weights: Codes,
-    starts: Codes,
-    ends: Codes,
+    starts: Rows,
+    ends: Rows,
     floors: Codes,
     column: int,
-    table: Codes,
+    table: Rows,
     runs: int,
     k: int,
     columns: Codes,
     now: Codes,
     coordinates: int,
-) -> tuple[Codes, Codes, Codes, int]:
+) -> tuple[Rows, Codes, Rows, int]:
     """Join as `join_intervals`, with the times of `join_timed_runs`."""
     matches, count, pairs = find_intervals(starts, ends, floors, column, table, runs, k)
     return pair_timed_rows(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
-from dbsp.kernels.jit import kernel, multiply_weights
-from dbsp.kernels.run_search import at_address, compare_prefix, gallop, gallop_keys
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.copies import first_rows
+from dbsp.kernels.jit import at_address, kernel, multiply_weights
+from dbsp.kernels.run_search import compare_prefix, gallop, gallop_keys
 from dbsp.kernels.sort import compare_rows
 
 
 @kernel
-def end_of_key(rows: Codes, start: int, m: int) -> int:
+def end_of_key(rows: Rows, start: int, m: int) -> int:
     """Return the position after the last row that shares the m-column key of rows[start]."""
     end = start + 1
     while end < rows.shape[0] and compare_rows(rows, start, rows, end, m) == 0:
@@ -20,7 +21,7 @@ def end_of_key(rows: Codes, start: int, m: int) -> int:
 
 
 @kernel
-def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
+def find_matches(keys: Rows, m: int, table: Rows, runs: int, k: int) -> tuple[Rows, int, int]:
     """Find the rows of the runs that share the m-column prefix of the sorted `keys`.
 
     `k` is the number of columns of the runs. Returns (matches, count, pairs): matches[s] = (first
@@ -46,9 +47,7 @@ def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[
             high = gallop(run, k, low, size, keys, i, m, 1)
             end = end_of_key(keys, i, m)
             if count == matches.shape[0]:
-                larger = np.empty((2 * count, 5), np.int64)
-                larger[:count] = matches
-                matches = larger
+                matches = first_rows(matches, count, 2 * count)
             matches[count, 0] = i
             matches[count, 1] = end
             matches[count, 2] = r
@@ -62,7 +61,7 @@ def find_matches(keys: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[
 
 
 @kernel
-def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: int) -> tuple[Codes, int, int]:
+def find_bands(starts: Rows, ends: Rows, m: int, table: Rows, runs: int, k: int) -> tuple[Rows, int, int]:
     """Find the rows of the runs with an m-column prefix from starts[i] to ends[i], both included.
 
     Both are sorted and differ in column m - 1 at most. Returns the same as `find_matches`. O(log
@@ -86,9 +85,7 @@ def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: i
             if high == low:
                 continue
             if count == matches.shape[0]:
-                larger = np.empty((2 * count, 5), np.int64)
-                larger[:count] = matches
-                matches = larger
+                matches = first_rows(matches, count, 2 * count)
             matches[count, 0] = i
             matches[count, 1] = i + 1
             matches[count, 2] = r
@@ -101,15 +98,15 @@ def find_bands(starts: Codes, ends: Codes, m: int, table: Codes, runs: int, k: i
 
 @kernel
 def pair_rows(
-    matches: Codes,
+    matches: Rows,
     count: int,
     pairs: int,
-    delta_rows: Codes,
+    delta_rows: Rows,
     delta_weights: Codes,
-    table: Codes,
+    table: Rows,
     k: int,
     columns: Codes,
-) -> tuple[Codes, Codes]:
+) -> tuple[Rows, Codes]:
     """Return the joined rows of the matches; see `join_runs`."""
     width = columns.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
@@ -130,17 +127,17 @@ def pair_rows(
 
 @kernel
 def pair_timed_rows(
-    matches: Codes,
+    matches: Rows,
     count: int,
     pairs: int,
-    delta_rows: Codes,
+    delta_rows: Rows,
     delta_weights: Codes,
-    table: Codes,
+    table: Rows,
     k: int,
     columns: Codes,
     now: Codes,
     coordinates: int,
-) -> tuple[Codes, Codes, Codes, int]:
+) -> tuple[Rows, Codes, Rows, int]:
     """Return the joined rows of the matches, with their times; see `join_timed_runs`."""
     width = columns.shape[0]
     depth = now.shape[0]
@@ -179,14 +176,14 @@ def pair_timed_rows(
 
 @kernel
 def join_runs(
-    delta_rows: Codes,
+    delta_rows: Rows,
     delta_weights: Codes,
     m: int,
-    table: Codes,
+    table: Rows,
     runs: int,
     k: int,
     columns: Codes,
-) -> tuple[Codes, Codes]:
+) -> tuple[Rows, Codes]:
     """Join a delta with a trace on equal m-column prefixes; the result rows are not sorted.
 
     columns[c] is the source of output column c: column v of the delta for v >= 0, column -v - 1 of
@@ -198,16 +195,16 @@ def join_runs(
 
 @kernel
 def join_timed_runs(
-    delta_rows: Codes,
+    delta_rows: Rows,
     delta_weights: Codes,
     m: int,
-    table: Codes,
+    table: Rows,
     runs: int,
     k: int,
     columns: Codes,
     now: Codes,
     coordinates: int,
-) -> tuple[Codes, Codes, Codes, int]:
+) -> tuple[Rows, Codes, Rows, int]:
     """Join as `join_runs`, with runs whose last `coordinates` columns are the time of the row.
 
     `now` is the time of the delta, one iteration per nested scope, outermost first; a run of an
@@ -223,15 +220,15 @@ def join_timed_runs(
 
 @kernel
 def join_bands(
-    delta_rows: Codes,
+    delta_rows: Rows,
     delta_weights: Codes,
-    starts: Codes,
-    ends: Codes,
-    table: Codes,
+    starts: Rows,
+    ends: Rows,
+    table: Rows,
     runs: int,
     k: int,
     columns: Codes,
-) -> tuple[Codes, Codes]:
+) -> tuple[Rows, Codes]:
     """Join each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
     return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
@@ -239,17 +236,17 @@ def join_bands(
 
 @kernel
 def join_timed_bands(
-    delta_rows: Codes,
+    delta_rows: Rows,
     delta_weights: Codes,
-    starts: Codes,
-    ends: Codes,
-    table: Codes,
+    starts: Rows,
+    ends: Rows,
+    table: Rows,
     runs: int,
     k: int,
     columns: Codes,
     now: Codes,
     coordinates: int,
-) -> tuple[Codes, Codes, Codes, int]:
+) -> tuple[Rows, Codes, Rows, int]:
     """Join as `join_bands`, with the times of `join_timed_runs`."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
     return pair_timed_rows(
@@ -258,7 +255,7 @@ def join_timed_bands(
 
 
 @kernel
-def gather(keys: Codes, m: int, table: Codes, runs: int, k: int, split: int) -> tuple[Codes, Codes, int]:
+def gather(keys: Rows, m: int, table: Rows, runs: int, k: int, split: int) -> tuple[Rows, Codes, int]:
     """Return the run rows that share an m-column prefix with the sorted, distinct `keys`.
 
     Returns (rows, weights, first): rows of runs before `split` are before index `first`, the others

@@ -30,12 +30,11 @@ array of numbers, which `dbsp.operators.joins.multiway_plan` writes:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
-from dbsp.kernels.jit import kernel, multiply_weights
+from dbsp.kernels.arrays import Codes, Pointer, Rows
+from dbsp.kernels.copies import copy_codes, copy_rows, first_codes, first_rows
+from dbsp.kernels.jit import at_address, kernel, multiply_weights
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.prefix_ranges import (
     LIST,
@@ -49,7 +48,6 @@ from dbsp.kernels.prefix_ranges import (
     open_level,
     search_first_column,
 )
-from dbsp.kernels.run_search import at_address
 from dbsp.kernels.wide_sums import add_wide
 
 HEADER = 8
@@ -60,18 +58,14 @@ USE = 7
 
 
 @kernel
-def _enlarge(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
+def _enlarge(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     """The same rows in arrays of twice the length."""
     n = weights.shape[0]
-    more_rows = np.empty((2 * n, rows.shape[1]), np.int64)
-    more_weights = np.empty(2 * n, np.int64)
-    more_rows[:n] = rows
-    more_weights[:n] = weights
-    return more_rows, more_weights
+    return first_rows(rows, n, 2 * n), first_codes(weights, n, 2 * n)
 
 
 @kernel
-def _same_time(rows: Codes, i: int, j: int, arity: int) -> bool:
+def _same_time(rows: Rows, i: int, j: int, arity: int) -> bool:
     """Return whether two rows have the same time, which is in the columns from `arity` on."""
     for c in range(arity, rows.shape[1]):  # noqa: SIM110  (there are no generators in kernels)
         if rows[i, c] != rows[j, c]:
@@ -81,8 +75,8 @@ def _same_time(rows: Codes, i: int, j: int, arity: int) -> bool:
 
 @kernel
 def _with_times(
-    rows: Codes, weights: Codes, first: int, plan: Any, ranges: Any, size: int
-) -> tuple[Codes, Codes, int]:
+    rows: Rows, weights: Codes, first: int, plan: Pointer, ranges: Pointer, size: int
+) -> tuple[Rows, Codes, int]:
     """Replace the last row, at `first`, by one row per combination of the times in all uses.
 
     Returns the arrays, enlarged if necessary, and where the rows end.
@@ -123,17 +117,16 @@ def _with_times(
                     if not joined:
                         out += 1
         # The new rows replace those from which they were computed.
-        for row in range(until, out):
-            rows[first + row - until] = rows[row]
-            weights[first + row - until] = weights[row]
+        copy_rows(rows, until, rows, first, out - until)
+        copy_codes(weights, until, weights, first, out - until)
         out = first + out - until
     return rows, weights, out
 
 
 @kernel
 def extend_by_levels(
-    rows: Codes, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
-) -> tuple[Codes, Codes]:
+    rows: Rows, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
+) -> tuple[Rows, Codes]:
     """Join every row of a delta with the other relations by the plan `term`.
 
     `tables` holds for each use the address of its run table and the number of runs to read.

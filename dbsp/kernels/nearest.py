@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes, Mask
-from dbsp.kernels.jit import add_product, kernel
+from dbsp.kernels.arrays import Codes, Mask, Rows
+from dbsp.kernels.jit import add_product, at_address, kernel
 from dbsp.kernels.matches import find_bands
-from dbsp.kernels.run_search import at_address, compare_run_rows, gallop
+from dbsp.kernels.run_search import compare_run_rows, gallop
 
 
 @kernel
 def nearest_present(
-    keys: Codes, m: int, least: int, table: Codes, runs: int, k: int, forward: bool
+    keys: Rows, m: int, least: int, table: Rows, runs: int, k: int, forward: bool
 ) -> tuple[Mask, Codes]:
     """Find for each (key of m columns, value) the nearest value with a row of positive weight.
 
@@ -62,8 +62,7 @@ def nearest_present(
             value = chosen[at * k + m]
             if not forward and value < least:
                 break
-            carry = np.int64(0)
-            total = np.int64(0)
+            carry = total = 0
             for r in range(runs):
                 if low[r] == high[r]:
                     continue
@@ -82,7 +81,7 @@ def nearest_present(
 
 
 @kernel
-def gather_bands(starts: Codes, ends: Codes, table: Codes, runs: int, k: int) -> tuple[Codes, Codes]:
+def gather_bands(starts: Rows, ends: Rows, table: Rows, runs: int, k: int) -> tuple[Rows, Codes]:
     """Return the run rows whose prefix is from starts[i] to ends[i] for some i; not consolidated.
 
     The ranges are sorted and do not overlap.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.arrays import Codes, Mask, Rows
 from dbsp.kernels.jit import kernel
 
 
 @kernel
-def least_members(pairs: Codes, size: int) -> Codes:
+def least_members(pairs: Rows, size: int) -> Codes:
     """Return for each number below `size` the least one that the pairs int64[n, 2] connect to it.
 
     Union-find with path halving, O(n log size): the larger root becomes a child of the smaller one.
@@ -33,7 +33,7 @@ def least_members(pairs: Codes, size: int) -> Codes:
 
 
 @kernel
-def first_of_each(numbers: Codes) -> Mask:
+def first_of_each(numbers: Rows) -> Mask:
     """Select rows in order, such that no two selected rows agree in a column: bool[n].
 
     Each column of `numbers` int64[n, k] numbers its values 0, 1, ... O(n k).

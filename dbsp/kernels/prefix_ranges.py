@@ -11,12 +11,9 @@ level and use, since a use keeps the list of the last level that bound one of it
 
 from __future__ import annotations
 
-from typing import Any
-
-from dbsp.kernels.arrays import Codes
-from dbsp.kernels.jit import kernel
+from dbsp.kernels.arrays import Pointer, Rows
+from dbsp.kernels.jit import at_address, kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.kernels.run_search import at_address
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 MEMBER = 6
@@ -30,7 +27,7 @@ TOGETHER = 32
 
 
 @kernel
-def seek(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
+def seek(run: Pointer, k: int, c: int, low: int, high: int, value: int) -> int:
     """Return the first row of low:high, sorted by column c, with at least this value.
 
     Gallops to a near row in O(log distance), and bisects for a far one.
@@ -55,7 +52,7 @@ def seek(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
 
 
 @kernel
-def seek_past(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
+def seek_past(run: Pointer, k: int, c: int, low: int, high: int, value: int) -> int:
     """Return the first row of low:high, sorted by column c, with more than this value."""
     if value == INT64_MAX:
         return high
@@ -63,7 +60,7 @@ def seek_past(run: Any, k: int, c: int, low: int, high: int, value: int) -> int:
 
 
 @kernel
-def sum_row_weight(ranges: Any, to: int) -> bool:
+def sum_row_weight(ranges: Pointer, to: int) -> bool:
     """Store the weight of a fully bound row, its sum over the runs; return whether it is not 0."""
     high = total = 0
     for at in range(to + LIST, to + LIST + RANGE * ranges[to], RANGE):
@@ -75,7 +72,15 @@ def sum_row_weight(ranges: Any, to: int) -> bool:
 
 @kernel
 def search_first_column(
-    rows: Codes, first: int, count: int, column: int, value: int, table: Any, runs: int, k: int, places: Any
+    rows: Rows,
+    first: int,
+    count: int,
+    column: int,
+    value: int,
+    table: Pointer,
+    runs: int,
+    k: int,
+    places: Pointer,
 ) -> None:
     """Find the first row of each run with at least the first value, for `count` delta rows.
 
@@ -113,7 +118,15 @@ def search_first_column(
 
 @kernel
 def match_delta_row(
-    plan: Any, use: int, table: Any, runs: int, value: Any, bound: Any, places: Any, ranges: Any, to: int
+    plan: Pointer,
+    use: int,
+    table: Pointer,
+    runs: int,
+    value: Pointer,
+    bound: Pointer,
+    places: Pointer,
+    ranges: Pointer,
+    to: int,
 ) -> bool:
     """Find the rows of a use that agree with the current row of the delta; return whether any does.
 
@@ -156,7 +169,7 @@ def match_delta_row(
 
 
 @kernel
-def open_level(plan: Any, part: int, ranges: Any, size: int, uses: int) -> int:
+def open_level(plan: Pointer, part: int, ranges: Pointer, size: int, uses: int) -> int:
     """Count: move the cursors of a level to its first values; return the member with fewest values.
 
     Returns -1 for two members with one range each.
@@ -181,7 +194,7 @@ def open_level(plan: Any, part: int, ranges: Any, size: int, uses: int) -> int:
 
 
 @kernel
-def next_common_value(plan: Any, part: int, ranges: Any, size: int, uses: int) -> tuple[bool, int]:
+def next_common_value(plan: Pointer, part: int, ranges: Pointer, size: int, uses: int) -> tuple[bool, int]:
     """Do `next_value` in a tight loop for the usual case: two members, one range each."""
     member = part + 3
     at = (plan[member + 4] * uses + plan[member]) * size + LIST
@@ -207,7 +220,7 @@ def next_common_value(plan: Any, part: int, ranges: Any, size: int, uses: int) -
 
 
 @kernel
-def advance_cursors(ranges: Any, source: int, k: int, c: int, value: int) -> tuple[bool, int]:
+def advance_cursors(ranges: Pointer, source: int, k: int, c: int, value: int) -> tuple[bool, int]:
     """Move the cursors of a list of ranges to the least value in column c from `value` on."""
     found = False
     least = INT64_MAX
@@ -225,7 +238,9 @@ def advance_cursors(ranges: Any, source: int, k: int, c: int, value: int) -> tup
 
 
 @kernel
-def next_value(plan: Any, part: int, proposer: int, ranges: Any, size: int, uses: int) -> tuple[bool, int]:
+def next_value(
+    plan: Pointer, part: int, proposer: int, ranges: Pointer, size: int, uses: int
+) -> tuple[bool, int]:
     """Propose and intersect: move the cursors to the next value that all members of a level have.
 
     The proposer lists its values in order. If another member lacks one, the proposer skips to the
@@ -253,7 +268,7 @@ def next_value(plan: Any, part: int, proposer: int, ranges: Any, size: int, uses
 
 
 @kernel
-def bind_value(plan: Any, part: int, level: int, v: int, ranges: Any, size: int, uses: int) -> bool:
+def bind_value(plan: Pointer, part: int, level: int, v: int, ranges: Pointer, size: int, uses: int) -> bool:
     """Keep the rows with the value in each member of a level, and move the cursors past them.
 
     Returns False if a member has no row left: its fully bound row has weight 0, or the variable is

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
-from dbsp.kernels.jit import add_weights, kernel
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.copies import first_codes, first_rows
+from dbsp.kernels.jit import add_weights, at_address, kernel
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.kernels.run_search import at_address, compare_prefix, gallop
+from dbsp.kernels.run_search import compare_prefix, gallop
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 
 @kernel
-def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
+def sum_weights(rows: Rows, table: Rows, runs: int) -> Codes:
     """Return the weight of each of the sorted, distinct `rows`, summed over the runs; int64[n].
 
     A row is present if this sum is positive; its presence in one run means nothing.
@@ -37,7 +38,7 @@ def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
 
 
 @kernel
-def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes]:
+def distinct_runs(rows: Rows, weights: Codes, table: Rows, runs: int) -> tuple[Rows, Codes]:
     """Return the change of f(w) = [w > 0] by a delta, for a trace with the past in `runs`."""
     n, k = rows.shape
     before = sum_weights(rows, table, runs)
@@ -53,14 +54,14 @@ def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple
             out_weights[out] = change
             out += 1
     if out < n:
-        return out_rows[:out].copy(), out_weights[:out].copy()
+        return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
     return out_rows, out_weights
 
 
 @kernel
 def distinct_timed_runs(
-    rows: Codes, table: Codes, past: int, runs: int, now: int
-) -> tuple[Codes, Codes, Codes, Codes]:
+    rows: Rows, table: Rows, past: int, runs: int, now: int
+) -> tuple[Rows, Codes, Rows, Codes]:
     """Compute distinct at iteration `now` for the rows visited in it.
 
     Run rows end with their iteration; the first `past` runs hold earlier ticks, the others this
@@ -129,12 +130,12 @@ def distinct_timed_runs(
                 agenda_times[at] = later[i]
                 at += 1
     if out < n:
-        return out_rows[:out].copy(), out_weights[:out].copy(), agenda_rows, agenda_times
+        return first_rows(out_rows, out, out), first_codes(out_weights, out, out), agenda_rows, agenda_times
     return out_rows, out_weights, agenda_rows, agenda_times
 
 
 @kernel
-def assert_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes, int, int]:
+def assert_runs(rows: Rows, weights: Codes, table: Rows, runs: int) -> tuple[Rows, Codes, int, int]:
     """Apply the set semantics of an input: w > 0 inserts a row, w < 0 retracts it.
 
     Returns the change (rows, weights of +1 or -1), the number of insertions of present rows and the
@@ -158,5 +159,5 @@ def assert_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[C
             out_weights[out] = 1 if weights[i] > 0 else -1
             out += 1
     if out < n:
-        return out_rows[:out].copy(), out_weights[:out].copy(), present, absent
+        return first_rows(out_rows, out, out), first_codes(out_weights, out, out), present, absent
     return out_rows, out_weights, present, absent

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.copies import copy_codes, copy_rows
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.sort import compare_rows
 
 
 @kernel
 def merge_some(
-    a_rows: Codes,
+    a_rows: Rows,
     a_weights: Codes,
-    b_rows: Codes,
+    b_rows: Rows,
     b_weights: Codes,
-    out_rows: Codes,
+    out_rows: Rows,
     out_weights: Codes,
     state: Codes,
     fuel: int,
@@ -52,15 +53,15 @@ def merge_some(
     # One side is finished: copy the rest of the other as a block, within the fuel.
     if j == m and i < n and fuel > 0:
         size = min(fuel, n - i)
-        out_rows[out : out + size] = a_rows[i : i + size]
-        out_weights[out : out + size] = a_weights[i : i + size]
+        copy_rows(a_rows, i, out_rows, out, size)
+        copy_codes(a_weights, i, out_weights, out, size)
         i += size
         out += size
         fuel -= size
     if i == n and j < m and fuel > 0:
         size = min(fuel, m - j)
-        out_rows[out : out + size] = b_rows[j : j + size]
-        out_weights[out : out + size] = b_weights[j : j + size]
+        copy_rows(b_rows, j, out_rows, out, size)
+        copy_codes(b_weights, j, out_weights, out, size)
         j += size
         out += size
     state[0], state[1], state[2] = i, j, out

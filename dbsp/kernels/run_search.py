@@ -8,33 +8,13 @@ of each run, and its length. The Python objects of the trace keep the arrays ali
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Pointer, Rows
 from dbsp.kernels.jit import kernel
 from dbsp.kernels.limits import INT64_MIN
 
 
-def _at_address(typing_context: Any, address: Any) -> Any:
-    """Return the pointer to the int64 at an address, for indexing inside a kernel."""
-
-    pointer: Any = types.CPointer(types.int64)  # type: ignore[no-untyped-call]
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-
-    return pointer(types.int64), generate
-
-
-at_address: Any = intrinsic(_at_address)
-
-
 @kernel
-def register_run(table: Codes, index: int, rows: Codes, weights: Codes) -> int:
+def register_run(table: Rows, index: int, rows: Rows, weights: Codes) -> int:
     """Write a run into the table; return its largest absolute weight."""
     table[index, 0] = rows.ctypes.data
     table[index, 1] = weights.ctypes.data
@@ -51,7 +31,7 @@ def register_run(table: Codes, index: int, rows: Codes, weights: Codes) -> int:
 
 
 @kernel
-def compare_prefix(run: Any, at: int, keys: Codes, i: int, m: int) -> int:
+def compare_prefix(run: Pointer, at: int, keys: Rows, i: int, m: int) -> int:
     """Return -1, 0 or 1: whether the m columns at run[at:] sort before, with or after keys[i]."""
     for c in range(m):
         value = run[at + c]
@@ -61,7 +41,7 @@ def compare_prefix(run: Any, at: int, keys: Codes, i: int, m: int) -> int:
 
 
 @kernel
-def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
+def compare_run_rows(a: Pointer, at_a: int, b: Pointer, at_b: int, k: int) -> int:
     """Return -1, 0 or 1: whether the k columns at a[at_a:] sort before, with or after b[at_b:]."""
     for c in range(k):
         if a[at_a + c] != b[at_b + c]:
@@ -70,7 +50,7 @@ def compare_run_rows(a: Any, at_a: int, b: Any, at_b: int, k: int) -> int:
 
 
 @kernel
-def gallop(run: Any, k: int, low: int, high: int, keys: Codes, i: int, m: int, after: int) -> int:
+def gallop(run: Pointer, k: int, low: int, high: int, keys: Rows, i: int, m: int, after: int) -> int:
     """Return the first row in run[low:high] with prefix >= keys[i] (after=0) or > it (after=1).
 
     The prefix has m columns. Exponential search from `low`, so a sorted sequence of keys costs
@@ -97,7 +77,7 @@ def gallop(run: Any, k: int, low: int, high: int, keys: Codes, i: int, m: int, a
 
 
 @kernel
-def gallop_keys(keys: Codes, low: int, run: Any, at: int, m: int) -> int:
+def gallop_keys(keys: Rows, low: int, run: Pointer, at: int, m: int) -> int:
     """Return the first i >= low for which keys[i] is >= the m columns at run[at:]."""
     high = keys.shape[0]
     step = 1

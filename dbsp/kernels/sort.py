@@ -7,11 +7,10 @@ moved, since the sorted keys are unpacked again.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Rows, Words
+from dbsp.kernels.copies import first_codes, first_rows
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.limits import INT64_MIN
 from dbsp.kernels.wide_sums import add_wide, fit_weight
@@ -20,7 +19,7 @@ _SMALL = 48  # up to this size an insertion sort is faster than the packed sort
 
 
 @kernel
-def compare_rows(a: Codes, i: int, b: Codes, j: int, k: int) -> int:
+def compare_rows(a: Rows, i: int, b: Rows, j: int, k: int) -> int:
     """Return -1, 0 or 1: whether k columns of row a[i] sort before, with or after b[j]."""
     for c in range(k):
         if a[i, c] != b[j, c]:
@@ -29,7 +28,7 @@ def compare_rows(a: Codes, i: int, b: Codes, j: int, k: int) -> int:
 
 
 @kernel
-def _is_sorted(rows: Codes) -> bool:
+def _is_sorted(rows: Rows) -> bool:
     for i in range(1, rows.shape[0]):  # noqa: SIM110  (a generator does not compile)
         if compare_rows(rows, i - 1, rows, i, rows.shape[1]) > 0:
             return False
@@ -37,7 +36,7 @@ def _is_sorted(rows: Codes) -> bool:
 
 
 @kernel
-def _plan_words(rows: Codes) -> tuple[Codes, Codes, Codes, Codes, int]:
+def _plan_words(rows: Rows) -> tuple[Codes, Codes, Codes, Codes, int]:
     """Lay the columns out in words: (minimum, shift, word per column, bits per word, words).
 
     Word 0 is the least significant. Each column gets the bits that its value range needs.
@@ -72,7 +71,7 @@ def _plan_words(rows: Codes) -> tuple[Codes, Codes, Codes, Codes, int]:
 
 
 @kernel
-def _pack(rows: Codes, low: Codes, shift: Codes, word: Codes, at_word: int) -> Any:
+def _pack(rows: Rows, low: Codes, shift: Codes, word: Codes, at_word: int) -> Words:
     n, k = rows.shape
     keys = np.zeros(n, np.uint64)
     for c in range(k):
@@ -85,13 +84,13 @@ def _pack(rows: Codes, low: Codes, shift: Codes, word: Codes, at_word: int) -> A
 
 
 @kernel
-def _radix_sort(keys: Any, payload: Codes, with_payload: bool, bits: int) -> tuple[Any, Codes]:
+def _radix_sort(keys: Words, payload: Codes, with_payload: bool, bits: int) -> tuple[Words, Codes]:
     """Sort (keys, payload), stably, by the low `bits` of the keys; may overwrite its arguments."""
     n = keys.shape[0]
     digit = 8 if n < 8192 else 11
     radix = 1 << digit
     mask = np.uint64(radix - 1)
-    keys_to: Any = np.empty(n, np.uint64)
+    keys_to = np.empty(n, np.uint64)
     payload_to = np.empty(n if with_payload else 0, np.int64)
     count = np.empty(radix, np.int64)
     for low in range(0, bits, digit):
@@ -122,7 +121,7 @@ def _radix_sort(keys: Any, payload: Codes, with_payload: bool, bits: int) -> tup
 
 
 @kernel
-def _sort_order(rows: Codes) -> Codes:
+def _sort_order(rows: Rows) -> Codes:
     """Return the stable permutation that sorts the rows lexicographically."""
     n, k = rows.shape
     order = np.arange(n)
@@ -144,7 +143,7 @@ def _sort_order(rows: Codes) -> Codes:
 
 
 @kernel
-def _consolidate_sorted(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
+def _consolidate_sorted(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     n, k = rows.shape
     out = 0
     out_rows = np.empty((n, k), np.int64)
@@ -166,12 +165,12 @@ def _consolidate_sorted(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
             out += 1
         i = j
     if out < n:
-        return out_rows[:out].copy(), out_weights[:out].copy()
+        return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
     return out_rows, out_weights
 
 
 @kernel
-def _consolidate_packed(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
+def _consolidate_packed(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     """Consolidate through one-word keys, or by a permutation if the rows need more words."""
     n, k = rows.shape
     low, shift, word, used, words = _plan_words(rows)
@@ -225,11 +224,11 @@ def _consolidate_packed(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
             mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - bits)
             for i in range(out):
                 out_rows[i, c] = np.int64(((keys[i] >> s) & mask) + base)
-    return out_rows, sums[:out].copy()
+    return out_rows, first_codes(sums, out, out)
 
 
 @kernel
-def consolidate(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
+def consolidate(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     """Sort the rows, sum the weights of equal rows and drop the zeros.
 
     rows int64[n, k] in any order, weights int64[n]; returns the canonical pair in new arrays. O(n)
@@ -258,7 +257,7 @@ def consolidate(rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
 
 
 @kernel
-def project(rows: Codes, weights: Codes, columns: Codes) -> tuple[Codes, Codes]:
+def project(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
     """Return the given columns, in that order, consolidated (a bag projection)."""
     n, k = rows.shape[0], columns.shape[0]
     picked = np.empty((n, k), np.int64)
@@ -270,8 +269,8 @@ def project(rows: Codes, weights: Codes, columns: Codes) -> tuple[Codes, Codes]:
 
 @kernel
 def concatenate(
-    a_rows: Codes, a_weights: Codes, b_rows: Codes, b_weights: Codes, sign: int
-) -> tuple[Codes, Codes]:
+    a_rows: Rows, a_weights: Codes, b_rows: Rows, b_weights: Codes, sign: int
+) -> tuple[Rows, Codes]:
     """Return a + sign * b for two consolidated Z-sets, by one merge; sign is 1 or -1."""
     n, m = a_rows.shape[0], b_rows.shape[0]
     k = a_rows.shape[1]
@@ -300,12 +299,12 @@ def concatenate(
             out += 1
         j += 1
     if out < n + m:
-        return out_rows[:out].copy(), out_weights[:out].copy()
+        return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
     return out_rows, out_weights
 
 
 @kernel
-def arrange(rows: Codes, weights: Codes, order: Codes) -> tuple[Codes, Codes]:
+def arrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
     """Return the rows with their columns permuted by `order`, sorted again."""
     n, k = rows.shape[0], order.shape[0]
     permuted = np.empty((n, k), np.int64)
@@ -318,7 +317,7 @@ def arrange(rows: Codes, weights: Codes, order: Codes) -> tuple[Codes, Codes]:
 
 
 @kernel
-def with_time(rows: Codes, time: Codes) -> Codes:
+def with_time(rows: Rows, time: Codes) -> Rows:
     """Return the rows followed by `time`: the iterations of the nested scopes, outermost first."""
     n, k = rows.shape
     depth = time.shape[0]

@@ -133,7 +133,7 @@ class MultiwayJoin(Operator):
             for name, term, type_ in zip(schema.names, terms, schema.types, strict=True):
                 if isinstance(term, str):
                     self._agree(types, term, type_)
-                elif isinstance(term, Expression) and bind(term, schema).type.kind != type_.kind:
+                elif isinstance(term, Expression) and bind(term, schema).type.coding != type_.coding:
                     raise SchemaError(
                         f"expected a constant of type {type_} for column '{name}', got {term!r}",
                         code="wrong-type",
@@ -155,7 +155,7 @@ class MultiwayJoin(Operator):
 
     def _agree(self, types: dict[str, Type], name: str, type_: Type) -> None:
         known = types.setdefault(name, type_)
-        if known.kind != type_.kind:
+        if known.coding != type_.coding:
             raise SchemaError(
                 f"variable '{name}' has type {known} in one place and {type_} in another",
                 code="invalid-join-key",

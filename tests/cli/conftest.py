@@ -10,7 +10,8 @@ import pytest
 
 import dbsp
 from dbsp.cli import main
-from dbsp.cli.warmup_command import kernels_compiled
+from dbsp.kernels.compiled import is_cached
+from dbsp.kernels.sort import consolidate
 from tests.cli.support import REACH, Command, Result
 
 
@@ -18,7 +19,7 @@ from tests.cli.support import REACH, Command, Result
 def compiled_kernels() -> None:
     """Compile the kernels first, so that commands do not announce the compilation on stderr."""
     dbsp.compile(REACH).start({"edge": [(1, 2)]})
-    assert kernels_compiled()
+    assert is_cached(consolidate)
 
 
 @pytest.fixture

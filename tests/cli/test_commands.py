@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -12,33 +11,29 @@ from pathlib import Path
 import pytest
 
 import dbsp
+from dbsp.kernels.compiled import cache_folder, is_cached
+from dbsp.kernels.kernel_cache import fill_cache, missing_kernels
+from dbsp.kernels.sort import concatenate
+from dbsp.kernels.tiers import entries
 from tests.cli.support import PATHS, Command, process, read_until
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
 
-@pytest.mark.slow
-def test_warmup_uses_every_kernel_that_others_may_call(run: Command) -> None:
-    import dbsp.kernels
-
+def test_warmup_compiles_what_is_missing(run: Command) -> None:
+    fill_cache(entries(), lambda name: None)
+    before = is_cached(concatenate)
+    for index in cache_folder().glob("sort.concatenate-*.nbi"):
+        index.unlink()
+    assert (before, is_cached(concatenate)) == (True, False)
     done = run("warmup")
     assert done.code == 0
-    exported = {name: getattr(dbsp.kernels, name) for name in dbsp.kernels.__all__}
-    kernels = {name: member for name, member in exported.items() if hasattr(member, "py_func")}
-    assert len(kernels) > 10
-    for name, kernel in kernels.items():
-        assert kernel.signatures, f"dbsp warmup does not use {name}"
-        assert name in done.out
-    assert re.search(r"(compiled \d+ kernels|all kernels were in the cache); \d+\.\d s\n$", done.out)
-
-
-def test_first_use_announces_the_compilation_of_kernels(folder: Path, tmp_path: Path) -> None:
-    program = "from dbsp.cli.console import announce_kernels; announce_kernels()"
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "empty")}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "compiling the kernels for this machine; this happens once" in done.stderr
-    assert "run 'dbsp warmup' to compile them in advance" in done.stderr
+    assert "dbsp: compiling 1 kernels for this machine on " in done.err
+    assert re.fullmatch(r"compiled 1 kernels: .*; \d+\.\d s\n", done.out)
+    assert missing_kernels(entries()) == []
+    done = run("warmup")
+    assert done.err == ""
+    assert re.fullmatch(r"all kernels were in the cache: .*; \d+\.\d s\n", done.out)
 
 
 def test_version(run: Command) -> None:
@@ -56,8 +51,31 @@ def test_help_has_examples(run: Command, command: str) -> None:
 @pytest.mark.parametrize("command", ["run", "live", "check", "graph", "explain", "why"])
 def test_all_commands_compile_programs_with_the_same_options(run: Command, command: str) -> None:
     shown = run(command, "--help").out
-    for option in ("-M", "-I", "-w", "--strategy", "--recursion", "-z", "-m", "--functors", "--word-size"):
+    for option in (
+        "-M",
+        "-I",
+        "-w",
+        "--strategy",
+        "--recursion",
+        "-z",
+        "-m",
+        "--functors",
+        "--word-size",
+        "--legacy",
+    ):
         assert f" {option} " in shown
+
+
+def test_an_old_program_runs_with_legacy(run: Command, folder: Path) -> None:
+    (folder / "old.dl").write_text(
+        '.type Var\n.decl raw(x: symbol)\nraw("a").\n.decl v(x: Var)\n.output v\nv(x) :- raw(x).\n'
+    )
+    refused = run("run", "old.dl", "-D", "-")
+    assert refused.code == 1
+    assert "write as(x, Var), or run an old Soufflé program with --legacy" in refused.err
+    done = run("run", "old.dl", "-D", "-", "--legacy")
+    assert (done.code, done.err) == (0, "")
+    assert "\na\n" in done.out
 
 
 def test_words_of_32_bits(run: Command, folder: Path) -> None:

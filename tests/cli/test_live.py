@@ -167,7 +167,12 @@ def test_saving_and_loading(
     assert commands.run.tick == 3
     (folder / "edge.facts").write_text("a\tb\n")
     assert '+path("a", "b")' in say("load edge.facts")
-    say('-edge("a", "z")', "commit")
+    (folder / "tables").mkdir()
+    (folder / "tables" / "edge.csv").write_text("y,x\nv,u\n")
+    assert '+path("u", "v")' in say("load tables/edge.csv")
+    (folder / "tables" / "edge.ndjson").write_text('{"x": "u", "y": "w"}\n')
+    assert '+path("u", "w")' in say("load tables/edge.ndjson")
+    say('-edge("a", "z")', '-edge("u", "v")', '-edge("u", "w")', "commit")
     assert views(commands) == before
 
 

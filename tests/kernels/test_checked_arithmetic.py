@@ -10,15 +10,18 @@ from hypothesis import strategies as st
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import add_product, add_weights, kernel, multiply_weights
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.tiers import entry
 
 int64 = st.integers(INT64_MIN, INT64_MAX) | st.sampled_from(
     [0, 1, -1, 2, 2**31, 2**32, 2**62, -(2**62), 2**40, INT64_MIN, INT64_MAX]
 )
 
+_sum, _product = entry(add_weights), entry(multiply_weights)
+
 
 @given(int64, int64)
 def test_sums_and_products_are_exact_or_refused(a: int, b: int) -> None:
-    for function, exact, word in ((add_weights, a + b, "sum"), (multiply_weights, a * b, "product")):
+    for function, exact, word in ((_sum, a + b, "sum"), (_product, a * b, "product")):
         if INT64_MIN <= exact <= INT64_MAX:
             assert function(a, b) == exact
         else:
@@ -28,6 +31,7 @@ def test_sums_and_products_are_exact_or_refused(a: int, b: int) -> None:
                 function(a, b)
 
 
+@entry
 @kernel
 def _add_up(terms: Codes) -> tuple[int, int]:
     high = low = 0

@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 
 from dbsp.kernels import gather, join_runs, join_timed_runs
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.jit import kernel
-from dbsp.kernels.run_search import at_address, gallop, gallop_keys
+from dbsp.kernels.jit import at_address, kernel
+from dbsp.kernels.run_search import gallop, gallop_keys
+from dbsp.kernels.tiers import entry
 from tests import reference
 from tests.kernels.support import Pairs, Stack, bags, canonical, near, pairs_of, stacks
 
 
+@entry
 @kernel
 def _gallop(table: Codes, k: int, low: int, high: int, keys: Codes, i: int, m: int, after: int) -> int:
     return gallop(at_address(table[0, 0]), k, low, high, keys, i, m, after)
 
 
+@entry
 @kernel
 def _gallop_keys(keys: Codes, low: int, table: Codes, at: int, m: int) -> int:
     return gallop_keys(keys, low, at_address(table[0, 0]), at, m)

@@ -1,0 +1,85 @@
+"""Small circuits that together call each kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import dbsp
+from dbsp.errors import InvariantError
+
+
+def use_every_kernel(*, long_runs: bool = True) -> None:
+    """Run small circuits that together call each kernel; `merge_some` only with long runs."""
+    with_rules = dbsp.compile(
+        """
+        .decl edge(x: number, y: number)
+        .input edge
+        .decl size(x: number, s: float)
+        .input size
+        .decl path(x: number, y: number)
+        .output path
+        path(x, y) :- edge(x, y).
+        path(x, z) :- path(x, y), path(y, z).
+        .decl unreachable(x: number, y: number)
+        .output unreachable
+        unreachable(x, y) :- edge(x, _), edge(_, y), !path(x, y).
+        .decl between(x: number)
+        .output between
+        between(x) :- edge(x, _), edge(a, b), a <= x, x < b.
+        between(x) :- between(y), edge(x, z), x <= y, y < z.
+        .decl figures(n: number, total: float, least: number, most: number, middle: float)
+        .output figures
+        figures(n, total, least, most, middle) :-
+            n = count : { edge(_, _) }, total = sum s : { size(_, s) }, least = min x : { edge(x, _) },
+            most = max y : { edge(_, y) }, middle = mean s : { size(_, s) }.
+        .decl same(x: number, y: number) eqrel
+        .decl pair(x: number, y: number) choice-domain x, y
+        .output same, pair
+        same(x, y), pair(x, y) :- edge(x, y).
+        .type Edge = [x: number, y: number]
+        .decl record(e: Edge)
+        .output record
+        record([x, y]) :- edge(x, y).
+        """
+    ).start()
+    for edges in ([(1, 2), (2, 3), (3, 1)], [(3, 4), (4, 5)], [(5, 6)]):
+        with_rules.step({"edge": edges, "size": [(x, x / 2) for x, _ in edges]})
+    with_rules.step({"edge": {(2, 3): -1, (7, 8): -1}, "size": {(2, 1.0): -1}})
+    # Enough records to fill the table of records, which then grows.
+    with_rules.step({"edge": [(x, x) for x in range(100, 140)]})
+    if with_rules.view("record")[((1, 2),)] != 1:
+        raise InvariantError("expected the record [1, 2] in the relation record of the warm-up")
+
+    circuit = dbsp.Circuit("warmup")
+    keyed = circuit.input("keyed", key=("id",), id=int, v=int)
+    bag = circuit.input("bag", id=int, v=int)
+    circuit.output("matched_or_not", keyed.semijoin(bag, on=["id"]) + bag.antijoin(keyed, on=["id"]))
+    circuit.output("sums", bag.group_by("id").agg(total=dbsp.sum_("v"), mean=dbsp.avg("v")))
+    circuit.output("later", bag.delay().integrate().differentiate())
+    circuit.output("first", bag.top_k(2, by="v", partition=["id"]))
+    circuit.output("ranked", bag.rank(by="v"))
+    circuit.output("before", bag.lag("v", 1, by="v"))
+    circuit.output("loops", dbsp.multiway_join([bag("a", "b"), bag("b", "c"), bag("c", "a")]))
+    circuit.output("near", bag.range_join(keyed, on=["id"], left="v", right="v", low=0, high=1))
+    circuit.output("latest", bag.asof_join(keyed, on=["id"], left="v", right="v"))
+    with circuit.fixpoint("near_and_near") as scope:
+        reached = scope.variable("reached", bag.schema)
+        nearer = reached.range_join(reached, left="id", right="id", low=1, high=1, select=["id_right", "v"])
+        scope.define(reached, (bag + nearer.rename(id="id_right")).distinct())
+    circuit.output("reached", scope.leave(reached))
+    circuit.output("middle", bag.group_by("id").agg(middle=dbsp.median("v")))
+    heavy = circuit.input("heavy", id=int)
+    circuit.output("present", heavy.distinct())
+    by_hand = circuit.start()
+    for tick in range(3):
+        by_hand.step({"keyed": [(1, tick), (2, tick)], "bag": {(1, 5): 2, (3, tick): 1}})
+    by_hand.step({"bag": {(1, 5): -6}})
+    # Weights are checked one by one only if their sums might overflow int64.
+    for weight in (2**62, -(2**62), 2**62):
+        by_hand.step({"heavy": {(1,): weight}})
+    # Only long sorted runs are merged piece by piece.
+    for start in (0, 1, 2) if long_runs else ():
+        rows = np.stack([np.arange(start, 60_000, 3), np.zeros(20_000, np.int64)], axis=1)
+        by_hand.step({"bag": dbsp.ZSet.from_numpy(rows)})
+    for run in (with_rules, by_hand):
+        run.compact()

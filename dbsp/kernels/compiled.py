@@ -1,0 +1,116 @@
+"""Kernels compiled to machine code by Numba. Importing this module takes a quarter of a second."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numba
+from numba import types
+
+from dbsp.deferred_signals import call_undisturbed
+from dbsp.kernels import intrinsics
+from dbsp.kernels.jit import KERNELS, OPERATIONS
+
+_TYPES: dict[str, Any] = {
+    "Rows": types.Array(types.int64, 2, "C"),
+    "Codes": types.Array(types.int64, 1, "C"),
+    "Words": types.Array(types.uint64, 1, "C"),
+    "Pointer": types.CPointer(types.int64),  # type: ignore[no-untyped-call]
+    "Mask": types.Array(types.bool_, 1, "C"),
+    "int": types.int64,
+    "bool": types.bool_,
+}
+
+
+def signature_of(kernel: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return the types of the arguments of a kernel, from its annotations."""
+    annotations = kernel.__annotations__
+    return tuple(_TYPES[annotation] for name, annotation in annotations.items() if name != "return")
+
+
+@cache
+def compiled(kernel: Callable[..., Any]) -> Any:
+    """Return the compiled form of a kernel: its first call loads it, or compiles it.
+
+    The plain function stays as it is, with the plain functions that it calls. The compiled form is
+    a copy of it, in whose global names the kernels and operations are the compiled ones.
+    """
+    assert isinstance(kernel, FunctionType)
+    names = {name: _compiled_form(value) for name, value in _globals_of(kernel)}
+    names["__name__"] = kernel.__module__
+    copy = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__)
+    copy.__qualname__, copy.__doc__ = kernel.__qualname__, kernel.__doc__
+    dispatcher: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(copy)
+    find = dispatcher._compile_for_args
+
+    def compile_for_call(*arguments: Any) -> Any:
+        if not is_cached(kernel):
+            compile_kernel(kernel)
+        return find(*arguments)
+
+    # After an exception at some places of its loader, Numba can load no kernel any more.
+    dispatcher._compile_for_args = partial(call_undisturbed, compile_for_call)
+    return dispatcher
+
+
+def compile_kernel(kernel: Callable[..., Any]) -> None:
+    """Compile a kernel and the kernels that it calls, or load them from the cache.
+
+    Each is compiled for its own signature only. Else Numba compiles `f(0)` apart from `f(n)`.
+    """
+    dispatcher = compiled(kernel)
+    if dispatcher.signatures:
+        return
+    called = [compiled(callee) for callee in _called(kernel)]
+    for callee in _called(kernel):
+        compile_kernel(callee)
+    try:
+        for other in called:
+            other.disable_compile()
+        dispatcher.compile(signature_of(kernel))
+    finally:
+        for other in called:
+            other.disable_compile(False)
+
+
+def callees(kernel: Callable[..., Any]) -> set[Callable[..., Any]]:
+    """Return the kernels that a kernel calls, and those that they call."""
+    called = set(_called(kernel))
+    return called.union(*map(callees, called))
+
+
+def cache_folder() -> Path:
+    """Return the folder with the machine code of the kernels."""
+    return Path(compiled(KERNELS[0]).stats.cache_path)
+
+
+def _called(kernel: Callable[..., Any]) -> list[Callable[..., Any]]:
+    return [value for _, value in _globals_of(kernel) if isinstance(value, FunctionType) and value in KERNELS]
+
+
+def _globals_of(kernel: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    assert isinstance(kernel, FunctionType)
+    for name in kernel.__code__.co_names:
+        if name in kernel.__globals__:
+            yield name, kernel.__globals__[name]
+
+
+def _compiled_form(value: Any) -> Any:
+    if isinstance(value, FunctionType) and value in KERNELS:
+        return compiled(value)
+    if isinstance(value, FunctionType) and value in OPERATIONS:
+        return getattr(intrinsics, value.__name__)
+    return value
+
+
+def is_cached(kernel: Callable[..., Any]) -> bool:
+    """Return whether the machine code of a kernel is on disk, and not older than its source."""
+    source = Path(kernel.__code__.co_filename)
+    written = source.stat().st_mtime
+    name = f"{source.stem}.{kernel.__qualname__}-*.py{sys.version_info[0]}{sys.version_info[1]}*.nbi"
+    return any(index.stat().st_mtime >= written for index in cache_folder().glob(name))

@@ -1,0 +1,153 @@
+"""Compilation in advance: all kernels whose machine code is not on disk yet, on all cores.
+
+Numba compiles under one lock, so other processes compile. Each is a new interpreter without a main
+module of its own, which also works in notebooks, `python -c`, daemons and Spark workers.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from dbsp.deferred_signals import call_undisturbed
+from dbsp.kernels.compiled import cache_folder, callees, compile_kernel, is_cached
+from dbsp.kernels.tiers import entries
+
+Kernel: TypeAlias = Callable[..., Any]
+
+MOST_PROCESSES = 8
+
+_CODE = """
+import sys
+sys.path[:] = sys.argv[1:]
+from dbsp.kernels.kernel_cache import compile_named
+compile_named()
+"""
+
+
+def compile_for_use(called: Iterable[Kernel]) -> None:
+    """Compile the kernels that most runs use, and those that this process has called.
+
+    Says so on stderr, unless the environment variable DBSP_QUIET is set. Other kernels are compiled
+    at their first call: most runs never call them.
+    """
+    called = set(called)
+    wanted = [k for k in entries() if k in called or k.__module__.rpartition(".")[2] in _USUAL]
+    missing = missing_kernels(wanted)
+    if missing:
+        with shown_progress(len(missing)) as done:
+            fill_cache(missing, done)
+
+
+_USUAL = ("matches", "presence", "run_merge", "run_search", "sort")
+
+
+def missing_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Return the kernels whose machine code is not on disk, those that call most others first."""
+    missing = [kernel for kernel in kernels if not is_cached(kernel)]
+    return sorted(missing, key=lambda kernel: -len(callees(kernel)))
+
+
+def fill_cache(kernels: Iterable[Kernel], done: Callable[[str], None]) -> None:
+    """Compile the missing ones of these kernels; call `done` with the name of each.
+
+    This process compiles what other processes leave, for example because it may not start any.
+    """
+    with _alone():
+        missing = missing_kernels(kernels)
+        names: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for kernel in missing:
+            names.put(kernel.__name__)
+        count = min(_cores(), len(missing)) if _starts_python() else 0
+        processes: list[subprocess.Popen[str]] = []
+        try:
+            with suppress(OSError):
+                processes.extend(_process() for _ in range(count))
+            with ThreadPoolExecutor(max(1, len(processes))) as threads:
+                for process in processes:
+                    threads.submit(_feed, process, names, done)
+        finally:
+            for process in processes:
+                process.kill()
+                process.communicate()
+        for kernel in missing_kernels(missing):
+            call_undisturbed(compile_kernel, kernel)
+            done(kernel.__name__)
+
+
+def compile_named() -> None:
+    """Compile the kernels whose names are the lines of standard input; confirm each by a line."""
+    by_name = {kernel.__name__: kernel for kernel in entries()}
+    for line in sys.stdin:
+        compile_kernel(by_name[line.strip()])
+        print(line, end="", flush=True)
+
+
+@contextmanager
+def shown_progress(total: int) -> Iterator[Callable[[str], None]]:
+    """Announce the compilation of kernels on stderr: a bar on a terminal, else a line."""
+    if os.environ.get("DBSP_QUIET"):
+        yield lambda name: None
+        return
+    cores = "1 core" if _cores() == 1 else f"{_cores()} cores"
+    text = f"dbsp: compiling {total} kernels for this machine on {cores}"
+    if not sys.stderr.isatty():
+        print(f"{text}; this happens once ('dbsp warmup' does it in advance)", file=sys.stderr, flush=True)
+        yield lambda name: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(text, total=total)
+        yield lambda name: progress.advance(task)
+
+
+def _process() -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _CODE, *(str(Path(folder or ".").absolute()) for folder in sys.path)]
+    pipe, none = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=none, text=True)
+
+
+def _feed(process: subprocess.Popen[str], names: queue.SimpleQueue[str], done: Callable[[str], None]) -> None:
+    """Give one name after the other to a process."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(queue.Empty, OSError):  # there is no more name, or the process has ended
+        while True:
+            name = names.get_nowait()
+            process.stdin.write(f"{name}\n")
+            process.stdin.flush()
+            if not process.stdout.readline():
+                return
+            done(name)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return min(MOST_PROCESSES, len(os.sched_getaffinity(0)))
+    return min(MOST_PROCESSES, os.cpu_count() or 1)
+
+
+def _starts_python() -> bool:
+    """Whether `sys.executable` is an interpreter, and not a program that contains one."""
+    return "python" in Path(sys.executable or "").name.lower() and not getattr(sys, "frozen", False)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Wait for another process that fills the same cache."""
+    from filelock import FileLock
+
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "kernels.lock"):
+        yield

@@ -1,0 +1,186 @@
+"""Two tiers: a short run interprets its kernels, a longer one compiles them.
+
+Loading Numba and a few compiled kernels takes longer than most small programs run, and compiling
+the kernels for the first time takes seconds. So a process starts with plain Python, and switches to
+compiled kernels at the first call with much work, or when the interpreted calls together have taken
+`BUDGET`. From then on every kernel is compiled, and a call costs nothing on top of its own work:
+the switch replaces the functions below by the compiled ones in every module that imported them.
+
+Both tiers give the same results, in the same order, and raise the same errors. The environment
+variable DBSP_KERNELS chooses one tier for the whole process: `interpreted` or `compiled`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from dbsp.deferred_signals import call_undisturbed
+from dbsp.kernels.jit import at_address
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BUDGET = 0.1
+"""Seconds that interpreted calls may take together before the process switches."""
+
+MOST_WORK = 2_000
+"""The largest work, in numbers read or written, of an interpreted call: it takes a few ms."""
+
+INTERPRETED, COMPILED, AUTOMATIC = "interpreted", "compiled", "automatic"
+
+
+class _Tiers:
+    """The current tier of this process."""
+
+    def __init__(self) -> None:
+        self.chosen = os.environ.get("DBSP_KERNELS", AUTOMATIC)
+        self.spent = 0.0
+        """Seconds that interpreted calls have taken."""
+        self.lock = threading.RLock()
+        self.entries: list[_Entry] = []
+        self.called: set[Callable[..., Any]] = set()
+        """The kernels that this process has interpreted."""
+
+    def interprets(self, work: int) -> bool:
+        """Whether a call with this work is interpreted."""
+        if self.chosen != AUTOMATIC:
+            return self.chosen == INTERPRETED
+        return self.spent < BUDGET and work <= MOST_WORK
+
+
+class _Entry(NamedTuple):
+    kernel: Callable[..., Any]
+    call: Callable[..., Any]
+    """The function that callers import."""
+    compiled: list[Any]
+    """The compiled form, after the switch."""
+
+
+_tiers = _Tiers()
+
+
+def choose_tier(name: str) -> None:
+    """Choose the tier of all later calls, as DBSP_KERNELS does."""
+    with _tiers.lock:
+        _tiers.chosen = name
+        _replace([(compiled, entry.call) for entry in _tiers.entries for compiled in entry.compiled])
+        for entry in _tiers.entries:
+            entry.compiled.clear()
+
+
+def entries() -> list[Callable[..., Any]]:
+    """Return the kernels that callers call."""
+    return [entry.kernel for entry in _tiers.entries]
+
+
+def entry(kernel: F) -> F:
+    """Return a function that calls a kernel in the current tier."""
+    work_of = _measure_of(kernel)
+    changes_arguments = kernel.__name__ in _CHANGING
+    compiled: list[Any] = []
+
+    @wraps(kernel)
+    def call(*arguments: Any) -> Any:
+        if compiled:  # a caller kept this function from before the switch
+            return compiled[0](*arguments)
+        if not _tiers.interprets(work_of(arguments)):
+            _tiers.called.add(kernel)
+            _compile_missing()
+            call_undisturbed(_switch)
+            return compiled[0](*arguments)
+        _tiers.called.add(kernel)
+        started = time.perf_counter()
+        try:
+            # Compiled kernels wrap around silently, too.
+            with np.errstate(all="ignore"):
+                if changes_arguments:
+                    return _plain(call_undisturbed(kernel, *arguments))
+                return _plain(kernel(*arguments))
+        finally:
+            _tiers.spent += time.perf_counter() - started
+
+    _tiers.entries.append(_Entry(kernel, call, compiled))
+    return cast(F, call)
+
+
+_CHANGING = {"extend_by_levels", "intern_rows", "merge_some", "register_run"}
+"""Kernels that change what a run stores: a signal must not end them half way."""
+
+
+def _compile_missing() -> None:
+    from dbsp.kernels.kernel_cache import compile_for_use
+
+    with _tiers.lock:
+        if not any(entry.compiled for entry in _tiers.entries):
+            compile_for_use(_tiers.called)
+
+
+def _switch() -> None:
+    """Make all callers use the compiled kernels."""
+    from dbsp.kernels.compiled import compiled
+
+    with _tiers.lock:
+        for entry in _tiers.entries:
+            entry.compiled[:] = [compiled(entry.kernel)]
+        _replace([(entry.call, entry.compiled[0]) for entry in _tiers.entries])
+
+
+def _replace(pairs: list[tuple[Any, Any]]) -> None:
+    """Replace the first of each pair by the second in the global names of all modules of dbsp."""
+    replacements = {id(before): after for before, after in pairs}
+    for name, module in list(sys.modules.items()):
+        if replacements and name.startswith("dbsp."):
+            for key, value in list(vars(module).items()):
+                if id(value) in replacements:
+                    setattr(module, key, replacements[id(value)])
+
+
+def _plain(answer: Any) -> Any:
+    """Return the answer of an interpreted kernel with the types of a compiled one."""
+    if isinstance(answer, tuple):
+        return tuple(map(_plain, answer))
+    return answer.item() if isinstance(answer, np.generic) else answer
+
+
+# --- the work of a call ---------------------------------------------------------------------------
+
+
+def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
+    """Return a function of the arguments of a kernel: an upper bound of its work."""
+    names = list(kernel.__annotations__)
+    if "tables" in names:
+        return _work_of_multiway_join
+    if "runs" not in names:
+        return _size
+    table, runs = names.index("table"), names.index("runs")
+
+    def work(arguments: tuple[Any, ...]) -> int:
+        # Each row may match each stored row.
+        rows, columns = arguments[0].shape
+        stored = int(arguments[table][: arguments[runs], 2].sum())
+        others = _size(arguments) - int(arguments[table].size)
+        return others + int(rows * stored * (columns + 1))
+
+    return work
+
+
+def _size(arguments: tuple[Any, ...]) -> int:
+    return sum(argument.size for argument in arguments if isinstance(argument, np.ndarray))
+
+
+def _work_of_multiway_join(arguments: tuple[Any, ...]) -> int:
+    # Each prefix consists of one stored row of each use at most.
+    rows, tables = arguments[0], arguments[3].tolist()
+    work: int = 4 * rows.size
+    for table, runs in zip(tables[::2], tables[1::2], strict=True):
+        lengths = at_address(table)
+        stored: int = sum(lengths[3 * run + 2] for run in range(runs))
+        work = work * max(1, stored)
+    return work

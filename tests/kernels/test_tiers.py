@@ -1,0 +1,198 @@
+"""Interpreted and compiled kernels: equal results, and the switch from one to the other."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dbsp
+import dbsp.kernels
+from benchmarks.every_kernel import use_every_kernel
+from dbsp.kernels import tiers
+from dbsp.kernels.compiled import compiled, signature_of
+from dbsp.kernels.jit import KERNELS
+from dbsp.kernels.tiers import AUTOMATIC, BUDGET, COMPILED, INTERPRETED, choose_tier, entries
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def tier() -> Iterator[None]:
+    """Each test chooses its tier itself."""
+    yield
+    choose_tier(COMPILED)
+
+
+@pytest.fixture
+def automatic(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Behave as a new process."""
+    monkeypatch.setattr(tiers._tiers, "spent", 0.0)
+    choose_tier(AUTOMATIC)
+    yield
+
+
+def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Return the result or error of a call, and the arguments after it, as comparable values."""
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    try:
+        with np.errstate(all="ignore"):
+            result = tiers._plain(function(*copies))
+    except OverflowError as error:
+        return str(error)
+    if function.__name__ == "register_run":
+        copies[0][:, :2] = 0  # the addresses of the copies
+    if function.__name__ in ("join_timed_runs", "join_timed_bands"):
+        result[2][: result[3]] = 0  # these rows have no times
+    return comparable(result), [comparable(copy) for copy in copies]
+
+
+def comparable(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(comparable, value))
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tolist()
+    return type(value), value
+
+
+def test_both_tiers_agree_in_every_call_of_every_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_every_kernel(long_runs=False)  # imports all callers
+    calls: dict[str, int] = {}
+    choose_tier(INTERPRETED)
+    for module in [m for name, m in sys.modules.items() if name.startswith("dbsp.")]:
+        for name, value in list(vars(module).items()):
+            kernel = inspect.unwrap(value) if inspect.isfunction(value) else None
+            if kernel is None or kernel is value or kernel not in entries():
+                continue
+
+            def compare(*arguments: Any, kernel: Callable[..., Any] = kernel) -> Any:
+                calls[kernel.__name__] = calls.get(kernel.__name__, 0) + 1
+                if sum(a.size for a in arguments if isinstance(a, np.ndarray)) < 20_000:
+                    # The addresses in the arguments are those of the same memory.
+                    plain, machine = outcome(kernel, arguments), outcome(compiled(kernel), arguments)
+                    assert plain == machine, kernel.__name__
+                return compiled(kernel)(*arguments)
+
+            monkeypatch.setattr(module, name, compare)
+    use_every_kernel(long_runs=False)
+    assert set(calls) >= set(dbsp.kernels.__all__) - {
+        # The steps of joins keep these functions; `tests.kernels` compares them with definitions.
+        *("join_bands", "join_runs", "join_timed_bands", "join_timed_runs"),
+        *("join_intervals", "join_timed_intervals"),
+        "merge_some",  # merges long runs only
+    }
+
+
+@pytest.mark.parametrize("name", [INTERPRETED, COMPILED])
+def test_every_kernel_runs_in_each_tier(name: str) -> None:
+    choose_tier(name)
+    use_every_kernel(long_runs=False)
+
+
+def test_every_kernel_declares_its_signature() -> None:
+    for kernel in KERNELS:
+        parameters = inspect.signature(kernel).parameters
+        assert len(signature_of(kernel)) == len(parameters), kernel.__name__
+
+
+def test_no_kernel_is_compiled_for_other_types_than_it_declares() -> None:
+    choose_tier(COMPILED)
+    use_every_kernel(long_runs=False)
+    for kernel in entries():
+        assert compiled(kernel).signatures == [signature_of(kernel)], kernel.__name__
+
+
+def test_a_small_run_is_interpreted_and_a_longer_one_compiled(automatic: None) -> None:
+    from dbsp.state import trace
+
+    circuit = dbsp.Circuit("c")
+    circuit.output("out", circuit.input("a", x=int).distinct())
+    run = circuit.start()
+    run.step({"a": [(1,)]})
+    assert inspect.isfunction(trace.consolidate)
+    assert 0 < tiers._tiers.spent < BUDGET
+    tiers._tiers.spent = BUDGET  # as after many more steps
+    assert run.step({"a": [(2,)]})["out"].to_dict() == {(2,): 1}
+    assert trace.consolidate is compiled(inspect.unwrap(dbsp.kernels.sort.consolidate))
+    assert dbsp.kernels.consolidate is trace.consolidate
+
+
+def test_a_large_call_compiles_at_once(automatic: None) -> None:
+    rows = np.arange(10_000).reshape(5_000, 2)
+    called = dbsp.kernels.consolidate
+    called(rows[:2], np.ones(2, np.int64))
+    assert dbsp.kernels.consolidate is called
+    called(rows, np.ones(5_000, np.int64))
+    assert dbsp.kernels.consolidate is not called
+    # Who kept the function also calls the compiled kernel.
+    spent = tiers._tiers.spent
+    assert called(rows[:2], np.ones(2, np.int64))[0].tolist() == rows[:2].tolist()
+    assert tiers._tiers.spent == spent
+
+
+def test_the_work_of_a_join_is_bounded_by_its_matches() -> None:
+    rows, weights = np.zeros((100, 1), np.int64), np.ones(100, np.int64)
+    table = np.zeros((1, 3), np.int64)
+    dbsp.kernels.register_run(table, 0, rows, weights)
+    work = tiers._measure_of(dbsp.kernels.matches.join_runs)
+    matches = work((rows, weights, 1, table, 1, 1, np.zeros(1, np.int64)))
+    assert matches > 100 * 100 > tiers.MOST_WORK
+    assert work((rows[:1], weights[:1], 1, table, 1, 1, np.zeros(1, np.int64))) < tiers.MOST_WORK
+    tables = np.array([table.ctypes.data, 1] * 2, np.int64)
+    work = tiers._measure_of(dbsp.kernels.multiway.extend_by_levels)
+    assert work((rows[:1], weights[:1], weights, tables, weights, weights)) == 4 * 100 * 100
+
+
+def test_an_interrupt_waits_until_an_interpreted_kernel_has_stored_all() -> None:
+    code = """
+import signal, numpy as np
+from dbsp.kernels import run_merge, tiers
+
+def merge_some(*arguments):
+    signal.raise_signal(signal.SIGINT)
+    print("interrupted")
+    run_merge.merge_some(*arguments)
+    print("merged")
+
+merge_some.__annotations__ = run_merge.merge_some.__annotations__
+one = np.array([[1]]), np.array([1])
+try:
+    tiers.entry(merge_some)(*one, *one, np.empty((2, 1), int), np.empty(2, int), np.zeros(3, int), 9)
+except KeyboardInterrupt:
+    print("then raised")
+"""
+    assert python(code).splitlines() == ["interrupted", "merged", "then raised"]
+
+
+def python(code: str, **variables: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+SMALL = """
+import sys, dbsp
+run = dbsp.compile(".decl a(x: number) .input a .decl b(x: number) .output b b(x) :- a(x).").start()
+print(run.step({"a": [(1,), (2,)]})["b"].rows())
+print([m for m in ("numba", "llvmlite", "scipy") if m in sys.modules])
+"""
+
+
+def test_a_small_run_loads_no_compiler() -> None:
+    assert python(SMALL) == "[(1,), (2,)]\n[]\n"
+
+
+def test_the_variable_chooses_the_tier() -> None:
+    assert "'numba'" in python(SMALL, DBSP_KERNELS=COMPILED)
+    assert python(
+        SMALL + "\nrun.step({'a': [(x,) for x in range(9000)]})\nprint('numba' in sys.modules)",
+        DBSP_KERNELS=INTERPRETED,
+    ).endswith("[]\nFalse\n")
