@@ -179,10 +179,11 @@ def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = Tr
                     mark = " [recursive]" if source.relation in recursive else ""
                 if first:
                     yield f"scan {shown}{mark}"
+                elif step.within is not None:
+                    key = f" on {', '.join(map(show_variable, on))}" if on else ""
+                    yield f"range join {shown}{key} with {_range(step.within)}{mark}"
                 elif on:
                     yield f"join {shown} on {', '.join(map(show_variable, on))}{mark}"
-                elif step.within is not None:
-                    yield f"range join {shown} with {_range(step.within)}{mark}"
                 elif isinstance(source, Scan) and not source.names:
                     yield f"keep all rows if there is a row {shown}{mark}"
                 else:

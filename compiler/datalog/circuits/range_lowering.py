@@ -10,8 +10,10 @@ from dbsp.operators.joins.interval_join import IntervalJoin
 from dbsp.operators.streams.stream import Stream
 
 
-def join_range(points: Stream, limits: Stream, within: PlannedRange, keep: Sequence[str]) -> Stream:
-    """Return the pairs of a point and its limits, with the columns `keep`."""
+def join_range(
+    points: Stream, limits: Stream, on: Sequence[str], within: PlannedRange, keep: Sequence[str]
+) -> Stream:
+    """Return the pairs of a point and its limits that agree in `on`, with the columns `keep`."""
     if within.first is None or within.last is None:
         name = expect_present(within.first or within.last, "a limit of a range")
         low, high = (None, -within.low) if within.last is None else (-within.high, None)
@@ -19,8 +21,8 @@ def join_range(points: Stream, limits: Stream, within: PlannedRange, keep: Seque
     a, b = points.schema, limits.schema
     columns = tuple(a.index(name) if name in a.names else -b.index(name) - 1 for name in keep)
     join = IntervalJoin(
-        (),
-        (),
+        a.indices(on),
+        b.indices(on),
         a.index(within.point),
         b.index(within.first),
         b.index(within.last),

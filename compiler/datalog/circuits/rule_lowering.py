@@ -148,9 +148,9 @@ class RuleLowering:
         if isinstance(source, SubPlan):
             right = self.body(source.steps, None, bag)
         else:
-            right = self.scan(source, {*new, *within.names})
+            right = self.scan(source, {*step.on, *new, *within.names})
         points, limits = (left, right) if within.point in left.schema.names else (right, left)
-        return join_range(points, limits, within, step.keep)
+        return join_range(points, limits, step.on, within, step.keep)
 
     def multiway(self, found: Stream | None, step: PlannedMultiwayJoin, bag: bool) -> Stream:
         """Return the multi-way join of all parts, over the traces of the relations."""

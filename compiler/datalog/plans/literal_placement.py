@@ -122,8 +122,14 @@ class LiteralPlacement:
         return [literal for literal in found if partial or not is_partial(literal)]
 
     def range_of(self, names: Iterable[str]) -> FoundRange | None:
-        """Return a range condition between the bound variables and others, if there is one."""
-        return find_range(self.conditions(partial=False), self.bound, names)
+        """Return a range condition between the bound variables and others, if there is one.
+
+        Variables of both sides are a key of the join, and not compared.
+        """
+        others = frozenset(names)
+        return find_range(
+            self.conditions(partial=False), self.bound.keys() - others, others - self.bound.keys()
+        )
 
     def determined(self, names: Iterable[str]) -> frozenset[str]:
         """Return the variables and the variables that equations compute from them."""

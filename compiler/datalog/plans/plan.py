@@ -234,7 +234,9 @@ class _Planner(LiteralPlacement):
 
     def _join(self, source: RowSource) -> None:
         on = tuple(name for name in source.names if name in self.bound)
-        within = None if on else self.range_of(source.names)
+        within = self.range_of(source.names)
+        if within is not None and on and None in (within.range.first, within.range.last):
+            within = None  # rows with equal keys and one limit: the key selects the rows well enough
         if within is not None:
             self.take(*within.conditions)
         if isinstance(source, Scan):

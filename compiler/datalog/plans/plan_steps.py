@@ -60,7 +60,8 @@ class PlannedRange:
 class PlannedJoin:
     """Joins the rows of a source on the bound variables `on`; later steps use `keep`.
 
-    With `within`, there is no variable to join on, and the pairs of rows satisfy the condition.
+    With `within`, the pairs of rows also satisfy this condition; it has two limits if `on` is not
+    empty.
     """
 
     source: RowSource

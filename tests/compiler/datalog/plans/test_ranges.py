@@ -36,6 +36,8 @@ def steps(rule: str) -> list[str]:
         ("oo(n, x) :- p(x), i(n, l, u), u > x, x > l.", "range join i(n, l, u) with l < x < u"),
         ("o(x) :- p(x), q(y, _), x > y.", "range join q(y, _) with y < x"),
         ("o(x) :- q(x, _), p(y), y >= x.", "range join q(x, _) with x <= y"),
+        # With a key, too, if there are two limits.
+        ("o(x) :- i(n, l, u), q(n, x), l <= x, x < u.", "range join q(n, x) on n with l <= x < u"),
         # Two limits come before one, and a scan that is compared before others.
         ("o(z) :- p(z), f(_), q(x, y), z < y, x < z, x != y.", "range join q(x, y) with x < z < y"),
         ("o(c) :- p(x), c = count : { q(y, _), y < x }.",
@@ -53,8 +55,9 @@ def test_range_conditions_are_planned_as_range_joins(rule: str, joined: str) -> 
         "oo(n, x) :- i(n, l, u), p(x), l <= x + 1.",  # computed
         "o(1) :- f(x), f(y), x < y.",  # floats have NaN and infinities
         "o(1) :- s(x), s(y), x < y.",
-        "o(n) :- i(n, l, _), q(n, x), l <= x.",  # joined on n
+        "o(n) :- i(n, l, _), q(n, x), l <= x.",  # joined on n, and one limit
         "oo(n, x) :- i(n, l, u), p(x), l != x.",
+        "o(n) :- i(n, l, u), q(n, l), n <= u, u < l.",  # variables of the key
     ],
 )
 def test_other_comparisons_are_tested_after_the_join(rule: str) -> None:
