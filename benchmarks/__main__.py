@@ -9,9 +9,10 @@ code is 1 if they are not.
 `circuit` the cost of a large idle circuit, `scaling` the exponent of triangles by the size of the
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
-caller's choices, `recursion` loads and changes of recursive
-programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the cost of a
-tick that Spark drives, above Spark's own cost.
+caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
+and DuckDB, `recursion` loads and changes of recursive programs in every recursion mode, compared
+with a fresh run and duckdb, and `spark` the cost of a tick that Spark drives, above Spark's own
+cost.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -47,6 +48,8 @@ import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
 from benchmarks.damage import COUNTS, measure_damages
+from benchmarks.data_routes import ROWS as ROUTES
+from benchmarks.data_routes import measure_routes
 from benchmarks.faults import STRIDES, measure_faults
 from benchmarks.fuzz import cases_of, fuzz, print_campaign
 from benchmarks.fuzz_cases import KINDS
@@ -72,6 +75,7 @@ from benchmarks.report import (
     print_rates,
     print_results,
     print_rewrites,
+    print_routes,
     print_scaling,
     print_shapes,
     print_soak,
@@ -124,6 +128,7 @@ class What(StrEnum):
     rewrites = "rewrites"
     shapes = "shapes"
     usage = "usage"
+    io = "io"
     recursion = "recursion"
     fuzz = "fuzz"
     faults = "faults"
@@ -143,6 +148,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.shapes: [],
     What.usage: [],
+    What.io: [],
     What.recursion: [],
     What.fuzz: [],
     What.faults: [],
@@ -246,6 +252,11 @@ def main(
         with console.status("usage"):
             costs = list(measure_usage(rows))
         print_usage(console, costs)
+    if what in (What.all, What.io):
+        rows = one_of(ROUTES, size, what)
+        with console.status("io"):
+            routes = list(measure_routes(rows))
+        print_routes(console, rows, routes)
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):

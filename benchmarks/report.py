@@ -12,6 +12,7 @@ from rich.table import Table
 from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
 from benchmarks.damage import OUTCOMES, Damages, by_specimen, total_of
+from benchmarks.data_routes import Throughput
 from benchmarks.faults import Campaign
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
@@ -295,6 +296,24 @@ def print_usage(console: Console, costs: Sequence[Cost]) -> None:
     for cost in costs:
         state = f"{cost.state_bytes:,}" if cost.state_bytes else ""
         table.add_row(cost.question, cost.choice, f"{cost.seconds_per_row * 1e6:.2f} us", state)
+    console.print(table)
+
+
+def print_routes(console: Console, rows: int, measured: Sequence[Throughput]) -> None:
+    """Print one line per route: millions of rows per second of dbsp, Polars and DuckDB."""
+    table = Table(
+        title=f"io: {rows:,} rows into a count per group, millions of rows per second (wall-clock)",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("row")
+    table.add_column("route")
+    for name in ("dbsp", "Polars", "DuckDB"):
+        table.add_column(name, justify="right")
+    for one in measured:
+        speeds = (one.dbsp, one.polars, one.duckdb)
+        cells = ["" if speed is None else f"{speed / 1e6:.2f}" for speed in speeds]
+        table.add_row(one.shape, one.route, *cells)
     console.print(table)
 
 

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
-SUFFIXES = {".py", ".lark", ".typed"}
+SUFFIXES = {".json", ".lark", ".py", ".typed"}
 
 
 def expected_members(root: Path = ROOT) -> set[str]:

@@ -19,6 +19,8 @@ from benchmarks.__main__ import ENTRIES
 from benchmarks.changes import Codes, Row
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Outcome, Phase, Result, checksum, checksum_of, net, play
+from benchmarks.data_routes import ROWS as ROUTES
+from benchmarks.data_routes import measure_routes
 from benchmarks.fault_circuits import CIRCUITS as FAULT_CIRCUITS
 from benchmarks.faults import inject
 from benchmarks.graphs import power_law, uniform
@@ -39,6 +41,7 @@ from benchmarks.report import (
     print_rates,
     print_results,
     print_rewrites,
+    print_routes,
     print_scaling,
     print_shapes,
     print_soak,
@@ -363,6 +366,17 @@ def test_what_the_choices_of_a_caller_cost() -> None:
     print_usage(console, costs)
     assert isinstance(console.file, io.StringIO)
     assert all(cost.choice in console.file.getvalue() for cost in costs)
+
+
+@pytest.mark.slow
+def test_the_routes_of_data() -> None:
+    measured = list(measure_routes(ROUTES["tiny"], repeat=1))
+    assert {one.shape for one in measured} == {"(int, int)", "(int, str, float)"}
+    assert [one.route for one in measured].count("2-D NumPy array") == 1
+    console = Console(file=io.StringIO(), width=190)
+    print_routes(console, ROUTES["tiny"], measured)
+    assert isinstance(console.file, io.StringIO)
+    assert all(one.route in console.file.getvalue() for one in measured)
 
 
 def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:

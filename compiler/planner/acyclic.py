@@ -17,8 +17,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import networkx as nx
-
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
@@ -75,6 +73,8 @@ def blocks(edges: Sequence[frozenset[str]], chosen: Sequence[int]) -> tuple[tupl
     blocks restrict its result no more than a semijoin does. Edges with at most one variable go to
     the first block that has it. Blocks are in the order of their first edges.
     """
+    import networkx as nx  # slow to import
+
     graph = nx.Graph()
     for index in chosen:
         names = sorted(edges[index])

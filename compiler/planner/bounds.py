@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import networkx as nx
 import numpy as np
 
 EXACT_VARIABLES = 9
@@ -181,6 +180,8 @@ def _contract(order: Sequence[str], bags: Sequence[frozenset[str]], width: float
 
     The parent of a bag is the bag of the variable that is eliminated next among its variables.
     """
+    import networkx as nx  # slow to import
+
     place = {name: at for at, name in enumerate(order)}
     tree = nx.Graph()
     tree.add_nodes_from(range(len(bags)))

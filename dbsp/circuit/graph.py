@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import networkx as nx
-
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
@@ -19,6 +17,8 @@ from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, DbspError, counted, wrong_argument
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from dbsp.display.document import Document
 
 
@@ -364,6 +364,8 @@ class Graph(Displayed, metaclass=PublicNames):
                 child.validate()
         if all(stream.node.id < node.id for node in self.nodes for stream in node.inputs):
             return  # every node comes after its inputs, as in every graph that `add` built
+        import networkx as nx  # slow to import
+
         edges = nx.DiGraph([(s.node, node) for node in self.nodes for s in node.inputs])
         try:
             cycle = nx.find_cycle(edges)

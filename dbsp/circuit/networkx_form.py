@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.graph_json import form_of
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.value_json import encode
 from dbsp.errors import CircuitError, wrong_argument
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def to_networkx(graph: Graph) -> nx.MultiDiGraph:
@@ -27,6 +28,8 @@ def to_networkx(graph: Graph) -> nx.MultiDiGraph:
     "stream", or for a scope "enter" (from an outer stream to its delta_0 inside) and "leave" (from
     a result to the node of the scope). Without the strict edges the graph has no cycle.
     """
+    import networkx as nx  # slow to import
+
     result = nx.MultiDiGraph(name=graph.name, form=form_of(graph))
     _add_nodes(result, graph, "")
     return result
@@ -70,6 +73,8 @@ def _spec(operator: Operator) -> str:
 
 def networkx_document(graph: nx.MultiDiGraph) -> dict[str, Any]:
     """Return the document (see `dbsp.circuit.graph_json`) of a graph from `to_networkx`."""
+    import networkx as nx  # slow to import
+
     if not isinstance(graph, nx.MultiDiGraph):
         raise wrong_argument("graph", "a networkx.MultiDiGraph", graph)
 

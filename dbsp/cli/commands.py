@@ -10,6 +10,7 @@ from dbsp.cli import program_files, why_answers
 from dbsp.cli.console import remark
 from dbsp.cli.result_outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.tables import LIMIT, aligned, table_of
+from dbsp.cli.unquoted_texts import remark_in_answers
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
@@ -46,6 +47,17 @@ HELP = (
 )
 
 _SHOWN_DELTAS = 40
+
+_QUERY_SIGN = re.compile(r"\?(-(?=\s*[A-Za-z_!]))?")
+"""`?`, or `?-` as in Prolog."""
+
+_VERBS = {
+    **dict.fromkeys(("insert", "add", "assert"), "'+edge(1, 2)' inserts a row"),
+    **dict.fromkeys(("delete", "remove", "retract"), "'-edge(1, 2)' deletes a row"),
+    **dict.fromkeys(("select", "find"), "'? edge(x, y), x > 1' queries rows"),
+}
+"""The hints for commands of other languages."""
+
 _OPTION = re.compile(r"\s--(depth|rows)[\s=]+(\S+)")
 
 
@@ -96,7 +108,7 @@ class ConsoleCommands:
         word, _, argument = text.partition(" ")
         command = self._by_name.get(word.rstrip(";"))
         if text.startswith("?"):
-            self._query(text[1:])
+            self._query(_QUERY_SIGN.sub("", text, count=1))
         elif command is not None:
             command(argument.strip())
         elif not text or text[0] in "+-/#":
@@ -117,7 +129,7 @@ class ConsoleCommands:
         return self._unknown_command(name)
 
     def _unknown_command(self, name: str) -> InputError:
-        hint = did_you_mean(name, self.names) or "'help' lists the commands"
+        hint = _VERBS.get(name.lower()) or did_you_mean(name, self.names) or "'help' lists the commands"
         return InputError(f"unknown command '{name}'; {hint}", code="unknown-command")
 
     # --- changes ---------------------------------------------------------------------------------
@@ -190,6 +202,7 @@ class ConsoleCommands:
             raise InputError("expected the body of a rule: ? path(1, x), x > 2", code="invalid-command")
         with why_answers.state_of(self.program, self.run) as state:
             answers = state.ask(argument)
+        remark_in_answers(answers)
         if answers.schema.arity:
             print(*table_of(answers), sep="\n")
         else:

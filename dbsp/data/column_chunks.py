@@ -67,27 +67,35 @@ class RowSource(ABC):
 
 def encode_chunks(chunks: Iterable[Chunk], schema: Schema, interner: Interner) -> tuple[Codes, Codes, bool]:
     """Return the code rows and the weights of all chunks, and whether a chunk has weights."""
-    rows: list[Codes] = [np.empty((0, schema.arity), np.int64)]
-    weights: list[Codes] = [np.empty(0, np.int64)]
-    weighted = False
+    parts: list[tuple[Codes, Codes | None]] = []
     try:
         for chunk in chunks:
             try:
-                codes, given = _encode_chunk(chunk, schema, interner)
+                part = _encode_chunk(chunk, schema, interner)
             except DbspError as error:
                 if chunk.place is not None:
                     error.where = chunk.place
                 raise
-            rows.append(codes)
-            weighted |= given is not None
-            weights.append(np.ones(len(codes), np.int64) if given is None else given)
+            if chunk.rows:
+                parts.append(part)
     finally:
         if isinstance(chunks, Generator):
             chunks.close()  # closes files, and ends a progress bar before the error is shown
-    present = [place for place, codes in enumerate(rows) if len(codes)]
-    if len(present) == 1:
-        return rows[present[0]], weights[present[0]], weighted
-    return np.concatenate(rows), np.concatenate(weights), weighted
+    weighted = any(given is not None for _, given in parts)
+    count = sum(len(codes) for codes, _ in parts)
+    weights = np.ones(count, np.int64)
+    if len(parts) == 1:
+        codes, given = parts[0]
+        return codes, weights if given is None else given, weighted
+    rows = np.empty((count, schema.arity), np.int64)
+    end = count
+    while parts:  # each part is released after its copy: at most one exists twice
+        codes, given = parts.pop()
+        rows[end - len(codes) : end] = codes
+        if given is not None:
+            weights[end - len(codes) : end] = given
+        end -= len(codes)
+    return rows, weights, weighted
 
 
 def _encode_chunk(chunk: Chunk, schema: Schema, interner: Interner) -> tuple[Codes, Codes | None]:
@@ -183,6 +191,8 @@ def _codes(column: Column, type_: Type, interner: Interner) -> Codes:
 
 
 def _recoded(codes: Codes, source: Type, type_: Type, interner: Interner) -> Codes:
+    if source == type_:
+        return codes
     names = ("",)
     rows = codes.reshape(-1, 1)
     try:

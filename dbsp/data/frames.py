@@ -333,18 +333,31 @@ def _decode_nested(
     return array.take(pa.array(np.cumsum(~null) - 1, mask=null))
 
 
+def _cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+    try:
+        return column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            f"column {name!r}: the values cannot be converted to the Arrow type {wanted}: {error}",
+            code="unsupported-value",
+        ) from None
+
+
 def decode_table(
     codes: Codes, schema: Schema, interner: Interner, objects: Mapping[str, pa.DataType] | None = None
 ) -> pa.Table:
     """Return an Arrow table of code rows;
 
-    `objects` has the Arrow types of columns of objects, by name.
+    `objects` has the Arrow types of columns of objects, decimals, lists and structs, by name.
     """
     objects = objects or {}
-    columns = [
-        decode_arrow_column(codes[:, j], type_, interner, name, objects.get(name))
-        for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True))
-    ]
+    columns = []
+    for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True)):
+        wanted = objects.get(name)
+        column = decode_arrow_column(codes[:, j], type_, interner, name, wanted)
+        if wanted is not None and type_.kind in ("decimal", "list", "struct"):
+            column = _cast(column, wanted, name)
+        columns.append(column)
     return pa.table(dict(zip(schema.names, columns, strict=True)))
 
 

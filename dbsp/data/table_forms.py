@@ -1,9 +1,9 @@
 """The forms of tables that callers pass as changes, each as chunks of columns.
 
-A table is a data frame, any object with `__arrow_c_stream__` or `__arrow_c_array__`, a PyArrow
-dataset, a two-dimensional or structured NumPy array, a mapping from names to columns, or a
-`RowSource`. Libraries of data frames are recognised by the names of their classes, so that none of
-them is imported here.
+A table is a data frame, any object with `__arrow_c_stream__` or `__arrow_c_array__`, a data set of
+PyArrow or Hugging Face, a two-dimensional or structured NumPy array, a mapping from names to
+columns, or a `RowSource`. Libraries of data frames are recognised by the names of their classes, so
+that none of them is imported here.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ ArrowTable: TypeAlias = ArrowStream | ArrowArray
 
 _BATCH_ROWS = 2**20
 """Smaller batches of a stream are joined up to about this many rows."""
+_DATASET_ROWS = 2**16
 _ROW_TYPES = frozenset({tuple, list, dict, str, int})
 
 
@@ -53,7 +54,7 @@ def is_table(value: Any) -> bool:
         or hasattr(value, "__arrow_c_stream__")
         or hasattr(value, "__arrow_c_array__")
         or (_class_of(value)[0] == "pyarrow" and hasattr(value, "count_rows"))  # a dataset, a scanner
-        or _class_of(value) in (_PANDAS, _LAZY, *_COLUMN_CLASSES)
+        or _class_of(value) in (_PANDAS, _LAZY, *_HUGGING_FACE, *_COLUMN_CLASSES)
     )
 
 
@@ -66,12 +67,17 @@ def chunks_of(table: Any, schema: Schema) -> Iterator[Chunk]:
     if isinstance(table, np.ndarray):
         return iter([_array_chunk(table)])
     kind = _class_of(table)
+    if kind in _ARROW:
+        return arrow_chunks([table])
     if kind == _PANDAS:
         from dbsp.data.frames import pandas_table
 
         return arrow_chunks([pandas_table(_with_names(table), schema)])
     if kind in _COLUMN_CLASSES:
         raise _single_column(table)
+    if kind in _HUGGING_FACE:
+        batches = table.with_format("arrow").iter(batch_size=_DATASET_ROWS)
+        return _read(arrow_chunks(_joined(batches)), table)
     if kind == _LAZY:
         table = table.collect()
     return _stream_chunks(table)
@@ -235,8 +241,10 @@ def _column(name: str, values: Any, schema: Schema) -> Column:
 
 # --- frames and streams ---------------------------------------------------------------------------
 
+_ARROW = (("pyarrow", "Table"), ("pyarrow", "RecordBatch"))
 _PANDAS = ("pandas", "DataFrame")
 _LAZY = ("polars", "LazyFrame")
+_HUGGING_FACE = (("datasets", "Dataset"), ("datasets", "IterableDataset"))
 _COLUMN_CLASSES = (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "ChunkedArray"))
 
 
@@ -305,7 +313,7 @@ def _joined(batches: Iterator[Any]) -> Iterator[Any]:
     open_batches: list[Any] = []
     rows = 0
     for batch in batches:
-        open_batches.append(batch)
+        open_batches += batch.to_batches() if isinstance(batch, pa.Table) else [batch]
         rows += batch.num_rows
         if rows >= _BATCH_ROWS:
             yield pa.Table.from_batches(open_batches)

@@ -98,8 +98,9 @@ def decode_value(type_: Type, code: int, interner: Interner) -> Any:
 def plain_constant(type_: Type, value: Any) -> Any:
     """Return a list or a struct as a tuple, with tuples for the lists and structs in it."""
     interner = Interner()
-    return _as_tuples(decode_value(type_, encode_value(type_, value, interner), interner))
+    return as_tuples(decode_value(type_, encode_value(type_, value, interner), interner))
 
 
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, tuple) else value
+def as_tuples(value: Any) -> Any:
+    """Return a list or a struct as a plain tuple, and so all lists and structs in it."""
+    return tuple(map(as_tuples, value)) if isinstance(value, tuple) else value

@@ -34,7 +34,7 @@ SHOWN_ROWS = 20
 SHOWN_COLUMNS = 30
 _SORTED = 1_000
 """A Z-set of more rows is not sorted."""
-_NUMERIC = ("int", "float")
+_NUMERIC = ("int", "float", "decimal")
 _WIDEST_NAME = 40
 
 

@@ -6,15 +6,20 @@ values bounds the size of their display, and cannot put markup into a page.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from dbsp.errors import DbspError, shorten
 
+_WRITTEN = (str, dt.date, dt.datetime, dt.time, dt.timedelta, Decimal, UUID)
+"""The classes whose `str` is how a reader writes a value."""
 WIDEST_CELL = 80
 """The number of characters of a value that a display shows."""
 
@@ -152,14 +157,15 @@ def strong(text: str) -> Span:
 
 
 def value_span(value: Any) -> Span:
-    """Return a value as the text of a cell: a string without quotes, None muted.
+    """Return a value as the text of a cell: strings and dates as written, None muted.
 
     >>> value_span("a\\nb").text, value_span(2.5).text, value_span(None).style
     ('a\\\\nb', '2.5', <Style.MUTED: 'muted'>)
     """
     if value is None:
         return muted("None")
-    return Span(printable(value if isinstance(value, str) else safe_repr(value), WIDEST_CELL))
+    text = str(value) if type(value) in _WRITTEN else safe_repr(value)
+    return Span(printable(text, WIDEST_CELL))
 
 
 def printable(text: str, width: int | None = None) -> str:

@@ -24,7 +24,7 @@ from dbsp.expressions import arithmetic as ints
 from dbsp.expressions import strings  # noqa: F401  (its functions are extended)
 from dbsp.expressions.coded import LARGEST_EXACT, coded, coded_node, rounded, rounded_vector
 from dbsp.expressions.functions import define, extend, is_none
-from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, GiveUp, Operation, StrictNode
+from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, GiveUp, Operation, StrictNode, fold
 
 
 def rescaled(node: ExpressionNode, scale: int) -> ExpressionNode:
@@ -34,7 +34,8 @@ def rescaled(node: ExpressionNode, scale: int) -> ExpressionNode:
     by = 10 ** (scale - node.type.scale)
     if node.type.kind == "decimal" and by == 1:
         return node
-    return coded_node(decimal_type(scale), lambda a: a * by, lambda a: ints.mul_vector(a, by), [node])
+    type_ = decimal_type(scale)
+    return fold(coded_node(type_, lambda a: a * by, lambda a: ints.mul_vector(a, by), [node]))
 
 
 def _numbers(arguments: Sequence[ExpressionNode], count: int = 2) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import types
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dbsp.caller_tracebacks import methods_end_at_caller
+from dbsp.data.timestamps import zone_name
 from dbsp.data.type_inference import infer_type
 from dbsp.data.types import Type
 from dbsp.data.values import plain_constant
@@ -674,6 +676,8 @@ def literal(value: Any, type_: Type | None) -> Literal:
     if isinstance(value, list | dict):
         type_ = infer_type([value]) if type_ is None else type_
         value = plain_constant(type_, value)
+    if isinstance(value, dt.datetime) and type_ is None and zone_name(value.tzinfo) != "UTC":
+        type_ = infer_type([value])  # JSON keeps the offset of a datetime and not its zone
     return Literal(value, type_)
 
 

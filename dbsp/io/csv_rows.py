@@ -13,7 +13,7 @@ from dbsp.io.data_files import DataFile, Source
 from dbsp.io.file_rows import ColumnChoice, FileRows, Part
 from dbsp.io.unpacking_stream import UnpackingStream
 
-_BLOCK = 2**22
+_BLOCK = 2**24
 _CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): (?:Row #(?P<row>\d+): )?CSV conversion error to (?P<type>[^:]+): "
     r"(?P<reason>.*)",

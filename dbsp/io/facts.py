@@ -2,7 +2,8 @@
 
 The file is parsed in bulk, column by column, and texts by their distinct values. If the bulk parser
 refuses the file or might misread it, the file is read line by line: to find the wrong line, or to
-accept forms that the bulk parser does not know (`+5`). Both ways return the same rows.
+accept forms that the bulk parser does not know (`+5`). A small file is always read line by line,
+which takes less time than loading Arrow. Both ways return the same rows.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from dbsp.io.term_text import TermTextError, cell_end, value_of
 
 Facts: TypeAlias = Any
 """A change of one relation as `Run.step` takes it: an Arrow table, or a list of rows."""
+
+_SMALL = 32_768
+"""Up to so many bytes, reading line by line takes less time than loading Arrow."""
 
 _EMPTY_ROW = "()"
 _TAB = "\t"
@@ -118,6 +122,7 @@ class _Reader:
         plain = data.count(b"\r") == data.count(b"\r\n") if b"\r" in data else True
         if self.nested or (self.quoted and b'"' in data):
             plain = False
+        plain = plain and len(data) > _SMALL
         table = self._read_in_bulk(data) if plain and len(self.delimiter) == 1 else None
         return self._read_by_line(data) if table is None else table
 
@@ -178,8 +183,6 @@ class _Reader:
 
     def _read_by_line(self, data: bytes) -> Facts:
         """Read the file line by line, which is slower, and report every line that does not fit."""
-        import pyarrow as pa
-
         columns: list[list[Any]] = [[] for _ in self.schema.types]
         first: tuple[str, list[str]] | None = None
         for number, line, texts in self._split(data):
@@ -212,8 +215,10 @@ class _Reader:
             if first is not None and all(problem.span.line == 1 for problem in self.problems):
                 self._check_header(*first, alone=number == 1)
             raise DataError(self.problems)
-        if self.nested:
+        if self.nested or len(data) <= _SMALL:
             return list(zip(*columns, strict=True))
+        import pyarrow as pa
+
         arrays = [pa.array(c, arrow_type(t)) for c, t in zip(columns, self.schema.types, strict=True)]
         return pa.table(arrays, names=list(self.schema.names))
 
@@ -288,7 +293,10 @@ class _Reader:
         self._problem(number, line, message, 0, len(line), hint, code="wrong-arity")
 
     def _check_header(self, line: str, cells: list[str], alone: bool) -> None:
-        """Replace the errors of a first line of column names by one; `alone`: it is the only line."""
+        """Replace the errors of a first line of column names by one.
+
+        `alone`: the file has no other line.
+        """
         names = [cell.lower() for cell in cells] == [name.lower() for name in self.schema.names]
         if not names and (alone or not is_header(cells, self.schema)):
             return

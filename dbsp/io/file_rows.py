@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from dbsp.data.column_chunks import Chunk, Column, RowSource
 from dbsp.data.schema import Schema, suggestion
+from dbsp.data.types import Type
 from dbsp.errors import InputError, SchemaError, counted, shorten, wrong_argument
 from dbsp.io.data_files import DataFile, Source, find_files
 from dbsp.io.reading_progress import reading
@@ -145,14 +146,25 @@ def _constant(value: str | None, rows: int, name: str, schema: Schema) -> Any:
 
     from dbsp.data.arrow_types import parsed_type
 
-    scalar = pa.scalar(value, pa.string())
-    type_ = parsed_type(schema.type_of(name)) if name in schema.names else None
-    if type_ is not None:
+    column = pa.array([value], pa.string())
+    if name in schema.names and parsed_type(schema.type_of(name)) is not None:
         try:
-            scalar = scalar.cast(type_)
+            column = parsed_texts(column, schema.type_of(name))
         except pa.ArrowInvalid:
             raise InputError(
                 f"column {name!r}: expected {schema.type_of(name)}, got {shorten(value)} from the folder",
                 code="wrong-type",
             ) from None
-    return pa.repeat(scalar, rows)
+    return pa.repeat(column[0], rows)
+
+
+def parsed_texts(texts: Any, type_: Type) -> Any:
+    """Return Arrow texts as values of a type. Raises ArrowInvalid for a text of another form."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from dbsp.data.arrow_types import arrow_of_type
+
+    if type_.kind == "time":  # PyArrow converts texts with a date only
+        texts = pc.binary_join_element_wise("1970-01-01T", texts, "").cast(pa.timestamp("us"))
+    return texts.cast(arrow_of_type(type_))

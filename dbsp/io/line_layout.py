@@ -39,7 +39,7 @@ def is_header(cells: Sequence[str], schema: Schema) -> bool:
     """Whether the cells of a first line are the names of the columns.
 
     They are if they equal the names of the relation, or if every column that is not a text has a
-    word that is no value of its type.
+    word that does not fit its type.
     """
     words = [cell.strip().strip('"').lower() for cell in cells]
     if words == [name.lower() for name in schema.names]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from dbsp.data.schema import Schema
+from dbsp.data.types import Type
 from dbsp.errors import InputError, shorten
 from dbsp.io.data_files import DataFile, Source
-from dbsp.io.file_rows import ColumnChoice, FileRows, Part
+from dbsp.io.file_rows import ColumnChoice, FileRows, Part, parsed_texts
 from dbsp.io.unpacking_stream import UnpackingStream
 
 _BLOCK = 2**24
+_LARGE = 2**20
+"""Smaller blocks are read line by line without a warning."""
 
 
 def read_ndjson(
@@ -63,10 +67,20 @@ class NdjsonRows(FileRows):
         if file.partition:
             fields = fields.select(j for j, name in enumerate(fields.names) if name not in file.partition)
         first = 1
+        warned = False
         for block in _blocks(stream):
             part = self._in_bulk(block, fields)
             if part is None:
                 part = self._by_line(block, fields, file, first)
+                if len(block) >= _LARGE and not warned:
+                    warned = True
+                    warnings.warn(
+                        f"{file.shown}: reading line by line, which is 20 times slower, because PyArrow "
+                        "refuses a value, such as values of several types in one column; Parquet files are "
+                        "always read by column",
+                        UserWarning,
+                        stacklevel=2,
+                    )
             yield _without_absent(part, fields)
             first += part[2]
 
@@ -77,11 +91,11 @@ class NdjsonRows(FileRows):
 
         from dbsp.data.arrow_types import parsed_type
 
-        chosen = self.wanted
+        texts = {name: type_ for name, type_ in self._expected(fields).items() if type_.kind in _PARSED_LATER}
         types = [
-            (name, arrow_type)
-            for name, type_ in zip(fields.names, fields.types, strict=True)
-            if (arrow_type := parsed_type(type_)) is not None and (chosen is None or name in chosen)
+            (name, pa.string() if name in texts else parsed)
+            for name, type_ in self._expected(fields).items()
+            if name in texts or (parsed := parsed_type(type_)) is not None
         ]
         try:
             table = arrow_json.read_json(
@@ -94,6 +108,9 @@ class NdjsonRows(FileRows):
                 ),
             )
             table.validate(full=True)  # PyArrow does not check that texts are UTF-8
+            for name, type_ in texts.items():
+                place = table.schema.get_field_index(name)
+                table = table.set_column(place, name, parsed_texts(table.column(place), type_))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
         return tuple(table.column_names), table.columns, table.num_rows
@@ -101,9 +118,8 @@ class NdjsonRows(FileRows):
     def _by_line(self, block: bytes, fields: Schema, file: DataFile, first: int) -> Part:
         """Return the rows of some lines as Python values. Raises InputError for a wrong line."""
         rows: list[dict[str, Any]] = []
-        names: dict[str, None] = dict.fromkeys(
-            name for name in fields.names if self.wanted is None or name in self.wanted
-        )
+        expected = self._expected(fields)
+        names: dict[str, None] = dict.fromkeys(expected)
         for line in block.splitlines():
             if not line.strip():
                 continue
@@ -126,7 +142,34 @@ class NdjsonRows(FileRows):
                 )
             names.update(dict.fromkeys(row))
             rows.append(row)
-        return tuple(names), [[row.get(name) for row in rows] for name in names], len(rows)
+        columns = [[_value(expected.get(name), row.get(name)) for row in rows] for name in names]
+        return tuple(names), columns, len(rows)
+
+    def _expected(self, fields: Schema) -> dict[str, Type]:
+        """Return the members that the relation needs, with their types."""
+        pairs = zip(fields.names, fields.types, strict=True)
+        return {name: type_ for name, type_ in pairs if self.wanted is None or name in self.wanted}
+
+
+_PARSED_LATER = ("time", "timestamptz")
+"""The kinds that PyArrow parses in texts, but not in JSON."""
+_IN_TEXTS = ("date", "time", "timestamp", "timestamptz", "decimal", "bytes")
+
+
+def _value(type_: Type | None, value: Any) -> Any:
+    """Return a JSON value as a value of the type; the value itself if it does not fit."""
+    if type_ is None or type_.kind not in _IN_TEXTS:
+        return value
+    if type_.kind == "decimal" and type(value) in (int, float):
+        value = repr(value)
+    if not isinstance(value, str):
+        return value
+    import pyarrow as pa
+
+    try:
+        return parsed_texts(pa.array([value]), type_)[0].as_py()
+    except pa.ArrowInvalid:
+        return value
 
 
 def _without_absent(part: Part, fields: Schema) -> Part:

@@ -41,6 +41,9 @@ def replace_file(path: Path, data: bytes) -> None:
         raise InputError(message, where=str(path), code="unwritable-file") from error
 
 
+_SMALL = 2_000
+"""Up to so many rows, plain Python takes less time than loading Arrow."""
+
 _DOUBTFUL = re.compile(r'[,\[\]()]|^["\s]|\s$')
 """Symbols that may be read back differently when they are written in a record without quotes."""
 
@@ -57,13 +60,15 @@ def format_rows(zset: ZSet, *, delimiter: str = "\t", quoted: bool = False) -> t
         return b"", 0
     if not zset.arity:
         return b"()\n", 0
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rows = zset.stored.rows
     order = value_order(zset.schema, rows, zset.interner)
     if order is not None:
         rows = rows[order]
+    if len(rows) <= _SMALL and all(type_.kind != "float" for type_ in zset.schema.types):
+        return _format_few(zset, rows, delimiter, quoted)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     columns, ambiguous = [], 0
     for position, type_ in enumerate(zset.schema.types):
         column, unclear = _texts(type_, rows[:, position], zset.interner, delimiter, quoted)
@@ -75,6 +80,43 @@ def format_rows(zset: ZSet, *, delimiter: str = "\t", quoted: bool = False) -> t
     # The texts of an Arrow array are adjacent in one buffer, which is the content of the file.
     offsets = np.frombuffer(ended.buffers()[1], np.int64)[ended.offset : ended.offset + len(ended) + 1]
     return ended.buffers()[2][int(offsets[0]) : int(offsets[-1])].to_pybytes(), ambiguous
+
+
+def _format_few(zset: ZSet, rows: Codes, delimiter: str, quoted: bool) -> tuple[bytes, int]:
+    """Do as `format_rows` for sorted rows without floats, without loading Arrow."""
+    columns, ambiguous = [], 0
+    for position, type_ in enumerate(zset.schema.types):
+        codes = rows[:, position]
+        if type_.kind == "int":
+            column = [b"%d" % code for code in codes.tolist()]
+        else:
+            present = codes != NULL if type_.nullable else np.ones(len(codes), np.bool_)
+            required = type_.required() if type_.nullable else type_
+            texts, inverse, unclear = _distinct_texts(
+                required, codes[present], zset.interner, delimiter, quoted
+            )
+            encoded = _encoded(texts)
+            column = [b""] * len(codes)
+            for at, place in zip(np.flatnonzero(present).tolist(), inverse.tolist(), strict=True):
+                column[at] = encoded[place]
+            ambiguous += unclear
+        if type_.kind == "int" and type_.nullable:
+            column = [b"" if code == NULL else text for code, text in zip(codes, column, strict=True)]
+        columns.append(column)
+    between = delimiter.encode()
+    return b"".join(between.join(row) + b"\n" for row in zip(*columns, strict=True)), ambiguous
+
+
+def _encoded(texts: list[str]) -> list[bytes]:
+    try:
+        return [text.encode() for text in texts]
+    except UnicodeEncodeError as error:
+        raise _invalid_text(error) from None
+
+
+def _invalid_text(error: UnicodeEncodeError) -> InputError:
+    message = f"cannot write {error.object[:60]!r}: expected valid Unicode text"
+    return InputError(message, code="invalid-encoding")
 
 
 def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted: bool) -> tuple[Any, int]:
@@ -91,6 +133,18 @@ def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted
         return pc.cast(pa.array(np.ascontiguousarray(codes)), pa.large_string()), 0
     if type_.kind == "float":
         return pc.cast(pa.array(code_floats(np.ascontiguousarray(codes))), pa.large_string()), 0
+    values, inverse, unclear = _distinct_texts(type_, codes, interner, delimiter, quoted)
+    try:
+        return pa.array(values, pa.large_string()).take(pa.array(inverse)), unclear
+    except UnicodeEncodeError as error:
+        raise _invalid_text(error) from None
+
+
+def _distinct_texts(
+    type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted: bool
+) -> tuple[list[str], Codes, int]:
+    """Return the distinct texts of codes, the place of each code in them, and how many are
+    ambiguous."""
     distinct, inverse = np.unique(codes, return_inverse=True)
     shown = _quoted_text_of if quoted else text_of
     decoded = decode_column(type_, distinct, interner)
@@ -104,11 +158,7 @@ def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted
             delimiter in text or "\n" in text or "\r" in text or (terms and _is_unclear(type_, value, text))
             for value, text in zip(decoded, values, strict=True)
         )
-    try:
-        return pa.array(values, pa.large_string()).take(pa.array(inverse)), unclear
-    except UnicodeEncodeError as error:
-        message = f"cannot write {error.object[:60]!r}: expected valid Unicode text"
-        raise InputError(message, code="invalid-encoding") from None
+    return values, inverse, unclear
 
 
 def text_of(value: Any) -> str:

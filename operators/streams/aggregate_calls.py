@@ -66,8 +66,8 @@ def count() -> AggregateCall:
 def sum_(argument: Argument) -> AggregateCall:
     """Sum an expression over the rows of the group, each as often as its weight.
 
-    None is not a value; a group without values yields None. Sums of ints are exact, O(|delta|)
-    per tick; sums of floats are compensated and read the groups with changes.
+    None is not a value; a group without values yields None. Sums of ints, decimals and durations
+    are exact, O(|delta|) per tick; sums of floats are compensated and read the groups with changes.
 
     Parameters:
         argument: an expression or a column name.
@@ -93,8 +93,9 @@ def sum_(argument: Argument) -> AggregateCall:
 def avg(argument: Argument) -> AggregateCall:
     """Average an expression over the rows of the group, each as often as its weight.
 
-    None is not a value; a group without values yields None. The result is a float. O(|delta|) per
-    tick for ints; for floats a tick reads the groups with changes.
+    None is not a value; a group without values yields None. The result is a float; for decimals
+    and durations it is of their type, rounded half to even. O(|delta|) per tick; for floats a tick
+    reads the groups with changes.
 
     Parameters:
         argument: an expression or a column name.
@@ -189,7 +190,9 @@ def count_distinct(argument: Argument) -> AggregateCall:
 
 @ends_at_caller
 def median(argument: Argument) -> AggregateCall:
-    """Return the median as a float: the middle value, or the mean of the two middle values.
+    """Return the median: the middle value, or the mean of the two middle values.
+
+    A float for ints and floats; a decimal or a duration, rounded half to even, for those.
 
     None is not a value; a group without values yields None. A tick reads the groups with changes,
     O(n log n) for their n values.

@@ -11,9 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import Any, NamedTuple
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dbsp.operators
 from dbsp.caller_tracebacks import ends_at_caller
@@ -28,6 +26,9 @@ from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.streams.builder import Circuit
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 NO_PLACES: Mapping[str, str] = {}
 NO_ORIGINS: Mapping[tuple[Any, ...], Origin[Expression]] = {}

@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
-import networkx as nx
-
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.errors import expect_present
@@ -145,15 +143,9 @@ def _both(chain: Chain, other: Chain) -> Chain | None:
 def _covered(chains: Sequence[Chain]) -> dict[Chain, tuple[int, ...]]:
     """The same for chains that cannot be merged: joined end to end where possible."""
     n = len(chains)
-    # Chain i is node i as the smaller part of a pair and node n + i as the larger part. The
-    # matching depends on the order of sets of nodes, which for ints is the same in every process.
-    edges = nx.Graph()
-    edges.add_nodes_from(range(2 * n))
-    edges.add_edges_from(
-        (i, n + j) for i, a in enumerate(chains) for j, b in enumerate(chains) if i != j and a[-1] < b[0]
-    )
-    matching = nx.bipartite.hopcroft_karp_matching(edges, range(n))
-    following = {chains[i]: chains[matching[i] - n] for i in range(n) if i in matching}
+    pairs = [(i, j) for i, a in enumerate(chains) for j, b in enumerate(chains) if i != j and a[-1] < b[0]]
+    matching = _matching(n, pairs) if pairs else {}
+    following = {chains[i]: chains[matching[i]] for i in range(n) if i in matching}
     orders = {}
     for first in [chain for chain in chains if chain not in following.values()]:
         row = [first]
@@ -162,3 +154,17 @@ def _covered(chains: Sequence[Chain]) -> dict[Chain, tuple[int, ...]]:
         order = refined(key for chain in row for key in chain)
         orders.update(dict.fromkeys(row, order))
     return orders
+
+
+def _matching(n: int, pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Return a largest set of pairs of n chains, in which each chain is first and second once at
+    most."""
+    import networkx as nx  # slow to import
+
+    # Chain i is node i as the smaller part of a pair and node n + i as the larger part. The
+    # matching depends on the order of sets of nodes, which for ints is the same in every process.
+    edges = nx.Graph()
+    edges.add_nodes_from(range(2 * n))
+    edges.add_edges_from((i, n + j) for i, j in pairs)
+    matching = nx.bipartite.hopcroft_karp_matching(edges, range(n))
+    return {i: matching[i] - n for i in range(n) if i in matching}

@@ -300,3 +300,16 @@ def test_includes_stay_in_the_given_folders(folder: Path, run: Command) -> None:
     assert (
         "file '../secret.dl' is outside the folders that this program may use [outside-folders]" in done.err
     )
+
+
+def test_a_small_and_a_large_file_of_one_relation(run: Command, folder: Path) -> None:
+    (folder / "reach.dl").write_text(
+        ".decl a(x: number, s: symbol)\n"
+        '.input a(filename="small.facts")\n.input a(filename="large.facts")\n'
+        ".decl b(x: number, s: symbol)\n.output b\n.printsize a\nb(x, s) :- a(x, s), x < 3.\n"
+    )
+    (folder / "small.facts").write_text("1\tone\n2\ttwo\n")
+    (folder / "large.facts").write_text("".join(f"{i}\tmany\n" for i in range(2, 9_000)))
+    done = run("run", "reach.dl", "-D", "-", "-F", ".")
+    assert "1\tone\n2\tmany\n2\ttwo\n" in done.out
+    assert "9000" in done.out.replace(",", "")

@@ -19,9 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Schema, ZSet, col, from_json
+from dbsp import Circuit, Schema, ZSet, col, from_json, lit
 from dbsp.data.columns import encode_column
 from dbsp.data.decimals import decimal_code, decimal_of, half_even
+from dbsp.data.frames import decode_table
 from dbsp.data.interner import Interner
 from dbsp.data.timestamps import duration_text, read_duration, zone_of
 from dbsp.data.type_inference import as_type, infer_type
@@ -509,3 +510,52 @@ def test_ranges_and_windows_take_timedeltas() -> None:
     assert result["pairs"].rows() == [(dt.time(1), dt.time(1)), (dt.time(3), dt.time(3))]
     assert result["near"].rows() == [(HOUR, 2 * HOUR)]
     assert run.step({"a": [(first, dt.time(9), HOUR)]})["late"].rows() == [(dt.time(9),)]
+
+
+@given(rows)
+def test_the_weight_of_a_row_is_found(given_rows: list[Any]) -> None:
+    zset, half = ZSet(given_rows, SCHEMA), ZSet(given_rows[::2], SCHEMA)
+    for row in given_rows:
+        assert zset[row] == sum(plain(row) == plain(other) for other in given_rows)
+        assert half[row] == sum(plain(row) == plain(other) for other in given_rows[::2])
+
+
+def test_lists_and_structs_are_tuples_among_objects() -> None:
+    zset = ZSet([([1, 2], {"a": (3,)})], {"x": list[int], "y": {"a": list[int]}})
+    schema, interner = Schema.of(x=object, y=object), Interner()
+    objects = schema.decode_rows(zset.recoded(schema, interner).rows, interner)
+    assert [type(value) for value in objects[0]] == [tuple, tuple]
+    assert objects == [((1, 2), ((3,),))]
+
+
+def test_the_zone_of_a_constant_is_written_as_json() -> None:
+    circuit = Circuit("constants")
+    source = circuit.input("in", x=int)
+    at = dt.datetime(2024, 7, 1, 12, tzinfo=ROME)
+    constants = {
+        "at": lit(at),
+        "d": lit(HOUR),
+        "p": lit(Decimal("1.50")),
+        "c": lit(dt.time(1)),
+        "l": lit([{"a": [1]}]),
+    }
+    circuit.output("out", source.map(**constants))
+    read = from_json(circuit.to_json())
+    for one in (circuit, read):
+        result = one.start().step({"in": [(1,)]})["out"]
+        assert result.schema.describe() == (
+            "at: timestamptz(Europe/Rome), d: duration, p: decimal(18, 2), c: time, l: list[{a: list[int]}]"
+        )
+        assert result.rows() == [(at, HOUR, Decimal("1.50"), dt.time(1), (((1,),),))]
+
+
+def test_a_table_has_the_arrow_types_that_the_caller_chooses() -> None:
+    zset = ZSet([(Decimal("1.50"), [1])], {"p": "decimal(18, 2)", "l": list[int]})
+    types = {"p": pa.decimal128(10, 3), "l": pa.large_list(pa.int32())}
+    table = decode_table(zset.stored.rows, zset.schema, zset.interner, types)
+    assert table.schema.types == list(types.values())
+    assert table.to_pylist() == [{"p": Decimal("1.500"), "l": [1]}]
+    with pytest.raises(
+        SchemaError, match=r"column 'p': the values cannot be converted to the Arrow type decimal"
+    ):
+        decode_table(zset.stored.rows, zset.schema, zset.interner, {"p": pa.decimal128(10, 0)})

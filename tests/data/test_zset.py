@@ -389,10 +389,10 @@ def test_no_kernel_is_compiled_for_read_only_arrays() -> None:
     assert (view + view).distinct() == view.positive() == view
     run.step({"a": view})
     run.step({"a": view.ordered([1, 0])})
-    compiled = [
+    signatures = [
         (name, signature)
         for name, kernel in ((kernel.__name__, compiled(kernel)) for kernel in entries())
         for signature in kernel.signatures
         if any(isinstance(argument, Array) and not argument.mutable for argument in signature)
     ]
-    assert compiled == []
+    assert signatures == []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import sys
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from dbsp import Circuit, Schema, ZSet, col
 from dbsp.compiler.datalog.text.highlighting import highlighted
 from dbsp.compiler.why.proof import Premise, Proof, ProofStep
 from dbsp.display.displayed import Displayed
-from dbsp.display.document import Document, Style, printable
+from dbsp.display.document import Document, Style, printable, value_span
 from dbsp.errors import DbspError, SetupError
 from tests.display.support import REACH, html_of, on_terminal, reach, read, shop, text_of, values
 
@@ -142,6 +145,31 @@ def test_wide_rows_and_long_values_are_cut() -> None:
     assert "v" * 77 + "..." in html and "v" * 78 not in html
     assert "and 70 more columns" in html and len(html) < 20_000
     assert "and 70 more columns" in text_of(ZSet([row]).schema)
+
+
+def test_dates_and_similar_values_are_shown_as_they_are_written() -> None:
+    row = (
+        dt.date(2026, 1, 31),
+        dt.datetime(2026, 1, 31, 12, 30),
+        dt.timedelta(hours=1),
+        Decimal("1.50"),
+        UUID(int=5),
+        b"x",
+        2.0,
+        True,
+    )
+    line = on_terminal(ZSet([row])).splitlines()[4].split("  ")
+    assert [cell.strip() for cell in line if cell] == [
+        "2026-01-31",
+        "2026-01-31 12:30:00",
+        "1:00:00",
+        "1.50",
+        "00000000-0000-0000-0000-000000000005",
+        "b'x'",
+        "2.0",
+        "True",
+        "+1",
+    ]
 
 
 def test_zsets_without_rows_or_columns() -> None:
@@ -411,3 +439,10 @@ def test_rows_that_a_subsumption_removed_are_shown() -> None:
     proof = text_of(program.why(run, "best", ("tea", 3)))
     assert "subsumes by" in proof and 'best("tea", 4)' in proof
     assert "subsumed by" in text_of(program.why_not(run, "best", ("tea", 4)))
+
+
+def test_times_and_decimals_are_shown_without_their_classes() -> None:
+    moment = dt.datetime(2024, 5, 6, 7, 8, tzinfo=dt.UTC)
+    values = (moment.date(), moment.time(), moment, dt.timedelta(hours=30), Decimal("1.50"))
+    cells = [value_span(value).text for value in values]
+    assert cells == ["2024-05-06", "07:08:00", "2024-05-06 07:08:00+00:00", "1 day, 6:00:00", "1.50"]

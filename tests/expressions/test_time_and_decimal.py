@@ -191,6 +191,11 @@ CASES: dict[str, tuple[Expression, Callable[[Any], Any]]] = {
     "n / q": (C["n"].divide(C["q"], 0), lambda r: half_even(rescaled(r["n"], 0) / Fraction(r["q"]), 0)),
     "p / n": (C["p"].divide(C["n"], 8), lambda r: half_even(Fraction(r["p"]) / rescaled(r["n"], 0), 8)),
     "p < q": (C["p"].to_float() < 10.0, lambda r: float(r["p"]) < 10.0),
+    "p <= q": (C["p"] <= C["q"], lambda r: r["p"] <= r["q"]),
+    "p == q": (C["p"] == C["q"], lambda r: r["p"] == r["q"]),
+    "n > q": (C["n"] > C["q"], lambda r: r["n"] > r["q"]),
+    "q != 1.5": (C["q"] != Decimal("1.5"), lambda r: r["q"] != Decimal("1.5")),
+    "op < n": (C["op"] < C["n"], lambda r: None if r["op"] is None else r["op"] < r["n"]),
     "q round": (C["q"].round(1), lambda r: half_even(Fraction(r["q"]), 1)),
     "p round up": (C["p"].round(5), lambda r: exact(Fraction(r["p"]), 5)),
     "q to 2": (C["q"].to_decimal(2), lambda r: reduced(r["q"])),
@@ -262,6 +267,26 @@ def check(bound: Any, rows: Any, wanted: list[Any], result: Schema, interner: In
         assert type(value) is type(want) or isinstance(want, int)
         if isinstance(value, Decimal):
             assert -value.as_tuple().exponent == bound.type.scale  # type: ignore[operator]
+
+
+def test_all_small_quotients_are_rounded_half_to_even() -> None:
+    circuit = Circuit("small")
+    source = circuit.input("in", d=dt.timedelta, p="decimal(18, 1)", n=int)
+    quotients = {"d": col("d") / col("n"), "p": col("p").divide(col("n"), 0), "r": col("p").round(0)}
+    circuit.output("out", source.map(i=col("d"), n=col("n"), **quotients))
+    pairs = [(a, b) for a in range(-35, 36) for b in range(-6, 7) if b]
+    run = circuit.start()
+    result = run.step({"in": [(a * US, Decimal(a).scaleb(-1), b) for a, b in pairs]})["out"]
+    assert set(result.rows()) == {
+        (
+            a * US,
+            b,
+            round(Fraction(a, b)) * US,
+            Decimal(round(Fraction(a, 10 * b))),
+            Decimal(round(Fraction(a, 10))),
+        )
+        for a, b in pairs
+    }
 
 
 @pytest.mark.parametrize(

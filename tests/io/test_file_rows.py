@@ -3,7 +3,9 @@
 import datetime as dt
 import gzip
 import json
+import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,6 +144,10 @@ def test_files_without_value_in_a_folder(tmp_path: Path) -> None:
     write_parquet(tmp_path / "day=2024-01-31" / "a.parquet", TABLE.slice(1, 1))
     source = dbsp.read_parquet(tmp_path, columns=["x", "day"])
     assert rows_of(source, x=int, day=dt.date | None) == [(1, None), (2, dt.date(2024, 1, 31))]
+    (tmp_path / "at" / "t=10:30").mkdir(parents=True)
+    write_parquet(tmp_path / "at" / "t=10:30" / "a.parquet", TABLE.slice(0, 1))
+    source = dbsp.read_parquet(tmp_path / "at", columns=["t"])
+    assert rows_of(source, t=dt.time) == [(dt.time(10, 30),)]
 
 
 @pytest.mark.parametrize("packed", ["gzip", "zstd", "bz2", "lz4"])
@@ -186,12 +193,43 @@ def test_file_systems(tmp_path: Path, ending: str) -> None:
         read("memory://dbsp-test/none")
 
 
-def test_a_url_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_of_an_unknown_protocol() -> None:
     with pytest.raises(InputError, match="unknown://x: the URL cannot be opened: Protocol not known"):
         dbsp.read_csv("unknown://x")
-    monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
+
+
+def test_a_url_without_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(url: str) -> None:
+        raise ImportError("HTTPFileSystem requires requests")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+    with pytest.raises(SetupError, match=r"the URL https://x.org/a.csv needs a package: HTTPFileSystem req"):
+        dbsp.read_csv("https://x.org/a.csv")
+    monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(SetupError, match=r"the URL https://x.org/a.csv needs the package fsspec.*pip"):
         dbsp.read_csv("https://x.org/a.csv")
+
+
+def test_a_file_system_that_fails(tmp_path: Path) -> None:
+    class Locked(LocalFileSystem):
+        def info(self, path: str, **options: Any) -> dict[str, Any]:
+            raise PermissionError("the folder is locked")
+
+    with pytest.raises(InputError, match=r"a.csv: cannot be read: the folder is locked \[unreadable-file\]"):
+        dbsp.read_csv("a.csv", filesystem=Locked())
+
+
+def test_folders_give_names_only_to_files_with_names(tmp_path: Path) -> None:
+    (tmp_path / "year=2024").mkdir()
+    (tmp_path / "year=2024" / "a.csv").write_text("1,a\n")
+    refused(
+        dbsp.read_csv(tmp_path, header=False),
+        r"a.csv: columns= and folders named key=value need names of columns; pass header=\[",
+        x=int,
+        s=str,
+    )
+    named = dbsp.read_csv(tmp_path, header=["x", "s"])
+    assert rows_of(named, x=int, s=str, year=int) == [(1, "a", 2024)]
 
 
 def test_missing_files(tmp_path: Path, ending: str) -> None:
@@ -321,6 +359,74 @@ def test_wrong_ndjson(tmp_path: Path, number: int) -> None:
     data, message = NDJSON[number]
     (tmp_path / "a.ndjson").write_bytes(data)
     refused(dbsp.read_ndjson(tmp_path / "a.ndjson"), r"relation 'a', .*a\.ndjson: " + message, x=int, s=str)
+
+
+TYPED = {
+    "d": "decimal(18, 2)",
+    "day": dt.date,
+    "t": dt.time,
+    "u": dt.datetime,
+    "z": "timestamptz(Europe/Rome)",
+    "b": bytes,
+    "l": "list[int]",
+    "s": "{a: int, b: str}",
+}
+
+
+def test_types_in_ndjson(tmp_path: Path) -> None:
+    """The bulk parser and the reader by line accept the same texts."""
+    zone = dt.timezone(dt.timedelta(hours=2))
+    texts: dict[str, Any] = {
+        "d": "1.50",
+        "day": "2024-01-31",
+        "t": "10:30:00",
+        "u": "2024-01-31T10:00:00",
+        "z": "2024-01-31T10:00:00+02:00",
+        "b": "ab",
+        "l": [1, 2],
+        "s": {"a": 1, "b": "x"},
+    }
+    values = [
+        Decimal("1.50"),
+        dt.date(2024, 1, 31),
+        dt.time(10, 30),
+        dt.datetime(2024, 1, 31, 10),
+        dt.datetime(2024, 1, 31, 10, tzinfo=zone),
+        b"ab",
+        [1, 2],
+        {"a": 1, "b": "x"},
+    ]
+    expected = ZSet([tuple(values)], TYPED)
+    path = tmp_path / "a.ndjson"
+    path.write_text(json.dumps(texts) + "\n")
+    assert started(**TYPED).step({"a": dbsp.read_ndjson(path)})["o"] == expected
+    path.write_text(json.dumps(texts | {"d": 1.5}) + "\n")
+    assert started(**TYPED).step({"a": dbsp.read_ndjson(path)})["o"] == expected
+    # One wrong line makes PyArrow refuse the block; the error must be that of this line.
+    for name, wrong in (("d", "abc"), ("day", "2024-02-31"), ("t", "25:00:00"), ("u", "now"), ("z", "now")):
+        path.write_text(json.dumps(texts) + "\n" + json.dumps(texts | {name: wrong}) + "\n")
+        refused(dbsp.read_ndjson(path), rf"row 2, column '{name}': expected .*, got '{wrong}'", **TYPED)
+
+
+def test_a_large_file_that_is_read_line_by_line_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ndjson_rows, "_BLOCK", 64)
+    monkeypatch.setattr(ndjson_rows, "_LARGE", 20)
+    path = tmp_path / "a.ndjson"
+    path.write_text("".join(f'{{"x": {i}, "o": {i if i % 2 else "true"}}}\n' for i in range(20)))
+    with pytest.warns(
+        UserWarning, match=r"a\.ndjson: reading line by line, which is 20 times slower"
+    ) as seen:
+        assert [x for x, _ in rows_of(dbsp.read_ndjson(path), x=int, o=object)] == list(range(20))
+    assert len(seen) == 1
+
+
+def test_types_in_parquet(tmp_path: Path) -> None:
+    row = (Decimal("1.50"), dt.date(2024, 1, 31), dt.time(10, 30), dt.datetime(2024, 1, 31, 10))
+    expected = ZSet([(*row, dt.datetime(2024, 1, 31, tzinfo=dt.UTC), b"a", [1], {"a": 1, "b": "x"})], TYPED)
+    write_parquet(tmp_path / "a", pa.table(expected))
+    assert started(**TYPED).step({"a": dbsp.read_parquet(tmp_path / "a")})["o"] == expected
 
 
 def test_files_of_another_format(tmp_path: Path) -> None:

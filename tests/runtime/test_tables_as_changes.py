@@ -43,6 +43,21 @@ class OnlyStream:
         return TABLE.__arrow_c_stream__(requested_schema)
 
 
+def hugging_face() -> Any:
+    """A data set as the library datasets has it."""
+
+    class Dataset:
+        def with_format(self, name: str) -> "Dataset":
+            assert name == "arrow"
+            return self
+
+        def iter(self, batch_size: int) -> Any:
+            return iter([TABLE.slice(0, 2), TABLE.slice(2)])
+
+    Dataset.__module__ = "datasets.arrow_dataset"
+    return Dataset()
+
+
 def structured() -> np.ndarray:
     return np.array(ROWS, [("x", np.int32), ("s", "U3"), ("f", np.float32)])[["s", "f", "x"]]
 
@@ -63,6 +78,7 @@ FORMS: dict[str, Callable[[], Any]] = {
     "duckdb": lambda: duckdb.from_arrow(TABLE),
     "generator of frames": lambda: (TABLE.slice(i, 1).to_pandas() for i in range(3)),
     "list of frames": lambda: [pl.from_arrow(TABLE.slice(i, 1)) for i in range(3)],
+    "Hugging Face data set": hugging_face,
     "array interface": OnlyArray,
     "stream interface": OnlyStream,
     "structured array": structured,

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import networkx as nx
-
 from dbsp.compiler.datalog.meaning.fields import declare_fields
 from dbsp.compiler.datalog.meaning.word_size import range_of
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.other_languages import type_hint
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured, type_of
 from dbsp.data.types import Constructor, Field, Structure
 
@@ -207,21 +206,33 @@ def _parents_first(
 
     Types defined in terms of themselves are reported, once for each cycle, and omitted.
     """
-    graph = nx.DiGraph()
-    graph.add_nodes_from(by_name)
+    graph = DependencyGraph(nodes=by_name)
     for name, declaration in by_name.items():
-        graph.add_edges_from((parent.text, name) for parent in declaration.parents if parent.text in by_name)
-    for component in list(nx.strongly_connected_components(graph)):
+        for parent in declaration.parents:
+            if parent.text in by_name:
+                graph.add_edge(parent.text, name)
+    recursive: set[str] = set()
+    for component in graph.components():
         name = next(iter(component))
         if len(component) > 1 or graph.has_edge(name, name):
             name = min(component, key=list(by_name).index)
-            cycle = [edge[1] for edge in nx.find_cycle(graph.subgraph(component).reverse(), name)]
-            shown = " -> ".join([name, *cycle])
+            shown = " -> ".join(reversed(_cycle(graph, component, name)))
             message = f"type '{name}' is defined in terms of itself: {shown}"
             report.error(by_name[name].name.span, message, code="recursive-type")
             environment.broken.update(component)
-            graph.remove_nodes_from(component)
-    return list(nx.topological_sort(graph))
+            recursive |= component
+    kept = DependencyGraph(
+        (edge for edge in graph.edges if recursive.isdisjoint(edge)),
+        (name for name in by_name if name not in recursive),
+    )
+    position = {name: at for at, name in enumerate(by_name)}
+    return list(kept.in_order(position.__getitem__))
+
+
+def _cycle(graph: DependencyGraph[str], component: set[str], name: str) -> list[str]:
+    """Return a shortest cycle through a name: from the name to itself."""
+    following = [target for source, target in graph.edges if source == name and target in component]
+    return min(([name, *graph.path(target, name)] for target in following), key=len)
 
 
 def _names_values(

@@ -22,11 +22,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-import networkx as nx
-
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 from dbsp.compiler.datalog.tree.traversal import find, map_children
 
 MAX_COPIES = 10_000
@@ -55,7 +54,7 @@ class Inlining:
 
     def check(self) -> None:
         """Report recursive inline relations; they count as broken from then on."""
-        uses: nx.DiGraph[str] = nx.DiGraph()
+        uses: DependencyGraph[str] = DependencyGraph()
         places: dict[tuple[str, str], syntax.Atom] = {}
         for name in sorted(self.names):
             for _, body in self.rules[name]:
@@ -63,7 +62,7 @@ class Inlining:
                     if atom.relation in self.names:
                         uses.add_edge(name, atom.relation)
                         places.setdefault((name, atom.relation), atom)
-        for component in nx.strongly_connected_components(uses):
+        for component in uses.components():
             edges = sorted(edge for edge in places if edge[0] in component and edge[1] in component)
             if not edges:
                 continue

@@ -11,28 +11,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-import networkx as nx
-
 from dbsp.compiler.datalog.meaning.checked import Relation, Rule, Stratum
 from dbsp.compiler.datalog.meaning.dependencies import Dependency, dependencies, subsumption_dependencies
 from dbsp.compiler.datalog.meaning.extremes import DeclaredOrders, is_monotone, orders_of
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 
 
 def stratify(
     relations: Mapping[str, Relation], rules: Sequence[Rule], subsumptions: Sequence[Rule], report: Report
 ) -> tuple[Stratum, ...]:
     """The strata of the relations that have rules, in an order in which they can be computed."""
-    graph = nx.DiGraph()
     order = {name: position for position, name in enumerate(relations)}
-    graph.add_nodes_from(relations)
     of_rules = [(rule, dependency) for rule in rules for dependency in dependencies(rule)]
     found = [dependency for _, dependency in of_rules]
     found += [dependency for rule in subsumptions for dependency in subsumption_dependencies(rule)]
-    graph.add_edges_from((dependency.used, dependency.user) for dependency in found)
+    graph = DependencyGraph(((dependency.used, dependency.user) for dependency in found), relations)
     component_of: dict[str, int] = {}
     components: list[list[str]] = []
-    for component in nx.strongly_connected_components(graph):
+    for component in graph.components():
         for name in component:
             component_of[name] = len(components)
         components.append(sorted(component, key=order.__getitem__))
@@ -47,8 +44,7 @@ def stratify(
             found.remove(dependency)
     _check_cycles(graph, component_of, found, every, orders, report)
 
-    condensed = nx.DiGraph()
-    condensed.add_nodes_from(range(len(components)))
+    condensed = DependencyGraph(nodes=range(len(components)))
     for used, user in graph.edges:
         if component_of[used] != component_of[user]:
             condensed.add_edge(component_of[used], component_of[user])
@@ -58,7 +54,7 @@ def stratify(
     subsumed: dict[int, list[Rule]] = {}
     for rule in subsumptions:
         subsumed.setdefault(component_of[rule.head.relation], []).append(rule)
-    sequence = nx.lexicographical_topological_sort(condensed, key=lambda number: order[components[number][0]])
+    sequence = condensed.in_order(lambda number: order[components[number][0]])
     strata: list[Stratum] = []
     for number in sequence:
         names = components[number]
@@ -72,7 +68,7 @@ def stratify(
 
 
 def _check_cycles(
-    graph: nx.DiGraph,
+    graph: DependencyGraph[str],
     component_of: Mapping[str, int],
     found: Sequence[Dependency],
     every: Sequence[Dependency],
@@ -92,7 +88,7 @@ def _check_cycles(
         if not dependency.how or component_of[dependency.user] != component or component in reported:
             continue
         reported.add(component)
-        path = nx.shortest_path(graph, dependency.user, dependency.used)
+        path = graph.path(dependency.user, dependency.used)
         steps = [
             dependency,
             *(by_edge[used, user] for used, user in reversed(list(pairwise(path)))),

@@ -24,8 +24,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-import networkx as nx
-
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import dependencies, uses
 from dbsp.compiler.datalog.meaning.numbering import numbers_rows
@@ -34,6 +32,7 @@ from dbsp.compiler.datalog.rewrites.plain import by_iterations, is_plain
 from dbsp.compiler.datalog.rewrites.sideways import passes
 from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
 from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 from dbsp.data.schema import suggestion
 from dbsp.errors import CompileError
 
@@ -205,9 +204,9 @@ def _with_demands(program: checked.CheckedProgram, columns: Columns) -> dict[str
 def _unstratified(rules: tuple[checked.Rule, ...], columns: Columns) -> set[str]:
     """Return the relations on demand in a cycle through a negation or an aggregate."""
     found = [use for rule in rules for use in dependencies(rule)]
-    graph: nx.DiGraph[str] = nx.DiGraph((use.used, use.user) for use in found)
+    graph = DependencyGraph((use.used, use.user) for use in found)
     component: dict[str, int] = {}
-    for number, names in enumerate(nx.strongly_connected_components(graph)):
+    for number, names in enumerate(graph.components()):
         component.update(dict.fromkeys(names, number))
     bad = {component[use.used] for use in found if use.how and component[use.used] == component[use.user]}
     return {name for name in columns if {component.get(name), component.get(_demand(name))} & bad}

@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import networkx as nx
-
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import uses
 from dbsp.compiler.datalog.meaning.numbering import numbers_rows
 from dbsp.compiler.datalog.rewrites.plain import by_iterations, derived_for_itself, recursive_groups
 from dbsp.compiler.datalog.rewrites.simple_terms import is_total
 from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 from dbsp.compiler.datalog.tree.traversal import free_variables, rename, substitute, variables
 from dbsp.compiler.planner.acyclic import reduce_ears
 
@@ -76,13 +75,13 @@ def inline_once(program: checked.CheckedProgram, changes: list[str]) -> checked.
 
 def _used_first(program: checked.CheckedProgram, names: set[str]) -> Iterator[str]:
     """Yield the relations, each after the relations that its rules use."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(sorted(names))
+    graph = DependencyGraph(nodes=sorted(names))
     for rule in program.rules:
         if rule.head.relation in names:
-            used = (atom.relation for atom in uses(rule))
-            graph.add_edges_from((relation, rule.head.relation) for relation in used if relation in names)
-    yield from nx.lexicographical_topological_sort(graph)
+            for atom in uses(rule):
+                if atom.relation in names:
+                    graph.add_edge(atom.relation, rule.head.relation)
+    yield from graph.in_order(lambda name: name)
 
 
 def _pays(name: str, own: Sequence[checked.Rule], user: checked.Rule, groups: dict[str, int]) -> bool:

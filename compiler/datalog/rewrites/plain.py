@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import networkx as nx
-
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import uses
+from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 
 
 def is_plain(relation: checked.Relation) -> bool:
@@ -44,10 +43,11 @@ def by_iterations(program: checked.CheckedProgram) -> frozenset[str]:
 
 def recursive_groups(program: checked.CheckedProgram) -> dict[str, int]:
     """Number the recursive relations; relations that depend on each other share a number."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_edges_from((atom.relation, rule.head.relation) for rule in program.rules for atom in uses(rule))
+    graph = DependencyGraph(
+        (atom.relation, rule.head.relation) for rule in program.rules for atom in uses(rule)
+    )
     found: dict[str, int] = {}
-    for number, names in enumerate(nx.strongly_connected_components(graph)):
+    for number, names in enumerate(graph.components()):
         if len(names) > 1 or any(graph.has_edge(name, name) for name in names):
             found.update(dict.fromkeys(names, number))
     return found

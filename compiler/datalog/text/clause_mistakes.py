@@ -8,6 +8,7 @@ from dbsp.compiler.datalog.text.lexer import DIRECTIVES, SIGNS
 from dbsp.compiler.datalog.text.mistakes import (
     CLOSING,
     OPENING,
+    TERM_ENDS,
     Mistake,
     Stop,
     is_directive,
@@ -39,7 +40,7 @@ def statement(stop: Stop) -> Mistake | None:
         if stop.kind() == "DOT" and stop.kind(-1) == "DOT":
             return Mistake(f"{wanted} '.'", at, at, "remove one '.'", ())
         if f".{name}" in DIRECTIVES:
-            return _without_dot(stop, first)
+            return _without_dot(stop, first, f".{name}")
         return None
     dotless = f".{stop.text_at(first - 1)}"
     if stop.kind_at(first - 1) == "QUALIFIER" and stop.on_new_line(first - 1) and dotless in DIRECTIVES:
@@ -53,19 +54,21 @@ def statement(stop: Stop) -> Mistake | None:
         return Mistake(f"{wanted} a query", first, _statement_end(stop), hint, ())
     if stop.kind_at(first) != "IDENT" or at != first + 1 or stop.kind() == "LPAREN":
         return None
+    if name in ("fact", "rule") and stop.kind() == "IDENT":
+        return Mistake(f"{wanted} '{stop.text_at(first)}'", first, first, "write it without this word", ())
     if f".{name}" in DIRECTIVES:
-        return _without_dot(stop, first)
+        return _without_dot(stop, first, f".{name}")
     if name in other.STATEMENTS:
         what, hint = other.STATEMENTS[name]
         span = stop.span(first, first)
         message = f"{wanted} {what}"
         return Mistake(message, first, _statement_end(stop), hint, (), span=span)
-    return None
+    right = other.DIRECTIVES.get(f".{name}")
+    return _without_dot(stop, first, right) if right is not None else None
 
 
-def _without_dot(stop: Stop, place: int) -> Mistake:
+def _without_dot(stop: Stop, place: int, right: str) -> Mistake:
     name = stop.text_at(place)
-    right = f".{name.lower()}"
     message = f"expected '{right}', got '{name}'"
     return Mistake(message, place, place, None, [(DIRECTIVES[right], right)])
 
@@ -122,7 +125,7 @@ def bracket(stop: Stop) -> Mistake | None:
         opening = next(sign for sign, name in SIGNS.items() if name == OPENING[kind])
         return Mistake(message, at, at, f"remove the '{text}': no '{opening}' is open", ())
     place = stop.opening()
-    ends = kind in ("DOT", "IF", "", "SEMICOLON", *OPENING) or (stop.begins_line and kind in ITEM_STARTS)
+    ends = kind in ("DOT", "IF", "", *OPENING) or (stop.begins_line and kind in ITEM_STARTS)
     if place is None or not ends or CLOSING[stop.kind_at(place)] not in stop.expected or "PLUS" in {kind}:
         return None
     closing = next(sign for sign, name in SIGNS.items() if name == CLOSING[stop.kind_at(place)])
@@ -133,6 +136,18 @@ def bracket(stop: Stop) -> Mistake | None:
     if stop.begins_line:  # the rest of the clause is missing, too
         return Mistake(f"expected '{closing}', got {got}", at, at, hint, span=mark)
     return Mistake(f"expected '{closing}', got {got}", at, at - 1, hint, [sign(closing)])
+
+
+def missing_comma(stop: Stop) -> Mistake | None:
+    """Two columns, terms or parts of a body on one line without a ',' between them."""
+    starts = stop.kind() in TERM_ENDS - OPENING.keys() or stop.kind() in ("FUNCTOR", "NOT")
+    if "COMMA" not in stop.expected or "IF" in stop.expected or not starts or stop.begins_line:
+        return None
+    message = f"expected {expected_words(stop.expected)}, got '{stop.text_at(stop.position)}'"
+    if stop.text_at(stop.position) == "?":
+        return Mistake(message, stop.position, stop.position, other.PHRASES["case"])
+    instead = [sign(","), (stop.kind(), stop.text_at(stop.position))]
+    return Mistake(message, stop.position, stop.position, "write ',' before it", instead)
 
 
 def missing_end(stop: Stop) -> Mistake | None:

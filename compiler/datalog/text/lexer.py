@@ -213,6 +213,7 @@ class Lexer:
             if group == "open":
                 hint = "add the missing '*/'"
                 self._error(start, start + 2, "this comment is never closed", hint, code="unclosed")
+                yield placed("BROKEN_LINE", text, self.span(start, position), start, position)
                 return
             if group == "hash" and self._starts_line(start):
                 match = expect_present(_HASH_LINE.match(self.text, start), "a line that begins with '#'")

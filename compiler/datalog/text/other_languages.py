@@ -186,7 +186,7 @@ def type_hint(name: str, known: Iterable[str]) -> str | None:
 
 # --- directives -----------------------------------------------------------------------------------
 
-_DIRECTIVES = {
+DIRECTIVES = {
     **dict.fromkeys((".print", ".query", ".export", ".show", ".select", ".write"), ".output"),
     **dict.fromkeys((".load", ".read", ".facts", ".edb"), ".input"),
     **dict.fromkeys((".relation", ".rel", ".table", ".pred", ".predicate", ".def"), ".decl"),
@@ -199,6 +199,6 @@ _DIRECTIVES = {
 
 def directive_hint(name: str, known: Iterable[str]) -> str | None:
     """The hint for an unknown directive, which begins with a dot."""
-    if name in _DIRECTIVES:
-        return f"did you mean '{_DIRECTIVES[name]}'?"
+    if name in DIRECTIVES:
+        return f"did you mean '{DIRECTIVES[name]}'?"
     return did_you_mean(name, known)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
-from lark import Lark
 from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog.text import (
@@ -23,6 +21,7 @@ from dbsp.compiler.datalog.text import (
     term_mistakes,
 )
 from dbsp.compiler.datalog.text.expected_words import DIRECTIVE_STARTS, ITEM_STARTS
+from dbsp.compiler.datalog.text.grammar_table import grammar
 from dbsp.compiler.datalog.text.item_builder import ItemBuilder
 from dbsp.compiler.datalog.text.lexer import PlacedToken
 from dbsp.compiler.datalog.text.mistakes import Stop, recognise, repaired
@@ -49,10 +48,12 @@ _MISTAKES = (
     declaration_mistakes.type_form,
     clause_mistakes.statement,
     sign_mistakes.number,
+    sign_mistakes.query_sign,
     sign_mistakes.negation,
     sign_mistakes.word,
     term_mistakes.aggregate,
     clause_mistakes.cut_or_list,
+    sign_mistakes.semicolon_in_brackets,
     sign_mistakes.sign_of_another_language,
     sign_mistakes.rule_with_subsumption_sign,
     sign_mistakes.unexpected_character,
@@ -63,6 +64,7 @@ _MISTAKES = (
     term_mistakes.functor_variable,
     clause_mistakes.trailing_comma,
     clause_mistakes.bracket,
+    clause_mistakes.missing_comma,
     clause_mistakes.missing_end,
 )
 """From the most specific one on: the first that knows a mistake reports it."""
@@ -94,11 +96,6 @@ def parse_tokens(given: Sequence[PlacedToken], report: Report) -> parsed.ParsedP
         report.error(open_[-1][0].span, "this component is never closed", hint, code="unclosed")
     report.raise_errors()
     return parsed.ParsedProgram(tuple(items))
-
-
-@cache
-def _grammar() -> Lark:
-    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", lexer="basic", maybe_placeholders=True)
 
 
 def _parse_item(
@@ -133,7 +130,7 @@ def _read_item(
     tokens: Sequence[PlacedToken], start: int, builder: ItemBuilder
 ) -> tuple[parsed.Item | None, int] | Stop:
     """The item that starts at `start` and the position after it, or where the parser stopped."""
-    parser: Any = _grammar().parse_interactive("")
+    parser: Any = grammar().parse_interactive("")
     position = start
     try:
         while position < len(tokens):

@@ -103,6 +103,15 @@ def number(stop: Stop) -> Mistake | None:
         return Mistake(message, at, last, "a name begins with a letter or '_'", [("IDENT", "x")])
     if stop.kind() != "DOT":
         return None
+    if (
+        stop.kind(-1) == "NUMBER"
+        and stop.kind(1) == "DOT"
+        and stop.adjacent(at)
+        and stop.opening() is not None
+    ):
+        last = at + 1 + (stop.kind(2) == "NUMBER")
+        message = f"expected a number, got '{stop.written(at - 1, last)}'"
+        return Mistake(message, at - 1, last, "write x = range(1, 6) for 1 to 5", [("NUMBER", "1")])
     if stop.kind(1) == "NUMBER" and stop.adjacent(at) and "NUMBER" in stop.expected:
         text = stop.written(at, at + 1)
         return Mistake(f"expected a number, got '{text}'", at, at + 1, f"write 0{text}", [("FLOAT", "0.5")])
@@ -127,6 +136,13 @@ def _signs(stop: Stop) -> tuple[int, int]:
     while stop.adjacent(end - 1) and stop.kind_at(end) in _SIGN_KINDS:
         end += 1
     return first, end
+
+
+def semicolon_in_brackets(stop: Stop) -> Mistake | None:
+    """`r(1; 2)`"""
+    if stop.kind() != "SEMICOLON" or "COMMA" not in stop.expected or stop.opening() is None:
+        return None
+    return swapped(stop, stop.position, stop.position, ",")
 
 
 def sign_of_another_language(stop: Stop) -> Mistake | None:
@@ -172,15 +188,24 @@ def negation(stop: Stop) -> Mistake | None:
     at = stop.position
     negated = stop.kind() in ("IDENT", "QUALIFIED", "TEXT_TEST") and "DOT" not in stop.expected
     if negated and stop.word(-1) == "not" and stop.kind(-1) == "IDENT" and not is_directive(stop):
-        return swapped(stop, at - 1, at - 1, "!", f"write !{stop.text_at(at)}(...)")
-    if stop.kind() == "LPAREN" and stop.kind(-1) in ("IDENT", "QUALIFIED"):
-        if stop.kind(-2) == "MINUS" and stop.text_at(at - 1) in stop.relations:
-            return swapped(stop, at - 2, at - 2, "!", f"write !{stop.text_at(at - 1)}(...)")
-        call = enclosing_call(stop)
-        if call is not None and stop.text_at(call).lower() == "not":
-            message = f"expected '!', got '{stop.text_at(call)}'"
-            return Mistake(message, call, call, f"write !{stop.text_at(at - 1)}(...)", [sign("!")])
+        hint = f"write !{stop.text_at(at)}(...)" if stop.kind(1) == "LPAREN" else None
+        return swapped(stop, at - 1, at - 1, "!", hint)
+    call = enclosing_call(stop)
+    if call is not None and stop.text_at(call).lower() == "not" and stop.text_at(call) not in stop.relations:
+        hint = f"write !{stop.text_at(at - 1)}(...)" if stop.kind() == "LPAREN" else "write !( ... )"
+        return Mistake(f"expected '!', got '{stop.text_at(call)}'", call, call, hint, [sign("!")])
+    atom = stop.kind() == "LPAREN" and stop.text_at(at - 1) in stop.relations
+    if atom and stop.kind(-2) == "MINUS":
+        return swapped(stop, at - 2, at - 2, "!", f"write !{stop.text_at(at - 1)}(...)")
     return None
+
+
+def query_sign(stop: Stop) -> Mistake | None:
+    """`?- p(x)` as a question."""
+    first = stop.position - 3
+    if stop.kind() != "LPAREN" or stop.kind(-2) != "MINUS" or stop.text_at(first) != "?":
+        return None
+    return Mistake("expected an atom or a condition, got '?-'", first, first + 1, None, ())
 
 
 def word(stop: Stop) -> Mistake | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dbsp.compiler.datalog.text import other_languages as other
 from dbsp.compiler.datalog.text.expected_words import expected_words
 from dbsp.compiler.datalog.text.lexer import KEYWORDS, SIGNS
@@ -44,6 +46,9 @@ def aggregate(stop: Stop) -> Mistake | None:
             kind = "MINMAX" if known in ("min", "max") else "AGGREGATE"
             message = f"expected '{known}', got '{stop.text_at(at - 1)}'"
             return Mistake(message, at - 1, at - 1, None, [(kind, known)])
+    bracket = stop.opening(("LPAREN",))
+    if stop.kind() in ("COLON", "COMMA") and bracket is not None and stop.kind_at(bracket - 1) in _AGGREGATES:
+        return _without_body(stop, bracket - 1, stop.text_at(bracket - 1))
     if "COLON" not in stop.expected and stop.kind(-1) != "LPAREN":
         return None
     for place in range(at - 1, stop.start, -1):
@@ -63,7 +68,7 @@ def _without_body(stop: Stop, place: int, name: str) -> Mistake | None:
         return None
     argument = stop.written(place + 1, last) if last > place else ""
     if argument[:1] + argument[-1:] in ("()", "<>"):
-        argument = argument[1:-1]
+        argument = re.split(" ?[:,]", argument[1:-1])[0]
     right = "count : { ... }" if name == "count" else f"{name} {argument or 'x'} : {{ ... }}"
     message = f"expected '{right}', got '{stop.written(place, last)}'"
     head = stop.text_at(stop.start)
@@ -77,7 +82,8 @@ def _without_body(stop: Stop, place: int, name: str) -> Mistake | None:
         message = f"expected '{name} = {right}', got '{stop.written(place, last + 2)}'"
         instead = [("IDENT", name), sign("="), ("NUMBER", "0")]
         return Mistake(message, place, last + 2, None, instead)
-    return Mistake(message, place, last, hint, [("NUMBER", "0")])
+    in_call = stop.kind() == "COMMA" and last > stop.position  # `sum(n, e(_, n))`, a condition
+    return Mistake(message, place, last, hint, None if in_call else [("NUMBER", "0")])
 
 
 def _aggregated(stop: Stop, place: int) -> int:

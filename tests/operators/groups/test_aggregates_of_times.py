@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import statistics
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, avg, max_, min_, sum_
+from dbsp import Circuit, avg, max_, median, min_, sum_
 from dbsp.errors import ValueOutOfRangeError
 
 US = dt.timedelta(microseconds=1)
@@ -37,7 +38,7 @@ def totals() -> Circuit:
         "ap": avg("p"),
         "lp": min_("p"),
     }
-    circuit.output("out", groups.agg(**columns, hc=max_("c")))
+    circuit.output("out", groups.agg(**columns, hc=max_("c"), md=median("d"), mp=median("p")))
     return circuit
 
 
@@ -57,6 +58,8 @@ def reference(rows: dict[Any, int]) -> set[Any]:
                 Decimal(mean(prices)) / 100,
                 Decimal(min(n for n, _ in prices)) / 100,
                 max(row[3] for row, _ in group),
+                middle(lengths) * US if lengths else None,
+                Decimal(middle(prices)) / 100,
             )
         )
     return found
@@ -64,6 +67,10 @@ def reference(rows: dict[Any, int]) -> set[Any]:
 
 def mean(values: list[tuple[int, int]]) -> int:
     return round(Fraction(sum(n * w for n, w in values), sum(w for _, w in values)))
+
+
+def middle(values: list[tuple[int, int]]) -> int:
+    return round(statistics.median(Fraction(n) for n, w in values for _ in range(w)))
 
 
 @given(ticks, st.data())
@@ -91,9 +98,10 @@ def test_means_of_huge_values_are_rounded_half_to_even() -> None:
     run.step({"in": rows})
     assert run.view("out").rows()[0][2] == (2**63 - 1) * US
     run.step({"in": {("a", -3 * US, Decimal("-0.02"), dt.time(0)): 1}})
-    ((_, _, mean_length, _, _, mean_price, _, _),) = run.view("out").rows()
+    ((_, _, mean_length, _, _, mean_price, _, _, middle_length, middle_price),) = run.view("out").rows()
     assert mean_length == round(Fraction(2**63 - 4, 2)) * US
     assert mean_price == Decimal(round(Fraction(most - 2, 2))).scaleb(-2)
+    assert (middle_length, middle_price) == (mean_length, mean_price)
 
 
 def test_a_sum_out_of_range_is_an_error_and_changes_nothing() -> None:
