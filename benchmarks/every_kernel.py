@@ -23,6 +23,10 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
         .decl unreachable(x: number, y: number)
         .output unreachable
         unreachable(x, y) :- edge(x, _), edge(_, y), !path(x, y).
+        .decl between(x: number)
+        .output between
+        between(x) :- edge(x, _), edge(a, b), a <= x, x < b.
+        between(x) :- between(y), edge(x, z), x <= y, y < z.
         .decl figures(n: number, total: float, least: number, most: number, middle: float)
         .output figures
         figures(n, total, least, most, middle) :-

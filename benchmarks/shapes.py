@@ -204,7 +204,7 @@ SHAPES = (
             + "hit(i, x) :- interval(i, l, u), point(x), l <= x, x < u."
         ),
         _intervals,
-        lambda size: flips("point", lambda at: (100 * at,), size),
+        lambda size: flips("point", lambda at: (100 * (size - 1 - at % size),), size),
     ),
     Shape(
         "values above a threshold",

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 DECLARATIONS = """
 .decl a(x: number, y: number)  .decl b(x: number, y: number)  .decl c(x: number)  .decl d(x: number)
+.decl e(x: number, y: number, z: number)
 .decl p(x: number)  .decl q(x: number, y: number)  .decl r(x: number)
-.input a, b, c, d
+.input a, b, c, d, e
 .output p, q, r
 """
 
@@ -70,4 +71,42 @@ def factorable_programs(draw: st.DrawFn) -> str:
         second = "y" if "y" in beside else "x"
         head = f"q(x, {second})" if name == "q" else f"{name}(x)"
         rules.append(f"{head} :- ({'; '.join(alternatives)}), {negation}{beside}.")
+    return DECLARATIONS + "\n".join(rules)
+
+
+RANGES = (
+    "x < u",
+    "x < v",
+    "u <= x",
+    "x >= v",
+    "v > x",
+    "y < u",
+    "u < y",
+    "v <= y",
+    "x != u",
+    "u < v",
+    "y = v",
+)
+"""Conditions between two atoms over x, y and u, v, and other conditions."""
+
+
+@st.composite
+def range_programs(draw: st.DrawFn) -> str:
+    """Draw rules whose atoms are connected by comparisons only, also in recursions."""
+    rules = ["p(x) :- c(x).", "q(x, y) :- a(x, y).", "r(x) :- d(x), !p(x)."]
+    for name in draw(st.lists(st.sampled_from("pqqr"), min_size=2, max_size=4)):
+        left = draw(st.sampled_from(["a(x, y)", "b(x, y)", "a(x, y), c(y)"] + ["q(x, y)"] * (name != "r")))
+        right = draw(
+            st.sampled_from(
+                ["b(u, v)", "a(v, u)", "q(u, v)", "b(u, v), d(v)", "b(y, u), a(u, v)", "e(y, u, v)"]
+            )
+        )
+        conditions = draw(st.lists(st.sampled_from(RANGES), min_size=1, max_size=3, unique=True))
+        head = draw(st.sampled_from(["x, v", "u, y", "x, y", "u, v"]))
+        head = head if name == "q" else head[0]
+        body = draw(st.permutations([left, right, *conditions]))
+        if draw(st.integers(0, 3)) == 0 and name == "r":
+            body = ["p(x), a(x, y)", "n = count : { b(u, v), u < x, v >= y }"]
+            head = "n"
+        rules.append(f"{name}({head}) :- {', '.join(body)}.")
     return DECLARATIONS + "\n".join(rules)

@@ -6,6 +6,7 @@
 from dbsp.kernels import (
     group_values,
     hashing,
+    interval_matches,
     matches,
     multiway,
     nearest,
@@ -32,8 +33,10 @@ gather = entry(matches.gather)
 gather_bands = entry(nearest.gather_bands)
 intern_rows = entry(hashing.intern_rows)
 join_bands = entry(matches.join_bands)
+join_intervals = entry(interval_matches.join_intervals)
 join_runs = entry(matches.join_runs)
 join_timed_bands = entry(matches.join_timed_bands)
+join_timed_intervals = entry(interval_matches.join_timed_intervals)
 join_timed_runs = entry(matches.join_timed_runs)
 leading = entry(group_values.leading)
 least_members = entry(partitions.least_members)
@@ -65,8 +68,10 @@ __all__ = [
     "gather_bands",
     "intern_rows",
     "join_bands",
+    "join_intervals",
     "join_runs",
     "join_timed_bands",
+    "join_timed_intervals",
     "join_timed_runs",
     "leading",
     "least_members",

@@ -97,7 +97,7 @@ def find_bands(starts: Rows, ends: Rows, m: int, table: Rows, runs: int, k: int)
 
 
 @kernel
-def _pairs(
+def pair_rows(
     matches: Rows,
     count: int,
     pairs: int,
@@ -126,7 +126,7 @@ def _pairs(
 
 
 @kernel
-def _timed_pairs(
+def pair_timed_rows(
     matches: Rows,
     count: int,
     pairs: int,
@@ -190,7 +190,7 @@ def join_runs(
     the run for v < 0. Weights multiply, checked.
     """
     matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
-    return _pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
+    return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
 
 
 @kernel
@@ -213,7 +213,9 @@ def join_timed_runs(
     `now`, the others their later `times`, int64[pairs, depth].
     """
     matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
-    return _timed_pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+    return pair_timed_rows(
+        matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
+    )
 
 
 @kernel
@@ -229,7 +231,7 @@ def join_bands(
 ) -> tuple[Rows, Codes]:
     """Join each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
-    return _pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
+    return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
 
 
 @kernel
@@ -247,7 +249,9 @@ def join_timed_bands(
 ) -> tuple[Rows, Codes, Rows, int]:
     """Join as `join_bands`, with the times of `join_timed_runs`."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
-    return _timed_pairs(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates)
+    return pair_timed_rows(
+        matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
+    )
 
 
 @kernel

@@ -18,7 +18,8 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_order import value_order
 from dbsp.errors import SchemaError
-from dbsp.kernels import first_of_each
+from dbsp.kernels import first_of_each, intern_rows
+from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.group_step import GroupwiseOperator
 
 
@@ -50,8 +51,7 @@ class ChoiceDomain(GroupwiseOperator):
             rows = batch.rows[batch.weights > 0]
             numbers = np.empty((len(rows), len(self.domains)), np.int64)
             for at, domain in enumerate(self.domains):
-                _, inverse = np.unique(rows[:, list(domain)], axis=0, return_inverse=True)
-                numbers[:, at] = inverse.reshape(-1)
+                numbers[:, at] = _numbered(rows[:, list(domain)])
             order = value_order(schema, rows, interner)
             if order is None:
                 kept = first_of_each(numbers)
@@ -62,3 +62,12 @@ class ChoiceDomain(GroupwiseOperator):
             return Batch(rows, np.ones(len(rows), np.int64))
 
         return choose
+
+
+def _numbered(rows: Codes) -> Codes:
+    """Return the number of each row among the different rows, by first occurrence. O(n)"""
+    numbers = np.empty(len(rows), np.int64)
+    rows = np.ascontiguousarray(rows)
+    slots = np.zeros(2 << len(rows).bit_length(), np.int64)
+    intern_rows(rows, np.empty_like(rows), 0, slots, numbers)
+    return numbers

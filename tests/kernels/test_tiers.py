@@ -85,6 +85,7 @@ def test_both_tiers_agree_in_every_call_of_every_kernel(monkeypatch: pytest.Monk
     assert set(calls) >= set(dbsp.kernels.__all__) - {
         # The steps of joins keep these functions; `tests.kernels` compares them with definitions.
         *("join_bands", "join_runs", "join_timed_bands", "join_timed_runs"),
+        *("join_intervals", "join_timed_intervals"),
         "merge_some",  # merges long runs only
     }
 

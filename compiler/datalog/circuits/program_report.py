@@ -20,6 +20,7 @@ from dbsp.compiler.datalog.plans.plan_steps import (
     PlannedJoin,
     PlannedMultiwayJoin,
     PlannedNumbering,
+    PlannedRange,
     PlannedSeries,
     PlanStep,
     RulePlan,
@@ -158,6 +159,14 @@ def _plan(plan: RulePlan, stratum: checked.Stratum) -> Iterator[str]:
     yield f"      => {'remove ' if subsumption else ''}{show_literal(rule.head)}"
 
 
+def _range(within: PlannedRange) -> str:
+    parts = [] if within.first is None else [show_variable(within.first), "<" if within.low else "<="]
+    parts.append(show_variable(within.point))
+    if within.last is not None:
+        parts += ["<" if within.high else "<=", show_variable(within.last)]
+    return " ".join(parts)
+
+
 def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = True) -> Iterator[str]:
     for step in steps:
         match step:
@@ -170,6 +179,9 @@ def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = Tr
                     mark = " [recursive]" if source.relation in recursive else ""
                 if first:
                     yield f"scan {shown}{mark}"
+                elif step.within is not None:
+                    key = f" on {', '.join(map(show_variable, on))}" if on else ""
+                    yield f"range join {shown}{key} with {_range(step.within)}{mark}"
                 elif on:
                     yield f"join {shown} on {', '.join(map(show_variable, on))}{mark}"
                 elif isinstance(source, Scan) and not source.names:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Streams
+from dbsp.compiler.datalog.circuits.range_lowering import join_range
 from dbsp.compiler.datalog.circuits.special_relations import dominating_names
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.term_expressions import constant, expression, predicate
@@ -26,6 +27,7 @@ from dbsp.compiler.datalog.plans.plan_steps import (
     PlannedJoin,
     PlannedMultiwayJoin,
     PlannedNumbering,
+    PlannedRange,
     PlannedSeries,
     PlanStep,
     RulePlan,
@@ -124,6 +126,8 @@ class RuleLowering:
     def join(self, left: Stream | None, step: PlannedJoin, bag: bool) -> Stream:
         source = step.source
         new = [name for name in step.keep if name in source.names and name not in step.on]
+        if step.within is not None:
+            return self.ranged(self.or_unit(left), step, step.within, new, bag)
         if isinstance(source, SubPlan):
             right, has_key = self.body(source.steps, None, bag), False
         else:
@@ -135,6 +139,18 @@ class RuleLowering:
         # Only the existence of a row matters; a join would count the rows.
         found = left.semijoin(right, on=list(step.on))
         return found if found.schema.names == step.keep else found.project(*step.keep)
+
+    def ranged(
+        self, left: Stream, step: PlannedJoin, within: PlannedRange, new: Sequence[str], bag: bool
+    ) -> Stream:
+        """Return the pairs of rows whose values are in a range."""
+        source = step.source
+        if isinstance(source, SubPlan):
+            right = self.body(source.steps, None, bag)
+        else:
+            right = self.scan(source, {*step.on, *new, *within.names})
+        points, limits = (left, right) if within.point in left.schema.names else (right, left)
+        return join_range(points, limits, step.on, within, step.keep)
 
     def multiway(self, found: Stream | None, step: PlannedMultiwayJoin, bag: bool) -> Stream:
         """Return the multi-way join of all parts, over the traces of the relations."""

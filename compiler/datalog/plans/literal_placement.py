@@ -22,6 +22,7 @@ from dbsp.compiler.datalog.plans.plan_steps import (
     PlannedSeries,
     PlanStep,
 )
+from dbsp.compiler.datalog.plans.ranges import FoundRange, find_range
 from dbsp.compiler.datalog.tree.traversal import variables
 from dbsp.compiler.planner.conjunction import determined
 
@@ -119,6 +120,16 @@ class LiteralPlacement:
         """
         found = (literal for literal in self.remaining if isinstance(literal, Condition))
         return [literal for literal in found if partial or not is_partial(literal)]
+
+    def range_of(self, names: Iterable[str]) -> FoundRange | None:
+        """Return a range condition between the bound variables and others, if there is one.
+
+        Variables of both sides are a key of the join, and not compared.
+        """
+        others = frozenset(names)
+        return find_range(
+            self.conditions(partial=False), self.bound.keys() - others, others - self.bound.keys()
+        )
 
     def determined(self, names: Iterable[str]) -> frozenset[str]:
         """Return the variables and the variables that equations compute from them."""

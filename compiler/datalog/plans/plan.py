@@ -17,7 +17,8 @@ row counts and cycles, the order is greedy. The next step is the first possible 
 6. a scan without variables: it keeps all rows or none;
 7. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
    `to_number` ...): late, so that it is evaluated only for rows that pass all other literals;
-8. a scan that shares no variable (a cross product), or a generator over constants;
+8. a scan that shares no variable, or a generator over constants. Conditions such as `l <= x, x < u`
+   between the scan and the rows so far make it a range join, otherwise it is a cross product;
 9. the numbering of the resulting rows, and then the literals that read the numbers.
 
 A multi-way join evaluates the conditions and equations between its variables. After each step only
@@ -178,6 +179,9 @@ class _Planner(LiteralPlacement):
         scans = [literal for literal in self.remaining if isinstance(literal, Scan)]
         if connected and self.bound:
             scans = [scan for scan in scans if not self.bound.keys().isdisjoint(scan.names)]
+        elif self.bound:
+            ranged = [scan for scan in scans if self.range_of(scan.names) is not None]
+            scans = ranged or scans
         return max(scans, key=self._boundness, default=None)  # max keeps the first of equals
 
     def _boundness(self, scan: Scan) -> tuple[bool, float, int, bool]:
@@ -230,9 +234,15 @@ class _Planner(LiteralPlacement):
 
     def _join(self, source: RowSource) -> None:
         on = tuple(name for name in source.names if name in self.bound)
+        within = self.range_of(source.names)
+        if within is not None and on and None in (within.range.first, within.range.last):
+            within = None  # rows with equal keys and one limit: the key selects the rows well enough
+        if within is not None:
+            self.take(*within.conditions)
         if isinstance(source, Scan):
             self.take(source)
-        self.done.append(PlannedJoin(source, on, self.keep(source.names)))
+        limits = None if within is None else within.range
+        self.done.append(PlannedJoin(source, on, self.keep(source.names), limits))
 
     def _extends_found_rows(self, tree: trees.MultiwayNode) -> bool:
         """Whether a multi-way join extends the rows found so far, rather than being a sub-plan."""

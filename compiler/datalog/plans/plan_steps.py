@@ -39,12 +39,35 @@ JoinPart: TypeAlias = Scan | SubPlan | BoundRows
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedRange:
+    """first + low <= point <= last + high; one side of a join binds the point, the other the rest.
+
+    None for no lower or no upper limit. The numbers are 1 and -1 for `<`, and 0 for `<=`.
+    """
+
+    point: str
+    first: str | None
+    last: str | None
+    low: int = 0
+    high: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name in (self.first, self.point, self.last) if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedJoin:
-    """Joins the rows of a source on the bound variables `on`; later steps use `keep`."""
+    """Joins the rows of a source on the bound variables `on`; later steps use `keep`.
+
+    With `within`, the pairs of rows also satisfy this condition; it has two limits if `on` is not
+    empty.
+    """
 
     source: RowSource
     on: tuple[str, ...]
     keep: tuple[str, ...]
+    within: PlannedRange | None = None
 
 
 @dataclass(frozen=True, slots=True)

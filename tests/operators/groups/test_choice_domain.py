@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import SchemaError, Stream
+from dbsp.operators.groups.choice import _numbered
 from tests.everywhere import follow_everywhere
 from tests.harness import start
 from tests.reference import Row, Z
@@ -59,3 +62,24 @@ def test_the_columns_of_a_domain_must_exist() -> None:
     run = start(lambda c: c.input("a", schema=COLUMNS).choice_domain("x", ["y", "s"]))
     run.step({"a": [(1, 1, "p"), (1, 2, "q"), (2, 1, "p"), (3, 2, "q")]})
     assert run.view("out").rows() == [(1, 1, "p"), (3, 2, "q")]
+
+
+@given(st.lists(st.tuples(st.integers(-2, 2), st.sampled_from([0, 2**62, -(2**63)])), max_size=40))
+def test_equal_rows_have_equal_numbers(pairs: list[tuple[int, int]]) -> None:
+    numbers = _numbered(np.array(pairs, np.int64).reshape(-1, 2))
+    assert (
+        len(set(zip(pairs, numbers.tolist(), strict=True))) == len(set(pairs)) == len(set(numbers.tolist()))
+    )
+    assert sorted(set(numbers.tolist())) == list(range(len(set(pairs))))
+
+
+def test_domains_without_a_common_column_are_numbered_without_a_sort() -> None:
+    """A tick recomputes all rows, so it must not sort them for each domain."""
+    run = start(lambda c: c.input("a", x=int, y=int).choice_domain("x", "y"))
+    side = 30
+    run.step({"a": [(x, y) for x in range(side) for y in range(side)]})
+    with patch("numpy.unique", side_effect=AssertionError("expected no sort")):
+        run.step({"a": {(3, 3): -1}})
+    assert run.view("out").rows() == [
+        *((x, x) for x in range(3)), (3, 4), (4, 3), *((x, x) for x in range(5, side)),
+    ]  # fmt: skip

@@ -115,7 +115,7 @@ def steps(rule: str) -> list[str]:
             [
                 "scan n(x)",
                 "let #1 = count per x, for the values found so far (0 for no rows) over: "
-                "cross product with e(_, y); keep rows with y < x",
+                "range join e(_, y) with y < x",
                 "let c = #1",
             ],
         ),

@@ -1,0 +1,34 @@
+"""A range condition of a rule to a range join, or to an interval join if it has two limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbsp.compiler.datalog.plans.plan_steps import PlannedRange
+from dbsp.errors import expect_present
+from dbsp.operators.joins.interval_join import IntervalJoin
+from dbsp.operators.streams.stream import Stream
+
+
+def join_range(
+    points: Stream, limits: Stream, on: Sequence[str], within: PlannedRange, keep: Sequence[str]
+) -> Stream:
+    """Return the pairs of a point and its limits that agree in `on`, with the columns `keep`."""
+    if within.first is None or within.last is None:
+        name = expect_present(within.first or within.last, "a limit of a range")
+        low, high = (None, -within.low) if within.last is None else (-within.high, None)
+        return points.range_join(limits, left=within.point, right=name, low=low, high=high, select=list(keep))
+    a, b = points.schema, limits.schema
+    columns = tuple(a.index(name) if name in a.names else -b.index(name) - 1 for name in keep)
+    join = IntervalJoin(
+        a.indices(on),
+        b.indices(on),
+        a.index(within.point),
+        b.index(within.first),
+        b.index(within.last),
+        within.low,
+        within.high,
+        columns,
+        tuple(keep),
+    )
+    return join(points, limits)
