@@ -8,7 +8,8 @@ code is 1 if they are not.
 `kernels` measures the inner loops, `growth` the tick of each operator by the size of its state,
 `circuit` the cost of a large idle circuit, `scaling` the exponent of triangles by the size of the
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
-the rules, `usage` the cost of a caller's choices, `recursion` loads and changes of recursive
+the rules, `usage` the cost of a caller's choices, `startup` the cost of a first use beside Polars,
+DuckDB and Soufflé, `recursion` loads and changes of recursive
 programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the cost of a
 tick that Spark drives, above Spark's own cost.
 
@@ -73,6 +74,7 @@ from benchmarks.report import (
     print_rewrites,
     print_scaling,
     print_soak,
+    print_startup,
     print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
@@ -81,6 +83,8 @@ from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
+from benchmarks.startup import REPEATS as STARTS
+from benchmarks.startup import measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
@@ -119,6 +123,7 @@ class What(StrEnum):
     planner = "planner"
     rewrites = "rewrites"
     usage = "usage"
+    startup = "startup"
     recursion = "recursion"
     fuzz = "fuzz"
     faults = "faults"
@@ -137,6 +142,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.planner: [],
     What.rewrites: [],
     What.usage: [],
+    What.startup: [],
     What.recursion: [],
     What.fuzz: [],
     What.faults: [],
@@ -235,6 +241,10 @@ def main(
         with console.status("usage"):
             costs = list(measure_usage(rows))
         print_usage(console, costs)
+    if what in (What.all, What.startup):
+        with console.status("startup"):
+            starts = list(measure_startup(one_of(STARTS, size, what)))
+        print_startup(console, starts)
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):
