@@ -8,10 +8,11 @@ code is 1 if they are not.
 `kernels` measures the inner loops, `growth` the tick of each operator by the size of its state,
 `circuit` the cost of a large idle circuit, `scaling` the exponent of triangles by the size of the
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
-the rules, `usage` the cost of a caller's choices, `startup` the cost of a first use beside Polars,
-DuckDB and Soufflé, `recursion` loads and changes of recursive
-programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the cost of a
-tick that Spark drives, above Spark's own cost.
+the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
+caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
+and DuckDB, `startup` the cost of a first use beside them and Soufflé, `recursion` loads and changes
+of recursive programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the
+cost of a tick that Spark drives, above Spark's own cost.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -47,6 +48,8 @@ import dbsp
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
 from benchmarks.damage import COUNTS, measure_damages
+from benchmarks.data_routes import ROWS as ROUTES
+from benchmarks.data_routes import measure_routes
 from benchmarks.faults import STRIDES, measure_faults
 from benchmarks.fuzz import cases_of, fuzz, print_campaign
 from benchmarks.fuzz_cases import KINDS
@@ -72,7 +75,9 @@ from benchmarks.report import (
     print_rates,
     print_results,
     print_rewrites,
+    print_routes,
     print_scaling,
+    print_shapes,
     print_soak,
     print_startup,
     print_usage,
@@ -80,6 +85,8 @@ from benchmarks.report import (
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import measure_rewrites
 from benchmarks.scaling import POWERS, measure_scaling
+from benchmarks.shapes import SHARES as SHAPES
+from benchmarks.shapes import measure_shapes
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
@@ -122,8 +129,10 @@ class What(StrEnum):
     scaling = "scaling"
     planner = "planner"
     rewrites = "rewrites"
+    shapes = "shapes"
     usage = "usage"
     startup = "startup"
+    io = "io"
     recursion = "recursion"
     fuzz = "fuzz"
     faults = "faults"
@@ -141,8 +150,10 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.scaling: [],
     What.planner: [],
     What.rewrites: [],
+    What.shapes: [],
     What.usage: [],
     What.startup: [],
+    What.io: [],
     What.recursion: [],
     What.fuzz: [],
     What.faults: [],
@@ -175,8 +186,8 @@ def main(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only contestants (operators of `growth`, queries of `planner`, rewritings, programs of "
-            "`recursion`, circuits of `faults` and `kills`) whose name contains this."
+            help="Only contestants (operators of `growth`, queries of `planner`, rewritings, shapes, "
+            "programs of `recursion`, circuits of `faults` and `kills`) whose name contains this."
         ),
     ] = None,
     count: Annotated[
@@ -236,6 +247,11 @@ def main(
         with console.status("rewrites"):
             rewritten = list(measure_rewrites(share, only=part))
         print_rewrites(console, rewritten)
+    if what in (What.all, What.shapes):
+        share = one_of(SHAPES, size, what)
+        with console.status("shapes"):
+            shapes = list(measure_shapes(share, only=part))
+        print_shapes(console, shapes)
     if what in (What.all, What.usage):
         rows = one_of(USAGE, size, what)
         with console.status("usage"):
@@ -245,6 +261,11 @@ def main(
         with console.status("startup"):
             starts = list(measure_startup(one_of(STARTS, size, what)))
         print_startup(console, starts)
+    if what in (What.all, What.io):
+        rows = one_of(ROUTES, size, what)
+        with console.status("io"):
+            routes = list(measure_routes(rows))
+        print_routes(console, rows, routes)
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):

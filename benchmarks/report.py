@@ -12,6 +12,7 @@ from rich.table import Table
 from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
 from benchmarks.damage import OUTCOMES, Damages, by_specimen, total_of
+from benchmarks.data_routes import Throughput
 from benchmarks.faults import Campaign
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
@@ -19,6 +20,7 @@ from benchmarks.kills import Killed
 from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.rewrites import Figures, Rewritten
 from benchmarks.scaling import BATCH, Scaling
+from benchmarks.shapes import Measured
 from benchmarks.soak import Soaked
 from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
@@ -312,6 +314,48 @@ def print_startup(console: Console, starts: Sequence[Start]) -> None:
             continue
         times = (time_text(start.processor), time_text(start.elapsed)) if start.processor else ("", "")
         table.add_row(start.step, start.system, *times, f"{start.megabytes:,.0f}")
+    console.print(table)
+
+
+def print_routes(console: Console, rows: int, measured: Sequence[Throughput]) -> None:
+    """Print one line per route: millions of rows per second of dbsp, Polars and DuckDB."""
+    table = Table(
+        title=f"io: {rows:,} rows into a count per group, millions of rows per second (wall-clock)",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("row")
+    table.add_column("route")
+    for name in ("dbsp", "Polars", "DuckDB"):
+        table.add_column(name, justify="right")
+    for one in measured:
+        speeds = (one.dbsp, one.polars, one.duckdb)
+        cells = ["" if speed is None else f"{speed / 1e6:.2f}" for speed in speeds]
+        table.add_row(one.shape, one.route, *cells)
+    console.print(table)
+
+
+def print_shapes(console: Console, measured: Sequence[Measured]) -> None:
+    """Print one line per shape: the time of its plan, its load and a tick, and its memory."""
+    table = Table(
+        title="shapes of rules: processor time, and memory after and during the ticks",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("shape")
+    for name in ("size", "plan", "load", "tick of one change", "state", "peak", "rows"):
+        table.add_column(name, justify="right")
+    for one in measured:
+        table.add_row(
+            one.shape.name,
+            f"{one.size:,}",
+            f"{one.plan:.3f} s",
+            f"{one.load:.3f} s",
+            f"{one.tick * 1e3:.3f} ms",
+            f"{one.state / 1e6:.1f} MB",
+            f"{one.peak / 1e6:.0f} MB",
+            f"{one.rows:,}",
+        )
     console.print(table)
 
 

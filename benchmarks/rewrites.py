@@ -84,6 +84,20 @@ CASES = (
         20_000,
     ),
     Case(
+        "factor",
+        "a negation behind a disjunction",
+        "out(x, y) :- (e(x, 1); e(x, 2); e(1, x); e(x, x)), !e(2, x), e(x, y).",
+        "power law",
+        20_000,
+    ),
+    Case(
+        "separate",
+        "edges, if there is a triangle",
+        "out(x, y) :- e(x, y), x < 10, e(a, b), e(b, c), e(c, a), a < 5.",
+        "power law",
+        2_000,
+    ),
+    Case(
         "share",
         "paths of three edges",
         "out(x, w) :- e(x, y), e(y, z), e(z, w), w < 100.\nout(a, d) :- e(c, d), e(b, c), e(a, b), d > 1000.",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
@@ -18,6 +19,7 @@ from dbsp.io.allowed_folders import AllowedFolders
 from dbsp.operators.recursion.modes import Recursion
 
 
+@ends_at_caller
 def compile(
     text_or_path: str | Path,
     strategy: Strategy | str = Strategy.AUTO,
@@ -29,6 +31,7 @@ def compile(
     functors: Mapping[str, Callable[..., Any]] | None = None,
     recursion: Recursion | str = Recursion.AUTO,
     word_size: int | None = None,
+    legacy: bool = False,
     folders: Iterable[str | Path] | None = None,
 ) -> Program:
     """Compile a Datalog program, given as text or as the path of a file.
@@ -61,6 +64,8 @@ def compile(
         word_size: the number of bits of a number, 32 or 64. By default 64, unless a pragma of the
             program says otherwise. A result beyond 64 bits is an error; with 32 bits arithmetic
             wraps around as in Soufflé.
+        legacy: accept an old Soufflé program, as `.pragma "legacy"` does: a head takes a value of
+            another subtype of the same primitive type, and deprecated forms give no warnings.
         folders: the folders whose files the program may use: with `#include`, and with `.input` and
             `.output` on the command line. The folders of `include` belong to them. `..` and
             symbolic links are followed first. By default none for a text, all for a file.
@@ -97,6 +102,7 @@ def compile(
         functors=dict(functors or {}),
         recursion=choice("recursion", Recursion, recursion),
         word_size=word_size,
+        legacy=legacy,
     )
     defined = {name: _macro(name, value) for name, value in (macros or {}).items()}
     if isinstance(folders, str | Path):

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.pass_manager import AppliedPass
 from dbsp.circuit.stage import Stage
@@ -37,6 +38,8 @@ from dbsp.compiler.why.question import unknown_relation
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
+from dbsp.display.displayed import Displayed
+from dbsp.display.report_text import Report
 from dbsp.errors import InputError, counted, wrong_argument
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
@@ -44,8 +47,12 @@ from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.run import Run
 
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
-class Program(QuestionMethods):
+
+@methods_end_at_caller
+class Program(QuestionMethods, Displayed):
     """A compiled program. It holds no data: each call of `start` creates an independent run.
 
     A program can be pickled, for example to send it to a worker process, which compiles its texts
@@ -193,7 +200,7 @@ class Program(QuestionMethods):
                 circuit over changes; "physical" for the circuit that a run steps.
 
         Returns:
-            The graph. `str` lists its nodes.
+            The graph, for drawing and for `to_json`.
 
         Raises:
             ArgumentError: the stage is unknown.
@@ -354,9 +361,14 @@ class Program(QuestionMethods):
         if after is not None:
             context = CompileContext.of(self.source, self.options)
             context.plans = plans
-            return COMPILER.text_after(after, self.source, context)
+            return Report(COMPILER.text_after(after, self.source, context))
         circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
-        return explain(self.rewritten, plans, circuit, run, self.rewrites)
+        return Report(explain(self.rewritten, plans, circuit, run, self.rewrites))
+
+    def _display(self) -> Document:
+        from dbsp.compiler.datalog.circuits.program_display import program_document
+
+        return program_document(self, len(self.checked.rules))
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.refusal import Refusal
@@ -13,6 +14,7 @@ from dbsp.data.zset import ZSet
 from dbsp.runtime.run import Run
 
 
+@methods_end_at_caller
 class QuestionMethods:
     """The methods of a program that answer questions about the state of a run."""
 

@@ -68,6 +68,10 @@ if TYPE_CHECKING:
         WeightOverflowError,
     )
     from dbsp.expressions import col, lit, when
+    from dbsp.io.csv_rows import read_csv
+    from dbsp.io.database_rows import read_database
+    from dbsp.io.ndjson_rows import read_ndjson
+    from dbsp.io.parquet_rows import read_parquet
     from dbsp.operators.streams.aggregate_calls import (
         arg_max,
         arg_min,
@@ -119,6 +123,10 @@ _HOME = {
         "WeightOverflowError",
     ),
     "dbsp.expressions": ("col", "lit", "when"),
+    "dbsp.io.csv_rows": ("read_csv",),
+    "dbsp.io.database_rows": ("read_database",),
+    "dbsp.io.ndjson_rows": ("read_ndjson",),
+    "dbsp.io.parquet_rows": ("read_parquet",),
     "dbsp.data.indexed_zset": ("IndexedZSet",),
     "dbsp.operators.streams.multiway_atoms": ("multiway_join",),
     "dbsp.operators.streams.builder": ("Circuit",),
@@ -201,6 +209,10 @@ __all__ = [
     "min_",
     "multiway_join",
     "quantile",
+    "read_csv",
+    "read_database",
+    "read_ndjson",
+    "read_parquet",
     "stddev",
     "sum_",
     "variance",

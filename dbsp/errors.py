@@ -37,6 +37,9 @@ class DbspError(Exception):
 
     code: str | None = None
 
+    defect = False
+    """Whether dbsp itself is at fault; the traceback of such an error is never shortened."""
+
     diagnostic: Diagnostic | None = None
     """The place in a program's text, for an error of a rule; its rendering is the error's text."""
 
@@ -108,6 +111,7 @@ class InvariantError(DbspError):
     """The data violates a validator of the circuit, or dbsp violates an invariant of its own."""
 
     code = "invariant"
+    defect = True
 
 
 class CircuitError(DbspError):
@@ -169,6 +173,13 @@ E = TypeVar("E", bound=DbspError)
 def at_place(error: E, place: str) -> E:
     """Return the same error with a place, such as a row and a column, in front of its message."""
     return type(error)(f"{place}: {error.message}", where=error.where, code=error.code)
+
+
+def violated(message: str) -> InvariantError:
+    """Return the error for data that violates a validator: the data are at fault, not dbsp."""
+    error = InvariantError(message)
+    error.defect = False
+    return error
 
 
 def wrong_argument(name: str, expected: str, value: object) -> ArgumentError:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.why.opaque_relations import selected_relations
 from dbsp.compiler.why.proof import Proof, ProofStep
 
 from .reference_datalog.bodies import choices, settled
@@ -23,23 +24,43 @@ def heights(
 ) -> dict[str, dict[Row, int]]:
     """Return the round in which each row is first derived, 0 for inputs; a round applies all rules.
 
-    Negations and aggregates read the `complete` relations.
+    Negations and aggregates read the `complete` relations. Rows that are not `complete` are removed
+    rows. An equivalence takes a round to follow from its pairs. Rows without a height are derived
+    from removed rows only.
     """
-    found = {name: dict.fromkeys(inputs.get(name, ()), 0) for name in program.relations}
+    selected = selected_relations(program)
+    found = {
+        name: {row: 0 for row in inputs.get(name, ()) if row in complete[name]} for name in program.relations
+    }
+    pairs = {name: set(found[name]) for name in program.relations if program.relations[name].equivalence}
     height = 0
     while True:
         height += 1
         so_far = {name: set(rows) for name, rows in found.items()}
+        followed = {(name, row) for name in pairs for row in closure(pairs[name])}
         new = {
             (rule.head.relation, row)
             for rule in program.rules
             for row in derived(rule, so_far, complete)
-            if row not in found[rule.head.relation]
+            if row in complete[rule.head.relation] or rule.head.relation not in selected
         }
+        for name in pairs:
+            pairs[name] |= {row for relation, row in new if relation == name}
+        new = {(name, row) for name, row in new | followed if row not in found[name]}
         if not new:
             return found
         for name, row in new:
             found[name][row] = height
+
+
+def closure(pairs: set[Row]) -> set[Row]:
+    """Return the least equivalence that contains the pairs."""
+    rows = {(value, value) for pair in pairs for value in pair} | pairs | {(y, x) for x, y in pairs}
+    while True:
+        more = {(x, z) for x, y in rows for other, z in rows if y == other} - rows
+        if not more:
+            return rows
+        rows |= more
 
 
 def derived(rule: checked.Rule, so_far: Relations, complete: Relations) -> Iterator[Row]:
@@ -71,14 +92,16 @@ def check_proof(
 ) -> None:
     """Check that each step is an instance of its rule and uses lower rows only, down to inputs."""
     assert proof.complete
+    selected = selected_relations(program)
     reached = {proof.goal}
     for key, step in proof.steps.items():
         assert step.key == key
         relation, row = key
         assert row in complete[relation]
         if step.rule is None:
-            assert (step.height, step.premises) == (0, ())
-            assert row in inputs[relation]
+            assert step.premises == ()
+            assert step.height or row in inputs[relation]
+            assert not step.height or relation in selected
             continue
         assert step.premises is not None
         rows = [premise.key for premise in step.premises if premise.kind == "row"]
@@ -91,6 +114,11 @@ def check_proof(
 def check_step(
     program: checked.CheckedProgram, step: ProofStep, rows: list[tuple[str, Row]], complete: Relations
 ) -> None:
+    if step.number is None:
+        assert program.relations[step.key[0]].equivalence
+        assert {name for name, _ in rows} == {step.key[0]}
+        assert step.key[1] in closure({row for _, row in rows})
+        return
     (rule,) = (rule for rule in program.rules if rule.number == step.number)
     atoms = atoms_of(rule)
     assert [atom.relation for atom in atoms] == [name for name, _ in rows]

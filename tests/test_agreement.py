@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
 
@@ -20,6 +21,30 @@ PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.dl"))
 def test_the_circuits_of_every_program_agree(path: Path) -> None:
     program = dbsp.compile(path)
     check_agreement(lambda stage: program.start(stage=stage, max_iterations=500), 6, values=3)
+
+
+def test_columns_of_all_types_have_random_values() -> None:
+    def build(stage: Stage) -> Run:
+        circuit = dbsp.Circuit()
+        source = circuit.input(
+            "in",
+            day=dt.date,
+            clock=dt.time,
+            at="timestamptz(Europe/Rome)",
+            length=dt.timedelta | None,
+            price="decimal(18, 2)",
+            tags=list[str | None],
+            place={"city": str, "zip": int | None},
+        )
+        late = source.filter(2 * dbsp.col("length") > dt.timedelta(hours=3))
+        later = late.map(at=dbsp.col("at") + dbsp.col("length"), city=dbsp.col("place").field("city"))
+        circuit.output("later", later.distinct())
+        tags = source.explode("tags", into="tag").group_by("tag", "place")
+        means = tags.agg(total=dbsp.sum_("price"), mean=dbsp.avg("length"), first=dbsp.min_("clock"))
+        circuit.output("tags", means)
+        return circuit.start(stage)
+
+    assert check_agreement(build, 20, values=5)
 
 
 def test_a_difference_is_reported_with_the_changes_that_lead_to_it() -> None:

@@ -14,6 +14,7 @@ PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 LOOSE = {
     "dbsp/__init__.py",
     "dbsp/__main__.py",
+    "dbsp/caller_tracebacks.py",
     "dbsp/deferred_signals.py",
     "dbsp/diagnostics.py",
     "dbsp/errors.py",

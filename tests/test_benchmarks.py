@@ -19,6 +19,8 @@ from benchmarks.__main__ import ENTRIES
 from benchmarks.changes import Codes, Row
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Outcome, Phase, Result, checksum, checksum_of, net, play
+from benchmarks.data_routes import ROWS as ROUTES
+from benchmarks.data_routes import measure_routes
 from benchmarks.fault_circuits import CIRCUITS as FAULT_CIRCUITS
 from benchmarks.faults import inject
 from benchmarks.graphs import power_law, uniform
@@ -39,7 +41,9 @@ from benchmarks.report import (
     print_rates,
     print_results,
     print_rewrites,
+    print_routes,
     print_scaling,
+    print_shapes,
     print_soak,
     print_startup,
     print_usage,
@@ -47,6 +51,8 @@ from benchmarks.report import (
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import compared, measure_rewrites
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
+from benchmarks.shapes import SHAPES, measure_shapes
+from benchmarks.shapes import SHARES as SHAPE_SHARES
 from benchmarks.soak import measure_soak
 from benchmarks.startup import Start, measure_startup
 from benchmarks.usage import ROWS as USAGE
@@ -342,6 +348,16 @@ def test_rewritings_are_compared_with_runs_without_them() -> None:
             compared(case, uniform(10, np.random.default_rng(1)), [], 1)
 
 
+def test_every_shape_is_measured_and_has_results() -> None:
+    measured = list(measure_shapes(SHAPE_SHARES["tiny"], ticks=3))
+    assert [one.shape for one in measured] == list(SHAPES)
+    console = Console(file=io.StringIO(), width=190)
+    print_shapes(console, measured)
+    assert isinstance(console.file, io.StringIO)
+    assert all(one.shape.name in console.file.getvalue() for one in measured)
+    assert [one.shape.name for one in measured if not one.rows] == ["a cycle of 105 atoms"]
+
+
 @pytest.mark.slow
 def test_what_the_choices_of_a_caller_cost() -> None:
     costs = list(measure_usage(USAGE["tiny"], repeat=1))
@@ -352,6 +368,17 @@ def test_what_the_choices_of_a_caller_cost() -> None:
     print_usage(console, costs)
     assert isinstance(console.file, io.StringIO)
     assert all(cost.choice in console.file.getvalue() for cost in costs)
+
+
+@pytest.mark.slow
+def test_the_routes_of_data() -> None:
+    measured = list(measure_routes(ROUTES["tiny"], repeat=1))
+    assert {one.shape for one in measured} == {"(int, int)", "(int, str, float)"}
+    assert [one.route for one in measured].count("2-D NumPy array") == 1
+    console = Console(file=io.StringIO(), width=190)
+    print_routes(console, ROUTES["tiny"], measured)
+    assert isinstance(console.file, io.StringIO)
+    assert all(one.route in console.file.getvalue() for one in measured)
 
 
 def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:

@@ -32,7 +32,8 @@ def modules_with_examples() -> list[Any]:
 
 
 @pytest.mark.parametrize("name", modules_with_examples())
-def test_examples_print_what_they_show(name: str) -> None:
+def test_examples_print_what_they_show(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)
     failed, attempted = doctest.testmod(module, globs={**NAMES, **vars(module)})
     assert attempted > 0

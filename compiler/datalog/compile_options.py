@@ -24,3 +24,4 @@ class CompileOptions:
     functors: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     recursion: Recursion = Recursion.AUTO
     word_size: int | None = None
+    legacy: bool = False

@@ -52,8 +52,10 @@ from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.rewrites.demand import demand, on_demand
 from dbsp.compiler.datalog.rewrites.drop_dead import drop_dead
+from dbsp.compiler.datalog.rewrites.factor import factor
 from dbsp.compiler.datalog.rewrites.inline_rules import inline_once
 from dbsp.compiler.datalog.rewrites.propagate_constants import propagate_constants
+from dbsp.compiler.datalog.rewrites.separate import separate
 from dbsp.compiler.datalog.rewrites.settle import Rewriting, apply, restratified
 from dbsp.compiler.datalog.rewrites.share import share
 from dbsp.compiler.datalog.rewrites.specialise import specialise
@@ -180,7 +182,8 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
          lambda tree, context: instantiate(tree, context.report)),
     Pass("declare", PLAIN_TREE, DECLARED, "collect types, relations, directives, functors and pragmas",
          lambda tree, context: declare_program(
-             tree, context.options.functors, context.options.word_size, context.report)),
+             tree, context.options.functors, context.options.word_size, context.options.legacy,
+             context.report)),
     Pass("flatten", DECLARED, FLAT, "expand several heads and ';' to clauses; check names and arities",
          lambda program, context: flatten(program, context.report)),
     Pass("inline", FLAT, FLAT, "replace the uses of relations declared inline by their rules",
@@ -205,6 +208,10 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
     Pass("demand", CHECKED, CHECKED, "derive only the needed rows of the selected relations (magic sets)",
          _demand),
     _SIMPLIFY,
+    Pass("factor", CHECKED, CHECKED, "evaluate a negation behind a disjunction once",
+         _rewriting(factor), optional=True),
+    Pass("separate", CHECKED, CHECKED, "ask once for a part of a body that shares no variable with the rest",
+         _rewriting(separate), optional=True),
     Pass("share", CHECKED, CHECKED, "write rules that join the same atoms in the same way",
          lambda program, context: share(program, context.changes), optional=True),
     Pass("stratify", CHECKED, REWRITTEN, "order the remaining rules in strata",

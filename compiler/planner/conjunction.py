@@ -99,6 +99,17 @@ class Conjunction:
         Yannakakis (VLDB 1981). The order is that of the first occurrence; computed variables are
         last.
         """
+        chosen = frozenset(atoms)
+        if chosen not in self._kept:
+            self._kept[chosen] = self._kept_by(chosen)
+        return self._kept[chosen]
+
+    @cached_property
+    def _kept(self) -> dict[frozenset[int], tuple[str, ...]]:
+        """The results of `kept` so far: a search needs those of the same atoms many times."""
+        return {}
+
+    def _kept_by(self, atoms: frozenset[int]) -> tuple[str, ...]:
         bound = self.bound(atoms)
         used = set(self.needed)
         for index, atom in enumerate(self.atoms):
@@ -134,9 +145,9 @@ def connected(edges: Iterable[frozenset[str]]) -> bool:
     >>> connected([frozenset("ab"), frozenset("cd"), frozenset("bc")])
     True
     """
-    left = list(edges)
-    reached = set(left.pop()) if left else set()
-    while found := [edge for edge in left if not reached.isdisjoint(edge)]:
-        left = [edge for edge in left if reached.isdisjoint(edge)]
-        reached.update(*found)
-    return not left
+    components: list[frozenset[str]] = []
+    for edge in edges:
+        near = [component for component in components if not component.isdisjoint(edge)]
+        components = [component for component in components if component.isdisjoint(edge)]
+        components.append(edge.union(*near))
+    return len(components) <= 1

@@ -233,6 +233,8 @@ class _Walk:
 
     def _complete(self, sample: Prefixes) -> Prefixes:
         """Return the sample extended by the variables that functions compute."""
+        if not self.conjunction.functions:
+            return sample
         for name in self.written:
             having = [atom for atom, edge in self.atoms.items() if name in edge]
             if having and name in self.conjunction.determined(sample.names) - set(sample.names):

@@ -10,5 +10,7 @@
 | `rule_body` | the literals of a rule with their values |
 | `prove`, `proof` | from a row down to the input facts |
 | `refute`, `refusal` | the closest partial matches of each rule for a missing row |
-| `opaque_relations` | relations with rows that no single rule derives: proofs end at them |
+| `opaque_relations` | relations that the rules alone do not determine |
+| `equivalence_pairs` | the pairs that connect two values of an equivalence |
+| `removals` | rows that a choice, a subsumption or a limit removed, and the rows kept instead |
 """

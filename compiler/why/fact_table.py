@@ -7,20 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from dbsp.data.schema import Schema
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Mask
 
 
 class FactTable:
     """Rows of a relation as int64[n, arity] codes, and for each the height of its smallest proof.
 
+    `underived` marks the rows that were derived from removed rows only (see
+    `dbsp.compiler.why.heights`); None stands for no row.
+
     `find` looks keys up in an index over the given columns. The first lookup by these columns
     builds the index in O(n log n).
     """
 
-    def __init__(self, schema: Schema, rows: Codes, heights: Codes) -> None:
+    def __init__(self, schema: Schema, rows: Codes, heights: Codes, underived: Mask | None = None) -> None:
         self.schema = schema
         self.rows = rows
         self.heights = heights
+        self.underived = underived
         self._indexes: dict[tuple[int, ...], _Index] = {}
 
     def __len__(self) -> int:
@@ -40,6 +44,16 @@ class FactTable:
         if index is None:
             index = self._indexes[tuple(columns)] = _Index(self.rows[:, list(columns)], self.heights)
         return index.find(keys)
+
+    def positions(self, rows: Codes) -> Codes:
+        """Return the positions of those of the rows int64[m, arity] that are in the table."""
+        return self.find(range(self.schema.arity), rows)[1]
+
+    def contains(self, rows: Codes) -> Mask:
+        """Return which of the rows int64[m, arity] are in the table. O(m log n)."""
+        present = np.zeros(len(rows), np.bool_)
+        present[self.find(range(self.schema.arity), rows)[0]] = True
+        return present
 
 
 class _Index:

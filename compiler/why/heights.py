@@ -14,12 +14,20 @@ beforehand. So the relations are divided into levels: a relation is above every 
 negates or aggregates over. The rows of lower levels are inserted round by round, too.
 
 Negations and aggregates have no height in a proof; they count as input facts.
+
+Of a selected relation (see `opaque_relations`), only the rows that the run keeps enter the next
+round. The others go to a table of their own: they are the rows that a choice, a subsumption or a
+limit removed. If the rounds end before they derive every kept row, because the run derived the row
+from rows that it removed later, the remaining rows are *underived* and enter the next round.
+
+The pairs of an equivalence that rules derive go to a table of their own, too. The rows that follow
+from the pairs of heights up to n have the height n + 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +44,9 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.compiler.why.equivalence_pairs import GrowingClasses
 from dbsp.compiler.why.fact_table import FactTable
+from dbsp.compiler.why.opaque_relations import as_plain, selected_relations, selects
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
@@ -49,21 +59,24 @@ from dbsp.runtime.run import Run
 def heights(
     program: checked.CheckedProgram,
     inputs: Callable[[str], ZSet],
+    kept: Callable[[str], ZSet],
     interner: Interner,
     relations: Iterable[str],
     progress: Callable[[int, int], None],
 ) -> dict[str, FactTable]:
     """Return tables of these relations and of their dependencies, in the codes of `interner`.
 
-    `inputs` returns the input facts of a relation. `progress` receives the rounds and rows so far.
+    `inputs` returns the input facts of a relation, `kept` the rows of a selected relation.
+    `progress` receives the rounds and rows so far. For a selected relation, the result also has the
+    table `removed_rows(name)`; for an equivalence, the table `derived_pairs(name)`.
     """
-    needed = needed_by(program.rules, relations)
+    needed = needed_by(program.clauses, relations)
     level = _levels(program)
     tables: dict[str, FactTable] = {}
     counter = _Progress(progress)
     for height in sorted({level[name] for name in needed}):
         names = [name for name in program.relations if name in needed and level[name] == height]
-        tables.update(_Level(program, names, inputs, interner, tables, counter).tables())
+        tables.update(_Level(program, names, inputs, kept, interner, tables, counter).tables())
     return tables
 
 
@@ -91,6 +104,15 @@ def _levels(program: checked.CheckedProgram) -> dict[str, int]:
     return level
 
 
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Rows of one relation that were recorded together."""
+
+    rows: Codes
+    height: int
+    underived: bool = False
+
+
 class _Level:
     """The relations of one level, derived round by round."""
 
@@ -99,6 +121,7 @@ class _Level:
         program: checked.CheckedProgram,
         names: list[str],
         inputs: Callable[[str], ZSet],
+        kept: Callable[[str], ZSet],
         interner: Interner,
         below: Mapping[str, FactTable],
         progress: _Progress,
@@ -116,11 +139,20 @@ class _Level:
         self.derived = {_derived(name): name for name in {rule.head.relation for rule in rules}}
         self.run = _round_circuit(program, rules, self.used, self.complete, self.derived)
         self.pending: dict[int, list[tuple[str, Codes]]] = {}
-        self.found: dict[str, list[tuple[Codes, int]]] = {name: [] for name in names}
+        self.found: dict[str, list[_Layer]] = {name: [] for name in names}
+        self.kept = {
+            name: self._kept_rows(name, kept(name)) for name in selected_relations(program) & set(names)
+        }
+        self.removed: dict[str, list[_Layer]] = {name: [] for name in self.kept}
+        self.classes = {name: GrowingClasses() for name in names if program.relations[name].equivalence}
+        self.pairs: dict[str, list[_Layer]] = {name: [] for name in self.classes}
+        self.new_pairs: dict[int, list[tuple[str, Codes]]] = {}
 
     def tables(self) -> dict[str, FactTable]:
         for name in self.complete:
-            self._schedule(0, _complete(name), self._own_codes(name, self.below[name].rows))
+            # An aggregate in a recursion with subsumptions reads the rows that are kept.
+            rows = self.kept[name].rows if name in self.kept else self._own_codes(name, self.below[name].rows)
+            self._schedule(0, _complete(name), rows)
         for name in self.used & self.below.keys():
             if len(self.below[name]):
                 self._schedule_by_height(name, self.below[name])
@@ -131,12 +163,37 @@ class _Level:
         while True:
             new = self._round(height)
             self.progress.add(new)
-            if not self.pending:
-                return {name: self._table(name) for name in self.names}
-            height = min(self.pending)
+            while not (self.pending or self.new_pairs) and self._add_underived(height + 1):
+                pass
+            if not (self.pending or self.new_pairs):
+                break
+            height = min((*self.pending, *self.new_pairs))
+        tables = {name: self._table(name, layers) for name, layers in self.found.items()}
+        tables |= {removed_rows(name): self._table(name, layers) for name, layers in self.removed.items()}
+        return tables | {
+            derived_pairs(name): self._table(name, layers) for name, layers in self.pairs.items()
+        }
+
+    def _add_underived(self, height: int) -> bool:
+        """Record kept rows that the rounds did not derive; return whether there were any.
+
+        Rows of a relation that removes rows come first: the rounds may derive the others from them.
+        """
+        for name in sorted(self.kept, key=lambda name: not selects(self.program.relations[name])):
+            found = np.zeros(len(self.kept[name]), np.bool_)
+            for layer in self.found[name]:
+                found[self.kept[name].positions(layer.rows)] = True
+            if not found.all():
+                rows = self.kept[name].rows[~found]
+                self.found[name].append(_Layer(rows, height, underived=True))
+                self._schedule(height, name, rows)
+                return True
+        return False
 
     def _round(self, height: int) -> int:
         """Step one tick and return the number of derived rows."""
+        for name, pairs in self.new_pairs.pop(height, ()):
+            self._record(height + 1, name, self.classes[name].add(pairs), follow=True)
         staged: dict[str, Batch] = {}
         pieces: dict[str, list[Codes]] = {}
         for name, rows in self.pending.pop(height, ()):
@@ -154,14 +211,23 @@ class _Level:
                 new += len(rows)
         return new
 
-    def _record(self, height: int, name: str, rows: Codes) -> None:
-        """Record rows of a relation at a height; `_table` keeps the first height of each row."""
-        self.found[name].append((rows, height))
-        if name in self.used:
-            self._schedule(height, name, rows)
+    def _record(self, height: int, name: str, rows: Codes, follow: bool = False) -> None:
+        """Record rows of a relation at a height; `_table` keeps the first height of each row.
+
+        `follow` is true for rows that follow from the pairs of an equivalence.
+        """
+        if name in self.kept:
+            is_kept = self.kept[name].contains(rows)
+            self.removed[name].append(_Layer(rows[~is_kept], height))
+            rows = rows[is_kept]
+        self.found[name].append(_Layer(rows, height))
+        if name in self.classes and not follow and len(rows):
+            self.pairs[name].append(_Layer(rows, height))
+            self.new_pairs.setdefault(height, []).append((name, rows))
+        self._schedule(height, name, rows)
 
     def _schedule(self, height: int, name: str, rows: Codes) -> None:
-        if len(rows):
+        if len(rows) and (name in self.used or name not in self.found):
             self.pending.setdefault(height, []).append((name, rows))
 
     def _schedule_by_height(self, name: str, table: FactTable) -> None:
@@ -179,24 +245,40 @@ class _Level:
         schema = relation_schema(self.program.relations[name])
         return recode_rows(rows, schema, self.interner, schema, self.run.interner)
 
-    def _table(self, name: str) -> FactTable:
+    def _kept_rows(self, name: str, rows: ZSet) -> FactTable:
         schema = relation_schema(self.program.relations[name])
-        pieces = self.found[name]
-        if not pieces:
+        codes = self._own_batch(name, rows)
+        return FactTable(schema, codes, np.zeros(len(codes), np.int64))
+
+    def _table(self, name: str, layers: list[_Layer]) -> FactTable:
+        schema = relation_schema(self.program.relations[name])
+        if not layers:
             return FactTable(schema, np.empty((0, schema.arity), np.int64), np.empty(0, np.int64))
-        rows = np.concatenate([rows for rows, _ in pieces])
-        of_row = np.repeat([height for _, height in pieces], [len(rows) for rows, _ in pieces])
+        sizes = [len(layer.rows) for layer in layers]
+        rows = np.concatenate([layer.rows for layer in layers])
+        of_row = np.repeat([layer.height for layer in layers], sizes)
+        underived = np.repeat([layer.underived for layer in layers], sizes)
         rows = recode_rows(rows, schema, self.run.interner, schema, self.interner)
         # A row that is an input fact and derived was recorded twice; keep the first height.
         order = np.lexsort((of_row, *rows.T[::-1]))
-        rows, of_row = rows[order], of_row[order]
+        rows, of_row, underived = rows[order], of_row[order], underived[order]
         first = np.ones(len(rows), bool)
         first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-        return FactTable(schema, np.ascontiguousarray(rows[first]), of_row[first])
+        return FactTable(schema, np.ascontiguousarray(rows[first]), of_row[first], underived[first])
 
 
 # --- the circuit of a round -----------------------------------------------------------------------
 # `#` cannot occur in the name of a relation of a program.
+
+
+def removed_rows(name: str) -> str:
+    """The table of the rows of a selected relation that the rules derive and the run removed."""
+    return f"{name}#removed"
+
+
+def derived_pairs(name: str) -> str:
+    """The table of the rows of an equivalence that are input facts or that a rule derives."""
+    return f"{name}#pairs"
 
 
 def _derived(name: str) -> str:
@@ -215,12 +297,12 @@ def _round_circuit(
     derived: Mapping[str, str],
 ) -> Run:
     """Return a run of the rules: the relations of their bodies are inputs, their heads outputs."""
-    relations = {name: program.relations[name] for name in used}
+    relations = {name: as_plain(program.relations[name]) for name in used}
     for name in complete:
-        relations[_complete(name)] = replace(program.relations[name], name=_complete(name))
+        relations[_complete(name)] = replace(as_plain(program.relations[name]), name=_complete(name))
     inputs = tuple(relations)
     for new, name in derived.items():
-        relations[new] = replace(program.relations[name], name=new)
+        relations[new] = replace(as_plain(program.relations[name]), name=new)
     renamed_rules = [_with_round_names(rule) for rule in rules]
     strata = tuple(
         checked.Stratum((name,), tuple(rule for rule in renamed_rules if rule.head.relation == name), False)
@@ -231,6 +313,7 @@ def _round_circuit(
         relations=relations,
         facts=(),
         rules=tuple(renamed_rules),
+        subsumptions=(),
         strata=strata,
         inputs=inputs,
         outputs=tuple(derived),

@@ -1,14 +1,16 @@
-"""Opaque relations: relations with rows that no single rule derives.
+"""Opaque relations and selected relations: those that the rules alone do not determine.
 
-An equivalence has rows that follow from all its other rows. A choice, a subsumption and a limit
-drop rows. The numbers of `autoinc()` depend on the ticks in which the rows were inserted. A proof
-ends at the rows of such relations, and at the rows of relations in the same stratum. These rows are
-read from the run.
+The numbers of `autoinc()` depend on the ticks in which the rows were inserted. So a relation in a
+stratum with such numbers is *opaque*: a proof ends at its rows, which are read from the run.
+
+A choice, a subsumption and a limit remove rows that the rules derive. So a relation in a stratum
+with one of them is *selected*: its rows are read from the run as well, but each is proved by a rule
+and other rows that were kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
@@ -20,43 +22,46 @@ NUMBERED = "was numbered by autoinc()"
 
 def opaque_relations(program: checked.CheckedProgram) -> Mapping[str, str]:
     """The opaque relations, each with the reason as text that continues "the row ..."."""
-    found: dict[str, str] = {}
-    for stratum in program.strata:
-        reasons = list(_reasons(program, stratum))
-        if reasons:
-            found.update(dict.fromkeys(stratum.relations, reasons[0]))
-    return found
+    return {name: NUMBERED for stratum in program.strata if _numbers(stratum) for name in stratum.relations}
 
 
-def _reasons(program: checked.CheckedProgram, stratum: checked.Stratum) -> Iterator[str]:
-    for name in stratum.relations:
-        relation = program.relations[name]
-        if relation.equivalence:
-            yield "follows from an equivalence"
-        if relation.choices:
-            yield "was selected by a choice-domain"
-        if relation.subsumed:
-            yield "is not subsumed by another row"
-        if relation.limit is not None:
-            yield "was derived before the relation reached its limit"
-    if any(is_number(node) for rule in stratum.rules for node in walk(rule)):
-        yield NUMBERED
+def _numbers(stratum: checked.Stratum) -> bool:
+    return any(is_number(node) for rule in stratum.rules for node in walk(rule))
 
 
-def without_rules(program: checked.CheckedProgram, names: Mapping[str, str]) -> checked.CheckedProgram:
-    """The program with the named relations as inputs without rules."""
-    rules = tuple(rule for rule in program.rules if rule.head.relation not in names)
-    relations = {
-        name: replace(relation, equivalence=False, choices=(), subsumed=False, limit=None)
-        if name in names
-        else relation
-        for name, relation in program.relations.items()
-    }
+def selected_relations(program: checked.CheckedProgram) -> frozenset[str]:
+    """The selected relations that are not opaque."""
+    return frozenset(
+        name
+        for stratum in program.strata
+        if not _numbers(stratum) and any(selects(program.relations[name]) for name in stratum.relations)
+        for name in stratum.relations
+    )
+
+
+def selects(relation: checked.Relation) -> bool:
+    """Whether a choice, a subsumption or a limit removes rows of the relation."""
+    return bool(relation.choices or relation.subsumed or relation.limit is not None)
+
+
+def as_plain(relation: checked.Relation) -> checked.Relation:
+    """The relation as one that has exactly the inserted and derived rows."""
+    return replace(relation, equivalence=False, choices=(), subsumed=False, limit=None)
+
+
+def without_rules(program: checked.CheckedProgram, names: Iterable[str]) -> checked.CheckedProgram:
+    """The program with the named relations, all of some strata, as inputs without rules."""
+    names = set(names)
     return replace(
         program,
-        relations=relations,
-        rules=rules,
-        subsumptions=(),
-        strata=tuple(stratum for stratum in program.strata if not names.keys() & set(stratum.relations)),
-        inputs=tuple(dict.fromkeys((*program.inputs, *names))),
+        relations={
+            name: as_plain(relation) if name in names else relation
+            for name, relation in program.relations.items()
+        },
+        rules=tuple(rule for rule in program.rules if rule.head.relation not in names),
+        subsumptions=tuple(rule for rule in program.subsumptions if rule.head.relation not in names),
+        strata=tuple(stratum for stratum in program.strata if not names & set(stratum.relations)),
+        inputs=tuple(
+            dict.fromkeys((*program.inputs, *(name for name in program.relations if name in names)))
+        ),
     )

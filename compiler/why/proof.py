@@ -6,19 +6,27 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from dbsp.display.displayed import Displayed
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
+
 
 Key: TypeAlias = tuple[str, tuple[Any, ...]]
 """The name of a relation and one of its rows."""
 
-PremiseKind: TypeAlias = Literal["row", "absent", "constraint", "aggregate"]
+PremiseKind: TypeAlias = Literal["row", "absent", "constraint", "aggregate", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Premise:
     """A premise of a step: a row, the absence of rows, a constraint or the value of an aggregate.
 
-    `key` is set for rows; `witnesses` are some of the `solutions` that an aggregate ranges over.
+    `key` is set for rows; `witnesses` are some of the `solutions` that an aggregate ranges over. A
+    premise of the kind "removed" lists `witnesses` of the rows that a choice, a subsumption or a
+    limit removed while it kept this row.
     """
 
     kind: PremiseKind
@@ -32,8 +40,9 @@ class Premise:
 class ProofStep:
     """A row and its premises. `rule` and `place` are None for a row at which the proof ends.
 
-    `leaf` says why the proof ends: the row is an input fact, or its relation is opaque (see
-    `dbsp.compiler.why.opaque_relations`).
+    `leaf` says why the proof ends: the row is an input fact, its relation is opaque (see
+    `dbsp.compiler.why.opaque_relations`), or its premises were removed later. `number` is None for
+    a row that follows from other rows of an equivalence.
 
     `height` is the height of the smallest proof: 0 for an input fact, else one more than the
     highest row among the premises. `premises` is None if the depth limit was reached.
@@ -53,7 +62,7 @@ DEPTH = 12
 """The default depth of a drawing."""
 
 
-class Proof:
+class Proof(Displayed):
     """A proof of one row with the smallest possible height. Equal parts are stored once.
 
     `steps` has a step for each row of the proof. The premises of a step are rows of smaller height,
@@ -76,6 +85,11 @@ class Proof:
 
     def __str__(self) -> str:
         return "\n".join(self.lines(DEPTH))
+
+    def _display(self) -> Document:
+        from dbsp.compiler.why.why_display import proof_document
+
+        return proof_document(self)
 
     def __repr__(self) -> str:
         return f"<proof of {self.steps[self.goal].text}: height {self.height}, {len(self.steps)} rows>"
@@ -196,7 +210,7 @@ def _premise_lines(premise: Premise) -> list[str]:
     match premise.kind:
         case "absent":
             return [f"{premise.text}   no row matches"]
-        case "aggregate":
+        case "aggregate" | "removed":
             left = premise.solutions - len(premise.witnesses)
             more = [f"   ... and {left:,} more"] if left else []
             return [premise.text, *(f"   {witness}" for witness in premise.witnesses), *more]
@@ -208,7 +222,7 @@ def _premise_document(premise: Premise, numbers: Mapping[Key, int]) -> dict[str,
     document: dict[str, Any] = {"kind": premise.kind, "text": premise.text}
     if premise.key is not None:
         document["step"] = numbers[premise.key]
-    if premise.kind == "aggregate":
+    if premise.kind in ("aggregate", "removed"):
         document |= {"solutions": premise.solutions, "witnesses": list(premise.witnesses)}
     return document
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,16 +14,40 @@ from dbsp.compiler.datalog.meaning.show import show_literal, show_rule
 from dbsp.compiler.datalog.plans.normalise import Condition, Scan
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.bindings import Bindings
+from dbsp.compiler.why.equivalence_pairs import Chains
 from dbsp.compiler.why.fact_table import FactTable
+from dbsp.compiler.why.heights import derived_pairs
 from dbsp.compiler.why.proof import Key, Premise, Proof, ProofStep
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.refute import Pattern, Refuter
-from dbsp.compiler.why.rule_body import Equal, Row, RuleBody, pattern_text, row_at, row_text
+from dbsp.compiler.why.removals import Removals
+from dbsp.compiler.why.rule_body import (
+    SHOWN,
+    Equal,
+    Row,
+    RuleBody,
+    decoded_row,
+    pattern_text,
+    row_at,
+    row_text,
+)
 from dbsp.compiler.why.solve import Solver, solvable
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value, encode_value
-from dbsp.errors import InputError, InvariantError, expect_type, shorten
+from dbsp.errors import InputError, InvariantError, expect_present, expect_type, shorten
 from dbsp.kernels.arrays import Codes
+
+UNDERIVED = "was derived from rows that were removed later"
+
+
+@dataclass(frozen=True, slots=True)
+class _Derivation:
+    """One application of a rule; `number` is None if the row follows from an equivalence."""
+
+    rule: str
+    number: int | None
+    place: str
+    premises: tuple[Premise, ...]
 
 
 class Prover:
@@ -42,6 +66,8 @@ class Prover:
         self.tables = tables
         self.interner = interner
         self.solver = Solver(tables, interner)
+        self.removals = Removals(program, self.solver)
+        self._chains: dict[str, Chains] = {}
 
     @cached_property
     def rules(self) -> dict[str, list[RuleBody]]:
@@ -143,7 +169,33 @@ class Prover:
         )
         attempts = tuple(refuter.attempt(body.with_equal(equal), pattern) for body in self.rules[relation])
         text = pattern_text(self.program.relations[relation], row)
-        return Refusal(text, relation in self.program.inputs, attempts, self.opaque.get(relation))
+        removed = self._removed_matches(relation, pattern, equal)
+        input_removed = any(self.removals.is_input_fact(relation, at) for at in removed)
+        is_input = relation in self.program.inputs and not input_removed
+        return Refusal(text, is_input, attempts, tuple(self._notes(relation, row, removed)))
+
+    def _notes(self, relation: str, row: Row, removed: list[int]) -> Iterator[str]:
+        """Yield what decides the rows of the relation apart from the attempts of its rules."""
+        if relation in self.opaque:
+            yield f"a row of this relation {self.opaque[relation]}: the rules alone do not determine it"
+        declared = self.program.relations[relation]
+        if declared.equivalence and ... not in row:
+            yield f"no chain of rows connects the two values ({declared.span.place}: {relation} is an eqrel)"
+        for at in removed[:SHOWN]:
+            yield self.removals.reason(relation, at)
+        if not removed:
+            yield from self.removals.limits(relation)
+
+    def _removed_matches(self, relation: str, pattern: Pattern, equal: Equal) -> list[int]:
+        """Return the positions of the removed rows that match a pattern."""
+        table = self.removals.table(relation)
+        if table is None:
+            return []
+        columns = [column for column, code in enumerate(pattern) if code is not None]
+        found = table.find(columns, np.array([[pattern[column] for column in columns]], np.int64))[1]
+        for first, second in equal:
+            found = found[table.rows[found, first] == table.rows[found, second]]
+        return list(found.tolist())
 
     def prove(self, relation: str, row: Row, depth: int | None) -> Proof | None:
         """Return a proof of the smallest height, `depth` rows deep; None if the row is missing."""
@@ -157,7 +209,7 @@ class Prover:
         seen = {start}
         while waiting:
             (name, at), level = waiting.popleft()
-            step, premises = self._step(name, at, depth is None or level < depth)
+            step, premises = self._step(name, at, depth is None or level < depth, is_goal=not level)
             steps[step.key] = step
             for premise in premises:
                 if premise not in seen:
@@ -165,23 +217,57 @@ class Prover:
                     waiting.append((premise, level + 1))
         return Proof((relation, row_at(self.solver, relation, position)), steps)
 
-    def _step(self, relation: str, at: int, follow: bool) -> tuple[ProofStep, list[tuple[str, int]]]:
+    def _step(
+        self, relation: str, at: int, follow: bool, is_goal: bool
+    ) -> tuple[ProofStep, list[tuple[str, int]]]:
         """Return the step that derives a row, and the rows among its premises."""
         table = self.tables[relation]
-        row = row_at(self.solver, relation, at)
+        key = (relation, row_at(self.solver, relation, at))
         height = int(table.heights[at])
-        text = row_text(self.program.relations[relation], row)
+        text = row_text(self.program.relations[relation], key[1])
         if not height:
             leaf = self.opaque.get(relation, "input fact")
-            return ProofStep((relation, row), text, 0, None, None, None, (), leaf), []
-        for body, found in self._instances(relation, table.rows[at].tolist(), height):
+            return ProofStep(key, text, 0, None, None, None, (), leaf), []
+        if table.underived is not None and table.underived[at]:
+            return ProofStep(key, text, height, None, None, None, (), UNDERIVED), []
+        codes = table.rows[at]
+        rows: list[tuple[str, int]] = []
+        derived = self._derived(relation, codes, height, rows)
+        premises = (*derived.premises, *self._removed(relation, codes, is_goal)) if follow else None
+        step = ProofStep(key, text, height, derived.rule, derived.number, derived.place, premises)
+        return step, rows if follow else []
+
+    def _derived(self, relation: str, codes: Codes, height: int, rows: list[tuple[str, int]]) -> _Derivation:
+        """Return the rule that derives a row, with its premises; append their rows to `rows`."""
+        for body, found in self._instances(relation, codes.tolist(), height):
             rule = body.rule
-            rows: list[tuple[str, int]] = []
-            premises = tuple(self._premises(body, found, rows)) if follow else None
-            return ProofStep(
-                (relation, row), text, height, show_rule(rule), rule.number, rule.span.place, premises
-            ), rows
-        raise InvariantError(f"expected a rule that derives {text}, got none; this is a defect of dbsp")
+            premises = tuple(self._premises(body, found, rows))
+            return _Derivation(show_rule(rule), rule.number, rule.span.place, premises)
+        declared = self.program.relations[relation]
+        if declared.equivalence:
+            premises = tuple(self._chain(relation, codes, height, rows))
+            text = f"{relation} is an equivalence relation (eqrel)."
+            return _Derivation(text, None, declared.span.place, premises)
+        row = row_text(declared, decoded_row(self.solver, relation, codes))
+        raise InvariantError(f"expected a rule that derives {row}, got none; this is a defect of dbsp")
+
+    def _chain(
+        self, relation: str, codes: Codes, height: int, rows: list[tuple[str, int]]
+    ) -> Iterator[Premise]:
+        """Yield the pairs of smaller height that connect the two values of a row."""
+        if relation not in self._chains:
+            self._chains[relation] = Chains(self.tables[derived_pairs(relation)])
+        start, end = codes.tolist()
+        pairs = expect_present(self._chains[relation].between(start, end, height), "pairs that connect a row")
+        for pair in pairs:
+            at = int(self.tables[relation].positions(pair[None, :])[0])
+            rows.append((relation, at))
+            row = row_at(self.solver, relation, at)
+            yield Premise("row", row_text(self.program.relations[relation], row), (relation, row))
+
+    def _removed(self, relation: str, codes: Codes, is_goal: bool) -> Iterator[Premise]:
+        for removed in self.removals.by_row(relation, codes, is_goal):
+            yield Premise("removed", removed.text, None, removed.count, removed.rows)
 
     def _instances(self, relation: str, codes: list[int], height: int) -> Iterator[tuple[RuleBody, Bindings]]:
         """Yield the derivations of a row from rows of smaller height."""

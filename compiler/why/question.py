@@ -59,7 +59,10 @@ def read_question(program: checked.CheckedProgram, text: str, file: str = QUESTI
         clause = _clause(parse(f"q() :-\n{text}\n.", report), text, report)
         return _question(program, clause, report)
     except CompileError as error:
-        raise CompileError([_of_text(diagnostic, text) for diagnostic in error.diagnostics]) from None
+        end = text.count("\n") + 2
+        # With another error, the one at the end is about the same mistake.
+        inside = [found for found in error.diagnostics if found.span.line <= end]
+        raise CompileError([_of_text(found, text) for found in inside or error.diagnostics]) from None
 
 
 def _of_text(found: Diagnostic, text: str) -> Diagnostic:

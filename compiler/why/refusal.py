@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dbsp.compiler.why.proof import Key, plain
+from dbsp.display.displayed import Displayed
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
+
 
 Status: TypeAlias = Literal["holds", "fails", "open"]
 
@@ -46,19 +51,24 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Displayed):
     """Why no row matches `text`: an attempt for each rule, and whether the relation is an input.
 
-    `opaque` is the reason why the rules alone do not determine the rows, or None (see
-    `dbsp.compiler.why.opaque_relations`). `causes` has the refusals of rows that are missing in the
-    matches, down to the requested depth.
+    `notes` are lines about what else decides the rows: numbers, an equivalence, and the choice,
+    subsumption or limit that removed a row. `causes` has the refusals of rows that are missing in
+    the matches, down to the requested depth.
     """
 
     text: str
     is_input: bool
     attempts: tuple[Attempt, ...]
-    opaque: str | None = None
+    notes: tuple[str, ...] = ()
     causes: tuple[Refusal, ...] = ()
+
+    def _display(self) -> Document:
+        from dbsp.compiler.why.why_display import refusal_document
+
+        return refusal_document(self)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -74,8 +84,8 @@ class Refusal:
         yield f"{self.text}   is missing"
         if self.is_input:
             yield "   it is not an input fact"
-        if self.opaque is not None:
-            yield f"   a row of this relation {self.opaque}: the rules alone do not determine it"
+        for note in self.notes:
+            yield f"   {note}"
         for attempt in self.attempts:
             yield f"   {attempt.place}: {attempt.rule}"
             for at, match in enumerate(attempt.matches):
@@ -103,7 +113,7 @@ class Refusal:
         return {
             "missing": self.text,
             "input": self.is_input,
-            "opaque": self.opaque,
+            "notes": list(self.notes),
             "attempts": attempts,
             "causes": [cause._document() for cause in self.causes],
         }

@@ -54,9 +54,12 @@ class Refuter:
             at for at, literal in enumerate(body.rule.body) if literal == syntax.Truth(False, literal.span)
         }
         left = [place for place in places if place not in never and self._of(body, {place})]
-        for number in (1, 2) if len(left) <= _PAIRS else (1,):
+        # A rule may derive the row if a choice, a subsumption or a limit removes it.
+        for number in (0, 1, 2) if len(left) <= _PAIRS else (0, 1):
             ways: list[tuple[int, Match]] = []
             for out in combinations(left, number) if not never or number > 1 else ((),):
+                if not number and len(solvable(body.body, given.values)) < len(body.body):
+                    continue
                 found = self._solve(body, given, set(left) - set(out))
                 if found is not None:
                     match = self._match(body, found, {*out, *never})

@@ -25,6 +25,7 @@ from dbsp.compiler.why.solve import Solver
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value
 from dbsp.errors import expect_present
+from dbsp.kernels.arrays import Codes
 
 Row: TypeAlias = tuple[Any, ...]
 Environment: TypeAlias = Mapping[str, syntax.Constant]
@@ -229,11 +230,14 @@ class RuleBody:
 
 def row_at(solver: Solver, relation: str, at: int) -> Row:
     """Return the values of a row of a table."""
-    table = solver.tables[relation]
-    codes = table.rows[at].tolist()
+    return decoded_row(solver, relation, solver.tables[relation].rows[at])
+
+
+def decoded_row(solver: Solver, relation: str, codes: Codes) -> Row:
+    """Return the values of the codes of a row of a relation."""
+    types = solver.tables[relation].schema.types
     return tuple(
-        decode_value(type_, code, solver.interner)
-        for type_, code in zip(table.schema.types, codes, strict=True)
+        decode_value(type_, code, solver.interner) for type_, code in zip(types, codes.tolist(), strict=True)
     )
 
 

@@ -19,7 +19,7 @@ from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.heights import heights
-from dbsp.compiler.why.opaque_relations import NUMBERED, opaque_relations, without_rules
+from dbsp.compiler.why.opaque_relations import opaque_relations, selected_relations, without_rules
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.prove import Prover
 from dbsp.compiler.why.question import (
@@ -100,10 +100,16 @@ class WhySession:
         """Return the tables of these relations and of all their dependencies."""
         if not self._tables.keys() >= set(names):
             # A refusal also tries the rules of an opaque relation, so their bodies need tables.
-            wanted = needed_by(self.program.rules, [*self._tables, *names])
+            known = self._tables.keys() & self.program.relations.keys()
+            wanted = needed_by(self.program.clauses, [*known, *names])
             self._prover = None
             self._tables = heights(
-                self._plain, self._input_rows, self._interner, wanted, self._report_progress
+                self._plain,
+                self._input_rows,
+                self._kept_rows,
+                self._interner,
+                wanted,
+                self._report_progress,
             )
         return self._tables
 
@@ -113,14 +119,24 @@ class WhySession:
             return self.run.asserted(name)
         if name in self.run.outputs:
             return self.run.view(name)
-        if self._opaque[name] == NUMBERED:
-            raise InputError(
-                f"the run does not keep the rows of '{name}': autoinc() numbers them, and '{name}' is "
-                f"not an output; add '.output {name}' to the program",
-                code="rows-not-kept",
-            )
+        raise self._not_kept(name, f"autoinc() numbers them, and '{name}' is not an output")
+
+    def _not_kept(self, name: str, cause: str) -> InputError:
+        return InputError(
+            f"the run does not keep the rows of '{name}': {cause}; add '.output {name}' to the program",
+            code="rows-not-kept",
+        )
+
+    def _kept_rows(self, name: str) -> ZSet:
+        """Return the rows of a selected relation."""
+        if name in self.run.outputs:
+            return self.run.view(name)
+        numbered = needed_by(self.program.clauses, [name]) & self._opaque.keys()
+        if numbered:
+            cause = f"they depend on the numbers of '{min(numbered)}', and '{name}' is not an output"
+            raise self._not_kept(name, cause)
         if self._recomputed is None:
-            everything = replace(self.program, outputs=tuple(self._opaque), sizes=())
+            everything = replace(self.program, outputs=tuple(selected_relations(self.program)), sizes=())
             policy = Policy(Statistics.none(), Strategy.AUTO)
             plans = {
                 rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.program.clauses

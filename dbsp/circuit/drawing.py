@@ -13,11 +13,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph, Node
+from dbsp.display.amounts import memory, row_count
 from dbsp.errors import ArgumentError, DbspError, SetupError, wrong_argument
 
 TEXT_SUFFIXES = (".dot", ".gv")
@@ -32,6 +35,7 @@ _FILL = {
     "Delay": "#fbf0cf",
     "Delta0": "#f1f1f1",
 }
+Kept: TypeAlias = Mapping[Node, tuple[int, int]]
 _FONT = "Helvetica,Arial,sans-serif"
 _WIDTH = 60
 
@@ -45,11 +49,12 @@ sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog="dot"))
 """
 
 
+@ends_at_caller
 def to_dot(circuit: object, *, title: str | None = None) -> str:
     """Return a drawing of a circuit in the DOT language. O(nodes + edges).
 
-    Boxes show the operator, the columns of its stream, and the source line that built it. Equal
-    circuits have equal drawings.
+    Boxes show the operator, the columns of its stream, and the source line that built it; for a run
+    also the rows and the memory of its traces. Equal circuits have equal drawings.
 
     Parameters:
         circuit: a circuit, a compiled program (its query circuit is drawn) or a run.
@@ -87,7 +92,7 @@ def to_dot(circuit: object, *, title: str | None = None) -> str:
         },
         edge_attr={"fontname": _FONT, "fontsize": "9", "arrowsize": "0.7"},
     )
-    _draw(graph, dot, dot, "n")
+    _draw(graph, dot, dot, "n", _kept(circuit))
     source: str = dot.source
     return source
 
@@ -103,8 +108,17 @@ def _graph_of(circuit: Any) -> Graph:
     raise wrong_argument("circuit", "a circuit, a program or a run", circuit)
 
 
-def _draw(graph: Graph, place: Any, top: Any, prefix: str) -> dict[Node, str]:
-    """Add the nodes of `graph` to `place` and its edges to `top`; return the names of the nodes."""
+def _kept(circuit: Any) -> Kept:
+    """Return the rows and bytes of every trace by node; a circuit or program has none."""
+    kept = None if isinstance(circuit, Graph) else getattr(circuit, "kept", None)
+    return kept() if callable(kept) else {}
+
+
+def _draw(graph: Graph, place: Any, top: Any, prefix: str, kept: Kept) -> dict[Node, str]:
+    """Add the nodes of `graph` to `place` and its edges to `top`; return the names of the nodes.
+
+    `kept` are the rows and bytes of traces, by node.
+    """
     names: dict[Node, str] = {}
     # By the node of a scope, the names of its results in order.
     results: dict[Node, list[str]] = {}
@@ -115,12 +129,12 @@ def _draw(graph: Graph, place: Any, top: Any, prefix: str) -> dict[Node, str]:
         for number, child in enumerate(scopes):
             with place.subgraph(name=f"cluster_{name}_{number}") as frame:
                 frame.attr(label=_escape(node.label), style="rounded,dashed", labeljust="l", color="#555555")
-                inside = _draw(child, frame, top, f"{name}_")
+                inside = _draw(child, frame, top, f"{name}_", kept)
             for outer, inner in child.entered.items():
                 top.edge(names[outer], inside[inner.node], arrowhead="vee")
             results.setdefault(node, []).extend(inside[stream.node] for stream in child.exports)
         if not scopes:
-            place.node(name, _label(node), **_look(node))
+            place.node(name, _label(node, kept.get(node)), **_look(node))
             for stream in node.inputs:
                 leaving = results.get(stream.node)
                 top.edge(leaving[_index(node)] if leaving else names[stream.node], name)
@@ -135,12 +149,14 @@ def _index(node: Node) -> int:
     return int(getattr(node.operator, "index", 0))
 
 
-def _label(node: Node) -> str:
+def _label(node: Node, kept: tuple[int, int] | None) -> str:
     lines = [node.label]
     if node.schema.arity:
         lines.append(node.columns)
     if node.source:
         lines.append(node.source)
+    if kept is not None:
+        lines.append(f"{row_count(kept[0])}, {memory(kept[1])}")
     return "\\n".join(_escape(_shorten(line)) for line in lines)
 
 
@@ -194,6 +210,7 @@ def render(dot: str, format: str = "svg") -> bytes:
     return done.stdout
 
 
+@ends_at_caller
 def to_svg(circuit: object, *, title: str | None = None) -> str:
     """Return a drawing of a circuit in SVG.
 
@@ -214,6 +231,7 @@ def to_svg(circuit: object, *, title: str | None = None) -> str:
     return render(to_dot(circuit, title=title), "svg").decode()
 
 
+@ends_at_caller
 def write(circuit: object, path: str | Path, *, title: str | None = None) -> None:
     """Draw a circuit into a file, in the format of the suffix of its name.
 

@@ -6,16 +6,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.call_site import call_site
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import StrictOperator
 from dbsp.circuit.program_place import columns_text
 from dbsp.circuit.public_names import PublicNames
 from dbsp.data.schema import Schema
+from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, DbspError, counted, wrong_argument
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from dbsp.display.document import Document
 
 
 class Node:
@@ -66,7 +70,7 @@ class Node:
         return f"<{self.graph.name}#{self.id} {self.label}>"
 
 
-class Stream(metaclass=PublicNames):
+class Stream(Displayed, metaclass=PublicNames):
     """The output of a node: at every tick one Z-set over `schema`."""
 
     __slots__ = ("node",)
@@ -87,6 +91,11 @@ class Stream(metaclass=PublicNames):
     def __dir__(self) -> list[str]:
         return dir(type(self))
 
+    def _display(self) -> Document:
+        from dbsp.circuit.graph_display import stream_document
+
+        return stream_document(self)
+
     def __repr__(self) -> str:
         return f"<stream of {self.node!r}: {self.schema.describe()}>"
 
@@ -94,7 +103,7 @@ class Stream(metaclass=PublicNames):
 S = TypeVar("S", bound=Stream)
 
 
-class Graph(metaclass=PublicNames):
+class Graph(Displayed, metaclass=PublicNames):
     """Nodes in the order in which they were added, which is a valid order of execution.
 
     A node is added with its inputs, so a cycle is closed afterwards, by `connect` on a strict
@@ -224,6 +233,7 @@ class Graph(metaclass=PublicNames):
         """Return the arguments of a nested scope besides its name, for `to_json`."""
         return {}
 
+    @ends_at_caller
     def to_networkx(self) -> nx.MultiDiGraph:
         """Return the circuit as a networkx graph with attributes, nested scopes included.
 
@@ -237,6 +247,7 @@ class Graph(metaclass=PublicNames):
 
         return to_networkx(self)
 
+    @ends_at_caller
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the circuit as JSON text, which `dbsp.from_json` reads.
 
@@ -257,6 +268,7 @@ class Graph(metaclass=PublicNames):
 
         return to_json(self, indent=indent)
 
+    @ends_at_caller
     def content_hash(self) -> str:
         """Return a hash of the operators and their connections; equal in every process.
 
@@ -274,6 +286,7 @@ class Graph(metaclass=PublicNames):
 
         return content_hash(self)
 
+    @ends_at_caller
     def same_as(self, other: Graph) -> bool:
         """Return whether both circuits have equal nodes in the same order; see `content_hash`.
 
@@ -373,6 +386,11 @@ class Graph(metaclass=PublicNames):
 
     def __dir__(self) -> list[str]:
         return dir(type(self))
+
+    def _display(self) -> Document:
+        from dbsp.circuit.graph_display import graph_document
+
+        return graph_document(self)
 
     def __repr__(self) -> str:
         return f"<circuit '{self.name}': {counted(len(self.nodes), 'node')}>"

@@ -22,17 +22,18 @@ def to_text(graph: Graph) -> str:
 
     O(edges).
     """
-    return "\n".join(_lines(graph, ""))
+    return "\n".join(listed_lines(graph))
 
 
-def _lines(graph: Graph, indent: str) -> Iterator[str]:
+def listed_lines(graph: Graph, indent: str = "") -> Iterator[str]:
+    """Yield the lines of the listing."""
     entered = {inside.node: outer.id for outer, inside in graph.entered.items()}
     width = len(str(len(graph.nodes) - 1))
     for node in graph.nodes:
         yield f"{indent}{node.id:>{width}}  {_line(node, entered.get(node))}"
         for child in node.operator.children():
             yield f"{indent}  scope {child.name}"
-            yield from _lines(child, f"{indent}    ")
+            yield from listed_lines(child, f"{indent}    ")
             yield f"{indent}    leaves: {', '.join(str(stream.node.id) for stream in child.exports)}"
 
 

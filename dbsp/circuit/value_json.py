@@ -17,12 +17,14 @@ import dataclasses
 import datetime as dt
 import math
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from dbsp.circuit.field_types import check_fields
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.named_parts import class_name, importable_name
 from dbsp.data.schema import Schema
+from dbsp.data.timestamps import duration_text, read_duration
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
 from dbsp.diagnostics import did_you_mean
@@ -53,6 +55,9 @@ TAGS = (
     Tag("bytes", bytes, bytes.hex, bytes.fromhex),
     Tag("timestamp", dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
     Tag("date", dt.date, dt.date.isoformat, dt.date.fromisoformat),
+    Tag("time", dt.time, dt.time.isoformat, dt.time.fromisoformat),
+    Tag("duration", dt.timedelta, duration_text, read_duration),
+    Tag("decimal", Decimal, str, Decimal),
     Tag("type", Type, lambda type_: type_.written, as_type),
     Tag("schema", Schema, _written_schema, _read_schema),
 )

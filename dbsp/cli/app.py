@@ -16,11 +16,13 @@ from dbsp.cli import (
     warmup_command,
     why_command,
 )
+from dbsp.cli.command_names import CommandGroup
 from dbsp.cli.options import expanded
 from dbsp.cli.souffle_flags import Command
 
 app = typer.Typer(
     name="dbsp",
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -10,12 +10,14 @@ from dbsp.cli import program_files, why_answers
 from dbsp.cli.console import remark
 from dbsp.cli.result_outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.tables import LIMIT, aligned, table_of
+from dbsp.cli.unquoted_texts import remark_in_answers
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError, shorten
 from dbsp.io import ChangeLine, CommitLine, ScriptTick, write_place
 from dbsp.io.results import literal_of
+from dbsp.io.table_places import TABLE_FILES
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
@@ -36,12 +38,26 @@ HELP = (
     ("graph [FILE]", "print the circuit as DOT, or draw it to a file: .svg, .png, .pdf, .dot"),
     ("stats", "print the number of ticks, stored rows and bytes"),
     ("save DIR", "write the results, and the rows of inputs as fact files"),
-    ("load FILE", "apply a change script, tick by tick; NAME.facts: insert its rows as one tick"),
+    (
+        "load FILE",
+        "apply a change script, tick by tick; NAME.facts, .parquet, .csv or .ndjson: insert its rows",
+    ),
     ("help [COMMAND]", "print this list"),
     ("quit", "exit, like Ctrl-D"),
 )
 
 _SHOWN_DELTAS = 40
+
+_QUERY_SIGN = re.compile(r"\?(-(?=\s*[A-Za-z_!]))?")
+"""`?`, or `?-` as in Prolog."""
+
+_VERBS = {
+    **dict.fromkeys(("insert", "add", "assert"), "'+edge(1, 2)' inserts a row"),
+    **dict.fromkeys(("delete", "remove", "retract"), "'-edge(1, 2)' deletes a row"),
+    **dict.fromkeys(("select", "find"), "'? edge(x, y), x > 1' queries rows"),
+}
+"""The hints for commands of other languages."""
+
 _OPTION = re.compile(r"\s--(depth|rows)[\s=]+(\S+)")
 
 
@@ -92,7 +108,7 @@ class ConsoleCommands:
         word, _, argument = text.partition(" ")
         command = self._by_name.get(word.rstrip(";"))
         if text.startswith("?"):
-            self._query(text[1:])
+            self._query(_QUERY_SIGN.sub("", text, count=1))
         elif command is not None:
             command(argument.strip())
         elif not text or text[0] in "+-/#":
@@ -113,7 +129,7 @@ class ConsoleCommands:
         return self._unknown_command(name)
 
     def _unknown_command(self, name: str) -> InputError:
-        hint = did_you_mean(name, self.names) or "'help' lists the commands"
+        hint = _VERBS.get(name.lower()) or did_you_mean(name, self.names) or "'help' lists the commands"
         return InputError(f"unknown command '{name}'; {hint}", code="unknown-command")
 
     # --- changes ---------------------------------------------------------------------------------
@@ -166,7 +182,7 @@ class ConsoleCommands:
         if self.pending:
             raise InputError("changes are pending; run commit or rollback first", code="changes-pending")
         path = Path(argument).expanduser()
-        if path.suffix == ".facts" and path.stem in self.program.inputs:
+        if path.suffix in (".facts", *TABLE_FILES) and path.stem in self.program.inputs:
             self._load_facts(path)
             return
         for tick in program_files.read_changes(self.program, path):
@@ -174,7 +190,8 @@ class ConsoleCommands:
 
     def _load_facts(self, path: Path) -> None:
         name = path.stem
-        place = fact_source(name, {"filename": path.name}, path.parent)
+        parameters = {"filename": path.name, "IO": TABLE_FILES.get(path.suffix, "file")}
+        place = fact_source(name, parameters, path.parent)
         rows = program_files.read_place_of(self.program, name, place)
         self._print(self.run.step({name: rows}))
 
@@ -185,6 +202,7 @@ class ConsoleCommands:
             raise InputError("expected the body of a rule: ? path(1, x), x > 2", code="invalid-command")
         with why_answers.state_of(self.program, self.run) as state:
             answers = state.ask(argument)
+        remark_in_answers(answers)
         if answers.schema.arity:
             print(*table_of(answers), sep="\n")
         else:

@@ -12,6 +12,7 @@ from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
 
 from dbsp.cli.commands import ConsoleCommands
+from dbsp.data.zset import ZSet
 from dbsp.errors import expect_present
 from dbsp.io.results import literal_of
 
@@ -65,7 +66,7 @@ class LiveCompleter(Completer):
         """Yield values of the column at the cursor."""
         run = self._commands.run
         if relation in run.outputs:
-            rows = run.view(relation)
+            rows: ZSet = run.view(relation)
         elif relation in run.inputs:
             rows = run.asserted(relation)
         else:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TextIO
 
 from dbsp.errors import DbspError
@@ -64,14 +63,14 @@ def show_warning(
 
 
 @contextmanager
-def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
+def loading(total_bytes: int) -> Iterator[Callable[[int | None, str], None]]:
     """Show a progress bar during a long load; only on a terminal.
 
-    Yields a function `advance(path, text)`: call it with each file after reading it, and with None
-    for the step after the files. `text` describes the current step.
+    Yields a function `advance(size, text)`: call it with each number of bytes after reading them,
+    and with None for a step that reads no files. `text` describes the current step.
     """
     if total_bytes < SLOW_BYTES or not sys.stderr.isatty():
-        yield lambda path, text: None
+        yield lambda size, text: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -80,12 +79,12 @@ def loading(total_bytes: int) -> Iterator[Callable[[Path | None, str], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("reading facts", total=total_bytes)
 
-        def advance(path: Path | None, text: str) -> None:
-            if path is None:
+        def advance(size: int | None, text: str) -> None:
+            if size is None:
                 # The duration of a tick is unknown, so the bar only pulses.
                 progress.update(task, total=None, description=text)
             else:
-                progress.update(task, advance=path.stat().st_size, description=text)
+                progress.update(task, total=total_bytes, advance=size, description=text)
 
         yield advance
 
@@ -97,4 +96,6 @@ def in_option_names(error: DbspError) -> str:
     'raise the limit with --max-iterations N [iteration-limit]'
     """
     text = str(error)
+    if error.code == "unpacked-too-large":
+        return text.replace("max_unpacked=", "--max-unpacked ")
     return text.replace("max_iterations=", "--max-iterations ") if error.code == "iteration-limit" else text

@@ -54,7 +54,10 @@ ProgramPath = Annotated[
 FactFolder = Annotated[
     Path,
     typer.Option(
-        "--fact-dir", "-F", metavar="DIR", help="Read RELATION.facts from this folder for each .input."
+        "--fact-dir",
+        "-F",
+        metavar="DIR",
+        help="Read RELATION.facts (or .parquet, .csv, .ndjson) from this folder for each .input.",
     ),
 ]
 Macros = Annotated[
@@ -140,6 +143,14 @@ Bits = Annotated[
         show_default=False,
     ),
 ]
+Legacy = Annotated[
+    bool,
+    typer.Option(
+        "--legacy",
+        help="Accept old programs as Soufflé does: a head takes a symbol where its column has a subtype "
+        "of symbol, and deprecated forms give no warnings.",
+    ),
+]
 Magic = Annotated[
     list[str] | None,
     typer.Option(
@@ -215,6 +226,7 @@ class Compilation:
     magic: Magic = None
     functors: Functors = None
     word_size: Bits = None
+    legacy: Legacy = False
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

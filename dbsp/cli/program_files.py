@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from dbsp.compiler.datalog.compiler_passes import REWRITES
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.program import Program
+from dbsp.data.table_forms import ListedRows, gathered
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import DbspError, InputError
+from dbsp.errors import CompileError, DbspError, InputError
 from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place
+from dbsp.io.file_rows import FileRows
+from dbsp.io.table_places import found_beside
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
@@ -35,21 +39,32 @@ def load_program(path: Path, compilation: Compilation) -> Program:
     for macro in (macro for option in compilation.macros or () for macro in _MACRO.findall(option)):
         name, equals, value = macro.partition("=")
         defined[name] = value.replace("\\ ", " ") if equals else "1"
-    program = compile(
-        path,
-        compilation.strategy,
-        macros=defined,
-        include=compilation.include or (),
-        rewrites=_rewrites(compilation.disabled),
-        magic=_names(compilation.magic),
-        functors=load_functors(compilation.functors or ()),
-        recursion=compilation.recursion,
-        word_size=None if compilation.word_size is None else int(compilation.word_size),
-        folders=compilation.folders,
-    )
+    program = _compiled(path, compilation, defined)
     for warning in () if compilation.no_warn else program.warnings:
         remark(warning.render())
     return program
+
+
+def _compiled(path: Path, compilation: Compilation, defined: Mapping[str, str]) -> Program:
+    """Compile the program. An error has the warnings, too, unless the options disable them."""
+    try:
+        return compile(
+            path,
+            compilation.strategy,
+            macros=defined,
+            include=compilation.include or (),
+            rewrites=_rewrites(compilation.disabled),
+            magic=_names(compilation.magic),
+            functors=load_functors(compilation.functors or ()),
+            recursion=compilation.recursion,
+            word_size=None if compilation.word_size is None else int(compilation.word_size),
+            legacy=compilation.legacy,
+            folders=compilation.folders,
+        )
+    except CompileError as error:
+        if compilation.no_warn:
+            raise CompileError([found for found in error.diagnostics if found.severity == "error"]) from None
+        raise
 
 
 def _names(options: Sequence[str] | None) -> list[str]:
@@ -97,19 +112,22 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
     Raises FactFileErrors, which lists all problems in the fact files.
     """
     sources = _sources(program, folder, changes_from_stdin)
-    total = sum(path.stat().st_size for _, source in sources if (path := _file(source)))
+    total = sum(_size(source) for _, source in sources)
     initial: dict[str, Any] = {}
     errors: list[InputError] = []
     with loading(total) as advance:
         for name, source in sources:
             try:
-                facts = read_place(source, program.inputs[name], name, program.ranges[name])
+                facts = read_place_of(program, name, source)
             except InputError as error:
                 errors.append(error)
                 continue
             initial[name] = _concatenate(initial[name], facts) if name in initial else facts
-            if path := _file(source):
-                advance(path, f"reading {path.name}")
+            text = f"reading {name if source.path is None else source.path.name}"
+            if isinstance(facts, FileRows):  # the tick reads it
+                facts.watcher = partial(_advance, advance, text)
+            else:
+                advance(_size(source), text)
         if len(errors) == 1:
             raise errors[0]
         if errors:
@@ -118,15 +136,26 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
         yield initial
 
 
+def _advance(advance: Callable[[int | None, str], None], text: str, size: int) -> None:
+    advance(size, text)
+
+
 def read_place_of(program: Program, name: str, place: Place) -> Any:
-    """Read the rows of an input from a place."""
-    return read_place(place, program.inputs[name], name, program.ranges[name])
+    """Read the rows of an input from a place.
+
+    Raises InputError if a file of a glob or folder is outside of the allowed folders.
+    """
+    rows = read_place(place, program.inputs[name], name, program.ranges[name])
+    if isinstance(rows, FileRows):
+        for path in rows.local_paths():
+            program.source.sources.allowed.check(path, f".input {name}")
+    return rows
 
 
 def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[tuple[str, Place]]:
     """Return the place of the facts of every `.input`, with the relation's name."""
     sources = [
-        (name, fact_source(name, parameters, folder))
+        (name, _source(name, parameters, folder))
         for name, relation in program.relations.items()
         for parameters in relation.inputs
     ]
@@ -147,8 +176,25 @@ def _sources(program: Program, folder: Path, changes_from_stdin: bool) -> list[t
     return sources
 
 
-def _file(source: Place) -> Path | None:
-    return source.path if source.path is not None and source.path.is_file() else None
+def _source(name: str, parameters: Mapping[str, str], folder: Path) -> Place:
+    """Return the place of an input; a table beside a missing fact file takes its place."""
+    place = fact_source(name, parameters, folder)
+    if place.path is None or not parameters.keys() <= {"name"}:
+        return place
+    table = found_beside(place.path, name)
+    if table is None:
+        return place
+    path, format_ = table
+    return fact_source(name, {**parameters, "IO": format_, "filename": path.name}, folder)
+
+
+def _size(source: Place) -> int:
+    """Return the number of bytes of the file or folder of a place; 0 for a standard stream."""
+    path = source.path
+    if path is None:
+        return 0
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def start_empty(program: Program, max_iterations: int) -> Run:
@@ -157,18 +203,14 @@ def start_empty(program: Program, max_iterations: int) -> Run:
 
 
 def _concatenate(first: Any, second: Any) -> Any:
-    """Concatenate the facts of two files of one relation."""
-    if isinstance(first, list) or isinstance(second, list):
-        return [*_as_list(first), *_as_list(second)]
-    import pyarrow as pa
-
-    return pa.concat_tables([first, second])
+    """Concatenate the facts of two places of one relation."""
+    if isinstance(first, list) and isinstance(second, list):
+        return [*first, *second]
+    return gathered([_table(first), _table(second)])
 
 
-def _as_list(facts: Any) -> list[Any]:
-    if isinstance(facts, list):
-        return facts
-    return list(zip(*(column.to_pylist() for column in facts.columns), strict=True))
+def _table(facts: Any) -> Any:
+    return ListedRows(facts) if isinstance(facts, list) else facts
 
 
 def change_reader(program: Program, file: str) -> ChangeScriptReader:

@@ -35,7 +35,6 @@ INSTEAD = {
     "--generate-namespace": _COMPILED,
     "-N": _COMPILED,
     "--inline-exclude": "write 'no_inline' after the declaration of the relation",
-    "--legacy": "dbsp accepts the legacy syntax without an option",
     "--libraries": _FUNCTORS,
     "-l": _FUNCTORS,
     "--library-dir": _FUNCTORS,

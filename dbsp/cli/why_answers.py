@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dbsp.cli.unquoted_texts import remark_in_goal
 from dbsp.compiler.program import Program
 from dbsp.compiler.why.proof import DEPTH as DEPTH
 from dbsp.compiler.why.session import WhySession
@@ -55,6 +56,7 @@ def print_proofs(
     Raises InputError if no row matches; `hint` says how to print the reason.
     """
     proofs = state.why(goal, limit=rows + 1, depth=depth)
+    remark_in_goal(state, goal)
     if not proofs:
         raise InputError(f"no row matches {goal.strip()}; {hint}", code="no-matching-row")
     for number, proof in enumerate(proofs[:rows]):
@@ -75,6 +77,7 @@ def print_refusal(state: WhySession, goal: str, depth: int, hint: str, form: For
     Raises InputError if a row matches; `hint` says how to print its proof.
     """
     refusal = state.why_not(goal, depth=depth)
+    remark_in_goal(state, goal)
     if refusal is None:
         raise InputError(f"a row matches {goal.strip()}; {hint}", code="row-is-present")
     print(refusal.to_json() if form is Form.JSON else "\n".join(refusal.lines()))

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dbsp.data.decimals import decimal_code, decimals_of
 from dbsp.data.interner import Interner
-from dbsp.data.timestamps import naive_utc
+from dbsp.data.nested_values import decode_lists, decode_structs, encode_lists, encode_structs
+from dbsp.data.timestamps import EPOCH, duration_code, in_zone, instant, naive, time_code, time_of
 from dbsp.data.types import Type
 from dbsp.data.values import decoder, encoder
-from dbsp.errors import DbspError, ValueOutOfRangeError, at_place
+from dbsp.errors import DbspError, at_place
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, NULL
 
 Floats = npt.NDArray[np.float64]
 
 _MAGNITUDE = np.int64(INT64_MAX)
-_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_EPOCH_DAY = EPOCH.toordinal()
 _NONE = type(None)
-MIN_DAY = dt.date.min.toordinal() - _EPOCH_DAY
-MAX_DAY = dt.date.max.toordinal() - _EPOCH_DAY
-_DAY_MICROSECONDS = 86_400_000_000
-MIN_MICROSECOND = MIN_DAY * _DAY_MICROSECONDS
-MAX_MICROSECOND = (MAX_DAY + 1) * _DAY_MICROSECONDS - 1
 
 
 def float_codes(values: Floats) -> Codes:
@@ -69,8 +67,20 @@ def _dates(values: Sequence[Any], interner: Interner) -> Codes:
 
 def _timestamps(values: Sequence[Any], interner: Interner) -> Codes:
     if any(value.tzinfo is not None for value in values):
-        values = [naive_utc(value) for value in values]
+        values = [naive(value) for value in values]
     return np.array(values, "datetime64[us]").view(np.int64)
+
+
+def _instants(values: Sequence[Any], interner: Interner) -> Codes:
+    return np.fromiter(map(instant, values), np.int64, len(values))
+
+
+def _durations(values: Sequence[Any], interner: Interner) -> Codes:
+    return np.fromiter(map(duration_code, values), np.int64, len(values))
+
+
+def _times(values: Sequence[Any], interner: Interner) -> Codes:
+    return np.fromiter(map(time_code, values), np.int64, len(values))
 
 
 def _plain(values: Sequence[Any], interner: Interner) -> Codes:
@@ -82,12 +92,34 @@ _FAST: dict[str, tuple[frozenset[type], Callable[[Sequence[Any], Interner], Code
     "float": (frozenset({float, int}), _floats),
     "bool": (frozenset({bool}), _bools),
     "date": (frozenset({dt.date}), _dates),
+    "time": (frozenset({dt.time}), _times),
     "timestamp": (frozenset({dt.datetime}), _timestamps),
+    "timestamptz": (frozenset({dt.datetime}), _instants),
+    "duration": (frozenset({dt.timedelta}), _durations),
     "str": (frozenset({str}), _plain),
     "bytes": (frozenset({bytes}), _plain),
     "object": (frozenset({str, bytes}), _plain),
-    "record": (frozenset(), _ints),
 }
+_NEVER: tuple[frozenset[type], Callable[[Sequence[Any], Interner], Codes]] = (frozenset(), _ints)
+
+
+def _fast(type_: Type) -> tuple[frozenset[type], Callable[[Sequence[Any], Interner], Codes]]:
+    """Return the classes of values that have a fast encoder, and the encoder."""
+    if type_.kind == "decimal":
+        scale = type_.scale
+        return _DECIMALS, lambda values, _: np.fromiter(
+            (decimal_code(value, scale) for value in values), np.int64, len(values)
+        )
+    if type_.kind == "list":
+        return _LISTS, lambda values, interner: encode_lists(type_, values, interner, encode_column)
+    if type_.kind == "struct":
+        return _STRUCTS, lambda values, interner: encode_structs(type_, values, interner, encode_column)
+    return _FAST.get(type_.kind, _NEVER)
+
+
+_DECIMALS = frozenset({Decimal, int})
+_LISTS = frozenset({list, tuple})
+_STRUCTS = frozenset({dict, tuple})
 
 
 def encode_column(type_: Type, values: Sequence[Any], interner: Interner, name: str = "") -> Codes:
@@ -96,13 +128,13 @@ def encode_column(type_: Type, values: Sequence[Any], interner: Interner, name: 
     Raises InputError or ValueOutOfRangeError, which name the row, the column and the value.
     """
     classes = set(map(type, values))
-    expected, fast = _FAST[type_.kind]
+    expected, fast = _fast(type_)
     if type_.nullable and _NONE in classes:
         return _encode_with_nulls(type_, values, interner, name)
     if classes <= expected:
         try:
             codes = fast(values, interner)
-        except (OverflowError, ValueOutOfRangeError):
+        except (OverflowError, DbspError):
             pass  # the slow path below finds the value and raises the error
         else:
             if not (type_.nullable and type_.kind == "int" and (codes == NULL).any()):
@@ -153,6 +185,18 @@ def decode_column(type_: Type, codes: Codes, interner: Interner) -> list[Any]:
         values = codes.astype("datetime64[D]").tolist()
     elif kind == "timestamp":
         values = codes.astype("datetime64[us]").tolist()
+    elif kind == "time":
+        values = list(map(time_of, codes.tolist()))
+    elif kind == "timestamptz":
+        values = [in_zone(code, type_.zone) for code in codes.tolist()]
+    elif kind == "duration":
+        values = codes.astype("timedelta64[us]").tolist()
+    elif kind == "decimal":
+        values = decimals_of(codes.tolist(), type_.scale)
+    elif kind == "list":
+        values = decode_lists(type_, codes, interner, decode_column)
+    elif kind == "struct":
+        values = decode_structs(type_, codes, interner, decode_column)
     elif kind == "record":
         decode = decoder(type_)
         values = [decode(code, interner) for code in codes.tolist()]

@@ -7,6 +7,7 @@ dictionary encoding of Arrow, with one look-up in the interner per distinct stri
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbsp.data.batch import Batch
-from dbsp.data.columns import (
-    MAX_DAY,
-    MAX_MICROSECOND,
-    MIN_DAY,
-    MIN_MICROSECOND,
-    code_floats,
-    decode_column,
-    encode_column,
-    float_codes,
+from dbsp.data.arrow_types import (
+    ARROW_TYPES,
+    arrow_of_type,
+    decimal_array,
+    decimal_codes,
+    type_of_arrow,
 )
+from dbsp.data.batch import Batch
+from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
 from dbsp.data.interner import Interner
+from dbsp.data.nested_values import list_elements, lists_of, struct_columns, struct_layout
 from dbsp.data.plain_codes import NULL_AS_INT, out_of_int_range
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, suggestion
-from dbsp.data.timestamps import nanoseconds_refused
-from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.timestamps import MAX_DAY, MIN_DAY, TIME_RANGES, nanoseconds_refused
+from dbsp.data.types import FLOAT, INT, OBJECT, Type
 from dbsp.data.weights import consolidated
 from dbsp.errors import (
     DbspError,
@@ -45,48 +45,30 @@ from dbsp.errors import (
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 
-_ARROW_TYPES: dict[str, pa.DataType] = {
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "bool": pa.bool_(),
-    "str": pa.string(),
-    "bytes": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-}
-
-
-def type_of_arrow(arrow: pa.DataType) -> Type:
-    """Return the type of the values of an Arrow type; lists, structs and decimals are objects."""
-    if pa.types.is_dictionary(arrow):
-        return type_of_arrow(arrow.value_type)
-    tests = (
-        (pa.types.is_integer, INT),
-        (pa.types.is_floating, FLOAT),
-        (pa.types.is_boolean, BOOL),
-        (pa.types.is_string, STR),
-        (pa.types.is_large_string, STR),
-        (pa.types.is_string_view, STR),
-        (pa.types.is_binary, BYTES),
-        (pa.types.is_large_binary, BYTES),
-        (pa.types.is_binary_view, BYTES),
-        (pa.types.is_fixed_size_binary, BYTES),
-        (pa.types.is_date, DATE),
-        (pa.types.is_timestamp, TIMESTAMP),
-    )
-    return next((type_ for test, type_ in tests if test(arrow)), OBJECT)
-
 
 def schema_of_arrow(table: pa.Table) -> Schema:
     """Return the schema of an Arrow table; a column with nulls is optional."""
-    types = [type_of_arrow(column.type) for column in table.columns]
-    return Schema(
-        tuple(table.column_names),
-        tuple(
-            type_.optional() if column.null_count else type_
-            for type_, column in zip(types, table.columns, strict=True)
-        ),
-    )
+    return Schema(tuple(table.column_names), tuple(map(_found_type, table.columns)))
+
+
+def _found_type(column: pa.ChunkedArray) -> Type:
+    found = _without_nulls(type_of_arrow(column.type), column.chunks)
+    return found.optional() if column.null_count else found
+
+
+def _without_nulls(type_: Type, arrays: list[pa.Array]) -> Type:
+    """Return the type of a list or struct with optional parts only where there are nulls."""
+    if type_.kind not in ("list", "struct"):
+        return type_
+    parts = []
+    for at, part in enumerate(type_.parts):
+        # A struct has one flattened array for each field, a list one of all elements.
+        inner = [array.flatten() for array in (each.drop_null() for each in arrays)]
+        found = inner if type_.kind == "list" else [fields[at] for fields in inner]
+        exact = _without_nulls(part.type, found)
+        nulls = any(array.null_count for array in found)
+        parts.append(replace(part, type=exact.optional() if nulls else exact.required()))
+    return replace(type_, parts=tuple(parts))
 
 
 # --- Arrow to codes -------------------------------------------------------------------------------
@@ -109,16 +91,37 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
         )
     if (order := schema.match(table.column_names)) is not None:
         table = table.select(order)
-    source = schema_of_arrow(table)
+    types = tuple(
+        source_type(column, wanted) for column, wanted in zip(table.columns, schema.types, strict=True)
+    )
     codes = np.empty((table.num_rows, schema.arity), np.int64)
-    for j, (name, type_) in enumerate(zip(schema.names, source.types, strict=True)):
+    for j, (name, type_) in enumerate(zip(schema.names, types, strict=True)):
         try:
-            codes[:, j] = encode_arrow_column(table.column(j), type_, interner)
+            codes[:, j] = encode_arrow_values(table.column(j), type_, interner)
         except pa.ArrowInvalid as error:
             raise ValueOutOfRangeError(f"column {name!r}: {error}") from None
         except DbspError as error:
             raise at_place(error, f"column {name!r}") from None
-    return recode_rows(codes, Schema(schema.names, source.types), interner, schema, interner)
+    return recode_rows(codes, Schema(schema.names, types), interner, schema, interner)
+
+
+def source_type(column: pa.ChunkedArray, wanted: Type) -> Type:
+    """Return the type to encode a column with, before it is converted to the wanted type.
+
+    Lists and structs are tuples among objects. Those of an Arrow type without a type here, such as
+    a struct with a field of nulls only, are encoded value by value.
+    """
+    found = _found_type(column)
+    if wanted.kind == "object" and found.kind in ("list", "struct"):
+        return OBJECT.optional() if found.nullable else OBJECT
+    return wanted if wanted.kind in ("list", "struct") and found.kind == "object" else found
+
+
+def encode_arrow_values(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
+    """Return the codes of a column of a `source_type`, int64[n]."""
+    if type_.kind in ("list", "struct") and type_of_arrow(column.type).kind != type_.kind:
+        return encode_column(type_, column.to_pylist(), interner)
+    return encode_arrow_column(column, type_, interner)
 
 
 def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
@@ -132,12 +135,19 @@ def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner
         array = pa.array([], column.type)
     else:
         array = pa.concat_arrays(column.unify_dictionaries().chunks)
+    return encode_arrow_array(array, type_, interner)
+
+
+def encode_arrow_array(array: pa.Array, type_: Type, interner: Interner) -> Codes:
+    """Return the codes of one Arrow array, int64[n]."""
+    if type_.kind in ("list", "struct"):
+        return _encode_nested(array, type_, interner)
     if type_.interned:
         return _encode_interned(array, type_, interner)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     null = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    codes = _encode_numbers(array.fill_null(_filler(array.type)) if null is not None else array, type_.kind)
+    codes = _encode_numbers(array.fill_null(_filler(array.type)) if null is not None else array, type_)
     if null is None:
         return codes
     if type_.kind == "int" and (codes == NULL).any():
@@ -155,12 +165,13 @@ def _filler(arrow: pa.DataType) -> pa.Scalar:
 
 
 def _plain_int(arrow: pa.DataType) -> pa.DataType:
-    if pa.types.is_date32(arrow):
+    if pa.types.is_date32(arrow) or pa.types.is_time32(arrow):
         return pa.int32()
     return pa.int64() if pa.types.is_temporal(arrow) else arrow
 
 
-def _encode_numbers(array: pa.Array, kind: str) -> Codes:
+def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
+    kind = type_.kind
     if kind == "int":
         try:
             return _numpy(array.cast(pa.int64()))
@@ -172,15 +183,38 @@ def _encode_numbers(array: pa.Array, kind: str) -> Codes:
         return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
     if kind == "date":
         return _checked(_numpy(array.cast(pa.date32()).cast(pa.int32())), MIN_DAY, MAX_DAY)
+    if kind == "decimal":
+        return decimal_codes(array)
     # An aware timestamp is UTC inside Arrow already; `cast` refuses to drop nanoseconds.
     try:
-        utc = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+        utc = array.cast(arrow_of_type(type_)).cast(pa.int64())
     except pa.ArrowInvalid:
         if array.type.unit != "ns":
             raise
-        at = pc.index(pc.not_equal(pc.nanosecond(array), 0), True).as_py()
-        raise nanoseconds_refused(array[at].cast(pa.string())) from None
-    return _checked(_numpy(utc), MIN_MICROSECOND, MAX_MICROSECOND)
+        if kind in ("timestamp", "timestamptz"):
+            at = pc.index(pc.not_equal(pc.nanosecond(array), 0), True).as_py()
+            raise nanoseconds_refused(array[at].cast(pa.string())) from None
+        ns = array.cast(pa.int64()).to_numpy()
+        raise nanoseconds_refused(f"{ns[np.argmax(ns % 1000 != 0)]} ns", kind) from None
+    return _checked(_numpy(utc), *TIME_RANGES[kind])
+
+
+def _encode_nested(array: pa.Array, type_: Type, interner: Interner) -> Codes:
+    null = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    present = array if null is None else array.drop_null()
+    if type_.kind == "list":
+        elements = encode_arrow_array(present.flatten(), type_.element, interner)
+        codes = lists_of(elements, pc.list_value_length(present).to_pylist(), interner)
+    else:
+        fields = np.empty((len(present), len(type_.parts)), np.int64)
+        for at, (part, field) in enumerate(zip(type_.parts, present.flatten(), strict=True)):
+            fields[:, at] = encode_arrow_array(field, part.type, interner)
+        codes = interner.construct(struct_layout(type_), fields)
+    if null is None:
+        return codes
+    result = np.full(len(array), NULL, np.int64)
+    result[~null] = codes
+    return result
 
 
 def _numpy(array: pa.Array) -> Codes:
@@ -256,10 +290,10 @@ def decode_arrow_column(
             ) from None
     if kind in ("str", "bytes"):
         if not len(codes):
-            return pa.array([], _ARROW_TYPES[kind])
+            return pa.array([], ARROW_TYPES[kind])
         distinct, inverse = np.unique(codes, return_inverse=True)
         values = decode_column(type_, distinct, interner)
-        return pa.array(values, _ARROW_TYPES[kind]).take(pa.array(inverse))
+        return pa.array(values, ARROW_TYPES[kind]).take(pa.array(inverse))
     if kind == "float":
         return pa.array(code_floats(codes), pa.float64(), mask=null, from_pandas=False)
     if kind == "bool":
@@ -267,9 +301,46 @@ def decode_arrow_column(
     if kind == "int":
         return pa.array(np.ascontiguousarray(codes), pa.int64(), mask=null)
     safe = codes if null is None else np.where(null, 0, codes)
+    if kind in ("list", "struct"):
+        return _decode_nested(codes, null, type_, interner, name)
+    if kind == "decimal":
+        return decimal_array(safe, null, type_.scale)
+    if kind in ("time", "timestamptz", "duration"):
+        return pa.array(np.ascontiguousarray(safe), pa.int64(), mask=null).cast(arrow_of_type(type_))
     return pa.array(
-        safe.astype("datetime64[D]" if kind == "date" else "datetime64[us]"), _ARROW_TYPES[kind], mask=null
+        safe.astype("datetime64[D]" if kind == "date" else "datetime64[us]"), ARROW_TYPES[kind], mask=null
     )
+
+
+def _decode_nested(
+    codes: Codes, null: npt.NDArray[np.bool_] | None, type_: Type, interner: Interner, name: str
+) -> pa.Array:
+    present = codes if null is None else codes[~null]
+    if type_.kind == "list":
+        elements, lengths = list_elements(present, interner)
+        values = decode_arrow_column(elements, type_.element, interner, name)
+        offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32())
+        array = pa.ListArray.from_arrays(offsets, values).cast(arrow_of_type(type_))
+    else:
+        columns = struct_columns(type_, present, interner)
+        fields = [
+            decode_arrow_column(column, part.type, interner, name)
+            for part, column in zip(type_.parts, columns, strict=True)
+        ]
+        array = pa.StructArray.from_arrays(fields, fields=list(arrow_of_type(type_)))
+    if null is None:
+        return array
+    return array.take(pa.array(np.cumsum(~null) - 1, mask=null))
+
+
+def _cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+    try:
+        return column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            f"column {name!r}: the values cannot be converted to the Arrow type {wanted}: {error}",
+            code="unsupported-value",
+        ) from None
 
 
 def decode_table(
@@ -277,13 +348,16 @@ def decode_table(
 ) -> pa.Table:
     """Return an Arrow table of code rows;
 
-    `objects` has the Arrow types of columns of objects, by name.
+    `objects` has the Arrow types of columns of objects, decimals, lists and structs, by name.
     """
     objects = objects or {}
-    columns = [
-        decode_arrow_column(codes[:, j], type_, interner, name, objects.get(name))
-        for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True))
-    ]
+    columns = []
+    for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True)):
+        wanted = objects.get(name)
+        column = decode_arrow_column(codes[:, j], type_, interner, name, wanted)
+        if wanted is not None and type_.kind in ("decimal", "list", "struct"):
+            column = _cast(column, wanted, name)
+        columns.append(column)
     return pa.table(dict(zip(schema.names, columns, strict=True)))
 
 
@@ -316,10 +390,10 @@ def encode_batch(
         weights = integer_weights(table, weight_column)
         table = table.drop_columns([weight_column])
     for field in table.schema:
-        if schema is None and _has_struct(field.type):
+        if schema is None and type_of_arrow(field.type) == OBJECT and _has_struct(field.type):
             raise InputError(
-                f"column {field.name!r}: the Arrow type {field.type} has named fields, which values do not "
-                "have; unpack them with table.flatten(), or pass a schema with the type object for tuples",
+                f"column {field.name!r}: the Arrow type {field.type} has fields that structs do not support; "
+                "unpack them with table.flatten(), or pass a schema with the type object for tuples",
                 code="unsupported-value",
             )
     schema = schema_of_arrow(table) if schema is None else as_schema(schema)

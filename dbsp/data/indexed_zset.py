@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Finder, Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema
 from dbsp.data.weights import consolidated
+from dbsp.display.displayed import Displayed
 from dbsp.errors import SchemaError, UserFunctionError, WeightOverflowError, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 
 if TYPE_CHECKING:
     from dbsp.data.zset import ZSet
+    from dbsp.display.document import Document
 
 
-class IndexedZSet:
+@methods_end_at_caller
+class IndexedZSet(Displayed):
     """A Z-set whose rows are grouped by their first `depth` columns, the key.
 
     The sorted rows are the trie: the rows below a prefix are a contiguous range, so every node of
@@ -80,6 +84,11 @@ class IndexedZSet:
     def __repr__(self) -> str:
         rows = self._hi - self._lo
         return f"<IndexedZSet ({self.schema.describe()}) by ({self.key_schema.describe()}), {rows:,} rows>"
+
+    def _display(self) -> Document:
+        from dbsp.data.zset_display import zset_document
+
+        return zset_document(self.as_zset_view(), self.key_schema.arity)
 
     # --- reading by prefix ------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dbsp.data.cells import Cells
-from dbsp.data.timestamps import whole_microseconds
+from dbsp.data.timestamps import has_unit, whole_duration, whole_microseconds
 from dbsp.data.types import Layout, Structure
 from dbsp.errors import InputError, InvariantError, shorten
 from dbsp.kernels.arrays import Codes
@@ -270,6 +270,8 @@ class Interner:
             return cls, ("nan" if value != value else value), value
         if isinstance(value, np.datetime64):
             return self._part(whole_microseconds(value), add)
+        if isinstance(value, np.timedelta64) and has_unit(value):
+            return self._part(whole_duration(value), add)
         if isinstance(value, np.generic):
             plain = value.item()
             if isinstance(plain, np.generic):  # a scalar without a class in Python (long double)

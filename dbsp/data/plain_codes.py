@@ -1,4 +1,4 @@
-"""The codes of plain values: all values but records and branches.
+"""The codes of plain values: all values but records, branches, lists and structs.
 
 `dbsp.data.values` has the table of all types and their codes.
 """
@@ -14,8 +14,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dbsp.data.decimals import decimal_code, decimal_of
 from dbsp.data.interner import Interner
-from dbsp.data.timestamps import naive_utc, nanoseconds_refused, whole_microseconds
+from dbsp.data.timestamps import (
+    EPOCH,
+    MICROSECOND,
+    duration_code,
+    has_unit,
+    in_zone,
+    instant,
+    naive,
+    nanoseconds_refused,
+    time_code,
+    time_of,
+    whole_duration,
+    whole_microseconds,
+)
 from dbsp.data.types import Type
 from dbsp.errors import InputError, ValueOutOfRangeError, shorten
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
@@ -23,9 +37,7 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 Encoder: TypeAlias = Callable[[Any, Interner], int]
 Decoder: TypeAlias = Callable[[int, Interner], Any]
 
-_EPOCH = dt.datetime(1970, 1, 1)
-_EPOCH_DAY = _EPOCH.toordinal()
-_MICROSECOND = dt.timedelta(microseconds=1)
+_EPOCH_DAY = EPOCH.toordinal()
 _as_float = struct.Struct("=d")
 _as_int = struct.Struct("=q")
 
@@ -113,17 +125,50 @@ def _encode_date(value: Any, interner: Interner) -> int:
     return days
 
 
+def _datetime(value: Any, kind: str) -> dt.datetime:
+    """Return a datetime, also of numpy and pandas. Raises ValueOutOfRangeError for nanoseconds."""
+    if isinstance(value, np.datetime64):
+        value = whole_microseconds(value)
+    if not isinstance(value, dt.datetime):
+        raise _misfit(kind, value)
+    if value != value:  # NaT of pandas
+        raise _misfit(kind, None)
+    if getattr(value, "nanosecond", 0):  # of pandas
+        raise nanoseconds_refused(value)
+    return value
+
+
 def _encode_timestamp(value: Any, interner: Interner) -> int:
     if type(value) is not dt.datetime:
-        if isinstance(value, np.datetime64):
-            value = whole_microseconds(value)
-        if not isinstance(value, dt.datetime):
-            raise _misfit("timestamp", value)
-        if value != value:  # NaT of pandas
-            raise _misfit("timestamp", None)
-        if getattr(value, "nanosecond", 0):  # of pandas
-            raise nanoseconds_refused(value)
-    return (naive_utc(value) - _EPOCH) // _MICROSECOND
+        value = _datetime(value, "timestamp")
+    return (naive(value) - EPOCH) // MICROSECOND
+
+
+def _encode_instant(value: Any, interner: Interner) -> int:
+    if type(value) is not dt.datetime:
+        value = _datetime(value, "timestamptz")
+    return instant(value)
+
+
+def _encode_duration(value: Any, interner: Interner) -> int:
+    if type(value) is not dt.timedelta:
+        if isinstance(value, np.timedelta64):
+            if not np.isnat(value) and not has_unit(value):
+                raise _misfit("duration", value)
+            value = whole_duration(value)
+        if value is None or value != value:  # NaT
+            raise _misfit("duration", None)
+        if not isinstance(value, dt.timedelta):
+            raise _misfit("duration", value)
+        if getattr(value, "nanoseconds", 0):  # of pandas
+            raise nanoseconds_refused(value, "duration")
+    return duration_code(value)
+
+
+def _encode_time(value: Any, interner: Interner) -> int:
+    if not isinstance(value, dt.time):
+        raise _misfit("time", value)
+    return time_code(value)
 
 
 def _encode_str(value: Any, interner: Interner) -> int:
@@ -151,7 +196,10 @@ _ENCODERS: dict[str, Encoder] = {
     "float": _encode_float,
     "bool": _encode_bool,
     "date": _encode_date,
+    "time": _encode_time,
     "timestamp": _encode_timestamp,
+    "timestamptz": _encode_instant,
+    "duration": _encode_duration,
     "str": _encode_str,
     "bytes": _encode_bytes,
     "object": _encode_object,
@@ -162,7 +210,9 @@ _DECODERS: dict[str, Decoder] = {
     "float": lambda code, interner: code_float(code),
     "bool": lambda code, interner: code != 0,
     "date": lambda code, interner: dt.date.fromordinal(code + _EPOCH_DAY),
-    "timestamp": lambda code, interner: _EPOCH + dt.timedelta(microseconds=code),
+    "time": lambda code, interner: time_of(code),
+    "timestamp": lambda code, interner: EPOCH + dt.timedelta(microseconds=code),
+    "duration": lambda code, interner: dt.timedelta(microseconds=code),
     "str": lambda code, interner: interner.decode(code),
     "bytes": lambda code, interner: interner.decode(code),
     "object": lambda code, interner: interner.decode(code),
@@ -195,10 +245,19 @@ def optional_decoder(type_: Type, decode: Decoder) -> Decoder:
 @functools.cache
 def plain_encoder(type_: Type) -> Encoder:
     """Return the function `(value, interner) -> code` of a type without structure."""
+    if type_.kind == "decimal":
+        scale = type_.scale
+        return optional_encoder(type_, lambda value, interner: decimal_code(value, scale))
     return optional_encoder(type_, _ENCODERS[type_.kind])
 
 
 @functools.cache
 def plain_decoder(type_: Type) -> Decoder:
     """Return the function `(code, interner) -> value` of a type without structure."""
+    if type_.kind == "decimal":
+        scale = type_.scale
+        return optional_decoder(type_, lambda code, interner: decimal_of(code, scale))
+    if type_.kind == "timestamptz":
+        zone = type_.zone
+        return optional_decoder(type_, lambda code, interner: in_zone(code, zone))
     return optional_decoder(type_, _DECODERS[type_.kind])

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dbsp.caller_tracebacks import ends_at_caller, methods_end_at_caller
 from dbsp.data.batch import Batch
 from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.schema import Schema
@@ -33,6 +34,7 @@ from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import NULL
 
 
+@methods_end_at_caller
 class PrefixExtender:
     """Extends prefixes by the last key column of an indexed Z-set.
 
@@ -187,6 +189,7 @@ class PrefixExtender:
         return batch.rows, starts, lo, hi
 
 
+@ends_at_caller
 def extend_prefixes(prefixes: ZSet, extenders: Sequence[PrefixExtender]) -> ZSet:
     """Extend prefixes by the values that all extenders have: one level of a generic join.
 

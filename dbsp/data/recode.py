@@ -9,6 +9,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import NULL_AS_INT
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT, NIL, Type
+from dbsp.data.values import as_tuples
 from dbsp.errors import DbspError, InputError, SchemaError, ValueOutOfRangeError, at_place, counted
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
@@ -62,7 +63,11 @@ def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Inte
             result = np.full(len(codes), NIL if as_nil else NULL, np.int64)
             result[~null] = present
             return result
-    if old.kind == new.kind and old.structure == new.structure and (source is interner or not new.interned):
+    if (
+        old.coding == new.coding
+        and old.structure == new.structure
+        and (source is interner or not new.interned)
+    ):
         if new == INT.optional() and not old.nullable and (codes == NULL).any():
             raise ValueOutOfRangeError(NULL_AS_INT)
         return None
@@ -72,4 +77,6 @@ def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Inte
         raise InputError(f"expected a column of type {new}, got one of type {old}", code="schema-mismatch")
     distinct, inverse = np.unique(codes, return_inverse=True)
     values = decode_column(old.required(), distinct, source)
+    if new.kind == "object" and old.kind in ("list", "struct"):
+        values = list(map(as_tuples, values))  # a caller does not know the class of a struct
     return encode_column(new, values, interner)[inverse]

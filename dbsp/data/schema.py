@@ -12,18 +12,23 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.columns import decode_column, encode_column
 from dbsp.data.interner import Interner
 from dbsp.data.type_inference import as_type, infer_type
 from dbsp.data.types import INT, Type
 from dbsp.data.values import decoder, encoder
+from dbsp.display.displayed import Displayed
 from dbsp.errors import DbspError, InputError, SchemaError, at_place, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
 _POSITIONAL = frozenset({tuple, list})
 _FEW = 4
@@ -31,7 +36,7 @@ _FEW = 4
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(Displayed):
     """Names and types of the columns of a relation, in order.
 
     `len(schema)` is the number of columns.
@@ -73,6 +78,7 @@ class Schema:
     # --- construction -----------------------------------------------------------------------------
 
     @staticmethod
+    @ends_at_caller
     def of(**columns: Any) -> Schema:
         """Return the schema of these columns.
 
@@ -90,6 +96,7 @@ class Schema:
         """
         return as_schema(columns)
 
+    @ends_at_caller
     def select(self, indices: Iterable[int]) -> Schema:
         """Return the schema of the columns at these positions, in their order.
 
@@ -115,6 +122,7 @@ class Schema:
                 )
         return Schema(tuple(self.names[i] for i in chosen), tuple(self.types[i] for i in chosen))
 
+    @ends_at_caller
     def rename(self, mapping: Mapping[str, str] | None = None, /, **new_to_old: str) -> Schema:
         """Return the schema with other names: `rename({"old": "new"})` or `rename(new="old")`.
 
@@ -146,6 +154,7 @@ class Schema:
     def __len__(self) -> int:
         return len(self.names)
 
+    @ends_at_caller
     def index(self, name: str) -> int:
         """Return the position of a column, counted from 0.
 
@@ -175,6 +184,7 @@ class Schema:
             names = (names,)
         return tuple(self.index(name) for name in names)
 
+    @ends_at_caller
     def type_of(self, name: str) -> Type:
         """Return the type of a column.
 
@@ -198,6 +208,11 @@ class Schema:
             'x: int, y: str?'
         """
         return ", ".join(f"{name}: {type_}" for name, type_ in zip(self.names, self.types, strict=True))
+
+    def _display(self) -> Document:
+        from dbsp.data.zset_display import schema_document
+
+        return schema_document(self)
 
     def __str__(self) -> str:
         return f"({self.describe()})"
@@ -315,12 +330,12 @@ class Schema:
             return row
         if isinstance(row, Mapping):
             if row.keys() != self._positions.keys():
-                raise self._wrong_names(row.keys())
+                raise self.wrong_names(row.keys())
             return tuple(row[name] for name in self.names)
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
             fields = dict.fromkeys(field.name for field in dataclasses.fields(row)).keys()
             if not fields >= self._positions.keys():
-                raise self._wrong_names(fields)
+                raise self.wrong_names(fields)
             return tuple(getattr(row, name) for name in self.names)
         if isinstance(row, np.ndarray) and row.ndim == 1:
             return list(row)
@@ -380,15 +395,17 @@ class Schema:
         if _positional_names(self.arity) in (tuple(given), self.names):
             return None
         if not self._positions.keys().isdisjoint(given):
-            raise self._wrong_names(given)
+            raise self.wrong_names(given)
         quoted = ", ".join(map(repr, self.names))
         raise InputError(
             f"expected the columns ({self.describe()}), got ({', '.join(given)}); to match them by position, "
-            f"rename them: zset.renamed({quoted}), or table.rename_columns([{quoted}]) for an Arrow table",
+            f"rename them: zset.renamed({quoted}), table.rename_columns([{quoted}]) for an Arrow table, or "
+            f"frame.columns = [{quoted}] for a data frame",
             code="unknown-column",
         )
 
-    def _wrong_names(self, given: Iterable[Any]) -> InputError:
+    def wrong_names(self, given: Iterable[Any]) -> InputError:
+        """Return the error for other names of columns, with the missing and the unknown names."""
         names = list(map(str, given))
         missing = [name for name in self.names if name not in names]
         extra = [name for name in names if name not in self._positions]

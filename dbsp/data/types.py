@@ -1,5 +1,9 @@
 """Types of columns, and structures: the types of records and of algebraic data types.
 
+Some kinds have parameters: `decimal(18, 2)` the digits after the point, `timestamptz(Europe/Rome)`
+the zone, `list[int]` the type of the elements, `{city: str, zip: int?}` the fields of a struct.
+`dbsp.data.type_text` reads the text of a type.
+
 A structure has a name and constructors. A record has one constructor without a name, and the value
 `nil`. The types of fields may be structures, also the same one, so a type is a graph. Its text
 names every structure in it, and two structures are equal if their texts are equal:
@@ -12,6 +16,7 @@ names every structure in it, and two structures are equal if their texts are equ
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +30,27 @@ from dbsp.errors import SchemaError
 NIL = -1
 """The code of the record nil, which is None in Python."""
 
-KINDS = ("int", "float", "bool", "str", "bytes", "date", "timestamp", "object", "record")
-_INTERNED = frozenset({"str", "bytes", "object", "record"})
+KINDS = (
+    "int",
+    "float",
+    "decimal",
+    "bool",
+    "str",
+    "bytes",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "duration",
+    "object",
+    "list",
+    "struct",
+    "record",
+)
+_INTERNED = frozenset({"str", "bytes", "object", "record", "list", "struct"})
+_DEFAULT_SCALE = 6
+MOST_DIGITS = 18
+"""The number of digits of a decimal: so many fit in the 64 bits of a code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +63,34 @@ class Type:
     kind: str
     nullable: bool = False
     structure: Structure | None = None
+    scale: int = 0
+    """The number of digits after the point of a decimal."""
+    zone: str = ""
+    """The time zone of the returned values of kind "timestamptz"; their order is that of UTC."""
+    parts: tuple[Field, ...] = ()
+    """The fields of a struct; of a list, one field without a name, the element."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             hint = did_you_mean(self.kind, KINDS) or f"the types are {', '.join(KINDS)}"
             raise SchemaError(f"unknown type {self.kind!r}; {hint}", code="unknown-type")
+        if not 0 <= self.scale <= (MOST_DIGITS if self.kind == "decimal" else 0):
+            raise SchemaError(
+                f"expected 0 to {MOST_DIGITS} digits after the point of a decimal, got {self.scale}",
+                code="invalid-type",
+            )
+        if (self.kind == "timestamptz") != bool(self.zone):
+            raise SchemaError(
+                "expected a time zone for the type 'timestamptz' and for no other type; write "
+                '"timestamptz(UTC)"',
+                code="invalid-type",
+            )
+        if (self.kind in ("list", "struct")) != bool(self.parts):
+            raise SchemaError(
+                "expected the types of the parts for the types 'list' and 'struct' and for no other "
+                'type; write "list[int]" or "{city: str, zip: int}"',
+                code="invalid-type",
+            )
         if (self.kind == "record") != (self.structure is not None):
             raise SchemaError(
                 "expected a structure for the type 'record' and for no other type; "
@@ -70,28 +117,96 @@ class Type:
         return self.kind not in _INTERNED
 
     @property
+    def coding(self) -> tuple[Any, ...]:
+        """What a code means: columns of equal coding hold equal values under equal codes.
+
+        None and the structure of records apart. Zones do not matter.
+        """
+        return (self.kind, self.scale, self.parts) if self.scale or self.parts else (self.kind,)
+
+    @property
+    def element(self) -> Type:
+        """The type of the elements of a list."""
+        return self.parts[0].type
+
+    @property
     def written(self) -> str:
         """The type as text, which `as_type` reads."""
-        text = self.kind if self.structure is None else self.structure.text
+        text = self._text if self.structure is None else self.structure.text
         return f"{text}?" if self.nullable else text
 
+    @property
+    def _text(self) -> str:
+        if self.kind == "decimal":
+            return f"decimal({MOST_DIGITS}, {self.scale})"
+        if self.kind == "timestamptz":
+            return f"timestamptz({self.zone})"
+        if self.kind == "list":
+            return f"list[{self.element.written}]"
+        if self.kind == "struct":
+            return f"{{{', '.join(f'{part.name}: {part.type.written}' for part in self.parts)}}}"
+        return self.kind
+
     def __str__(self) -> str:
-        text = self.kind if self.structure is None else self.structure.name
+        text = self._text if self.structure is None else self.structure.name
         return f"{text}?" if self.nullable else text
 
     def __repr__(self) -> str:
-        text = self.kind.upper() if self.structure is None else f"as_type({self.structure.text!r})"
+        if self.structure is not None or self.kind in _PARAMETRIC:
+            text = f"as_type({self.required().written!r})"
+        else:
+            text = self.kind.upper()
         return f"{text}.optional()" if self.nullable else text
 
 
+_PARAMETRIC = frozenset({"decimal", "timestamptz", "list", "struct"})
 INT = Type("int")
 FLOAT = Type("float")
 BOOL = Type("bool")
 STR = Type("str")
 BYTES = Type("bytes")
 DATE = Type("date")
+TIME = Type("time")
 TIMESTAMP = Type("timestamp")
+DURATION = Type("duration")
 OBJECT = Type("object")
+INSTANT = Type("timestamptz", zone="UTC")
+"""Timestamps with a zone, returned in UTC."""
+
+
+def decimal_type(scale: int = _DEFAULT_SCALE) -> Type:
+    """Return the type of decimals of 18 digits, `scale` of them after the point."""
+    return Type("decimal", scale=scale)
+
+
+def list_type(element: Type) -> Type:
+    """Return the type of lists. Raises SchemaError for elements that lists do not support."""
+    return Type("list", parts=(Field("", _part(element, "the element of a list")),))
+
+
+def struct_type(fields: Mapping[str, Type]) -> Type:
+    """Return the type of structs with these fields.
+
+    Raises SchemaError for a field that structs do not support.
+    """
+    if not fields:
+        raise SchemaError("a struct needs at least one field, such as {'city': str}", code="invalid-type")
+    for name in fields:
+        plain = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+        if not plain or keyword.iskeyword(name):
+            raise SchemaError(
+                f"expected a name such as 'city' for a field of a struct, got {name!r}", code="invalid-type"
+            )
+    return Type("struct", parts=tuple(Field(n, _part(t, f"field {n!r}")) for n, t in fields.items()))
+
+
+def _part(type_: Type, what: str) -> Type:
+    if type_.kind in ("object", "record"):
+        raise SchemaError(
+            f"{what} has the type {type_}; lists and structs hold values of the other types",
+            code="invalid-type",
+        )
+    return type_
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from dbsp.data.interner import Interner
+from dbsp.data.nested_values import list_keys, struct_columns
 from dbsp.data.schema import Schema
 from dbsp.data.term_order import rank_terms
-from dbsp.data.timestamps import naive_utc
+from dbsp.data.timestamps import EPOCH
 from dbsp.data.types import Type
 from dbsp.errors import full_repr
 from dbsp.kernels.arrays import Codes
@@ -29,15 +31,20 @@ def order_key(value: Any) -> tuple[Any, ...]:
     cls = type(value)
     if cls is int or cls is float:
         return (" number", value != value, value if value == value else 0, cls.__name__)
-    if cls is bool or cls is str or cls is bytes or cls is dt.date:
+    if cls is bool or cls is str or cls is bytes or cls is dt.date or cls is dt.timedelta:
         return (cls.__name__, value)
+    if cls is Decimal:
+        return (cls.__name__, not value.is_finite(), value if value.is_finite() else str(value))
     if isinstance(value, tuple):
         return ("tuple", tuple(map(order_key, value)), cls.__name__)
     if cls is dt.datetime:
-        return (cls.__name__, naive_utc(value), value.tzinfo is not None)
+        offset = value.utcoffset() or dt.timedelta(0)
+        return (cls.__name__, value.replace(tzinfo=None) - EPOCH - offset, value.tzinfo is not None)
+    if cls is dt.time and value.tzinfo is None:
+        return (cls.__name__, "", value)
     if isinstance(value, frozenset):
         return (cls.__name__, tuple(sorted(map(order_key, value))))
-    return (cls.__name__, full_repr(value))
+    return (cls.__name__, full_repr(value), 0)
 
 
 def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
@@ -54,8 +61,21 @@ def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
         )
         return np.where(codes == NULL, -1, ranks)
     distinct, inverse = np.unique(codes, return_inverse=True)
+    if type_.kind == "struct":
+        # Field by field, so the order is that of the types of the fields.
+        present = distinct[distinct != NULL]
+        fields = struct_columns(type_, present, interner)
+        keys = [rank_codes(part.type, c, interner) for part, c in zip(type_.parts, fields, strict=True)]
+        ranks = np.full(len(distinct), -1, np.int64)
+        places = np.empty(len(present), np.int64)
+        places[np.lexsort(keys[::-1])] = np.arange(len(present))
+        ranks[len(distinct) - len(present) :] = places
+        return ranks[inverse]
     first = 1 if len(distinct) and distinct[0] == NULL else 0  # None stays first
-    values = interner.decode_many(distinct[first:])
+    if type_.kind == "list":
+        values = list_keys(type_, distinct[first:], interner, rank_codes)
+    else:
+        values = interner.decode_many(distinct[first:])
     if type_.kind == "object":
         values = list(map(order_key, values))
     ranks = np.zeros(len(distinct), np.int64)

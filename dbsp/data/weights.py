@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
 from dbsp.errors import InputError, WeightOverflowError, counted, shorten, wrong_argument
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
@@ -57,3 +58,17 @@ def weight_array(weights: Iterable[Any], count: int) -> Codes:
 def overflow_text(error: OverflowError) -> str:
     """Return the message of an overflow error of a kernel, without its tag."""
     return str(error).removeprefix("weight: ")
+
+
+def weight_name(schema: Schema) -> str:
+    """Return the name of the column of weights in a table of rows of this schema.
+
+    It is `weight`, with underscores appended while the schema has a column of that name.
+
+    >>> weight_name(Schema.of(x=int)), weight_name(Schema.of(weight=float))
+    ('weight', 'weight_')
+    """
+    name = "weight"
+    while name in schema.names:
+        name += "_"
+    return name

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.batch import Batch
 from dbsp.data.columns import float_codes
 from dbsp.data.indexed_zset import IndexedZSet
@@ -18,7 +19,8 @@ from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, infer_schema
 from dbsp.data.types import BOOL, FLOAT, INT, OBJECT, Type
 from dbsp.data.value_order import value_order
-from dbsp.data.weights import consolidated, overflow_text, weight_array
+from dbsp.data.weights import consolidated, overflow_text, weight_array, weight_name
+from dbsp.display.displayed import Displayed
 from dbsp.errors import (
     InputError,
     SchemaError,
@@ -32,10 +34,13 @@ from dbsp.kernels import arrange, concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
+
 _SHOWN_ROWS = 10
 
 
-class ZSet:
+class ZSet(Displayed):
     """An immutable Z-set: rows with non-zero integer weights.
 
     Z-sets over one schema form a commutative group under `+`, with `-` and the empty Z-set; `n * z`
@@ -71,6 +76,7 @@ class ZSet:
     stored: Batch
     """The codes and weights, for kernels. The state of a run may share them: never write."""
 
+    @ends_at_caller
     def __init__(self, rows: Mapping[Any, int] | Iterable[Any] = (), schema: Any = None) -> None:
         if isinstance(rows, ZSet):
             self.schema = rows.schema if schema is None else as_schema(schema)
@@ -91,7 +97,7 @@ class ZSet:
     # --- construction -----------------------------------------------------------------------------
 
     @classmethod
-    def wrap(cls, schema: Schema, interner: Interner, batch: Batch) -> ZSet:
+    def wrap(cls, schema: Schema, interner: Interner, batch: Batch) -> Self:
         """Return the Z-set over existing codes, without a copy or a check."""
         zset = cls.__new__(cls)
         zset.schema = schema
@@ -100,6 +106,7 @@ class ZSet:
         return zset
 
     @classmethod
+    @ends_at_caller
     def empty(cls, schema: Any, interner: Interner | None = None) -> ZSet:
         """Return the Z-set without rows.
 
@@ -115,6 +122,7 @@ class ZSet:
         return cls.wrap(schema, interner or Interner(), Batch.empty(schema.arity))
 
     @classmethod
+    @ends_at_caller
     def from_rows(
         cls,
         rows: Iterable[Any],
@@ -146,6 +154,7 @@ class ZSet:
         return cls.wrap(schema, interner, consolidated(schema.encode_rows(listed, interner), array))
 
     @classmethod
+    @ends_at_caller
     def from_numpy(
         cls, rows: npt.NDArray[Any], weights: Any = None, schema: Any = None, interner: Interner | None = None
     ) -> ZSet:
@@ -182,6 +191,7 @@ class ZSet:
         return cls.wrap(schema, interner, consolidated(codes, array))
 
     @classmethod
+    @ends_at_caller
     def from_arrow(
         cls,
         table: Any,
@@ -217,6 +227,7 @@ class ZSet:
         return cls.wrap(*encode_batch(table, weight_column, schema, interner))
 
     @classmethod
+    @ends_at_caller
     def from_pandas(
         cls,
         frame: Any,
@@ -248,6 +259,7 @@ class ZSet:
         return cls.from_arrow(pandas_table(frame, schema), weight_column, schema, interner)
 
     @classmethod
+    @ends_at_caller
     def from_polars(
         cls,
         frame: Any,
@@ -276,6 +288,7 @@ class ZSet:
             raise _wrong_type("a Polars DataFrame", frame)
         return cls.from_arrow(frame.to_arrow(), weight_column, schema, interner)
 
+    @ends_at_caller
     def to_arrow(self, weight_column: str | None = "weight") -> Any:
         """Return an Arrow table of the rows and their weights, in the order of the codes.
 
@@ -295,6 +308,26 @@ class ZSet:
 
         return decode_batch(self.stored, self.schema, self.interner, weight_column)
 
+    @ends_at_caller
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows and, as the last column, their weights, for other libraries.
+
+        The column is named `weight`, with underscores appended if the schema has a `weight`.
+
+        Parameters:
+            requested_schema: an Arrow schema to convert to, as the Arrow protocol defines it.
+
+        Raises:
+            SchemaError: a column has no Arrow type.
+
+        Examples:
+            >>> import polars
+            >>> polars.DataFrame(ZSet({(1, "a"): 2}, {"x": int, "s": str})).to_dicts()
+            [{'x': 1, 's': 'a', 'weight': 2}]
+        """
+        return self.to_arrow(weight_name(self.schema)).__arrow_c_stream__(requested_schema)
+
+    @ends_at_caller
     def to_pandas(self, weight_column: str | None = "weight") -> Any:
         """Return a pandas frame of the rows and their weights; see `to_arrow`.
 
@@ -314,6 +347,7 @@ class ZSet:
         """
         return self.to_arrow(weight_column).to_pandas(integer_object_nulls=True)
 
+    @ends_at_caller
     def to_polars(self, weight_column: str | None = "weight") -> Any:
         """Return a Polars frame of the rows and their weights; see `to_arrow`.
 
@@ -382,6 +416,7 @@ class ZSet:
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], int]]:
         return iter(self.items())
 
+    @ends_at_caller
     def __getitem__(self, row: Any) -> int:
         """The weight of a row, 0 if it is absent. O(log n)."""
         if not isinstance(row, (tuple, list, Mapping)) and self.arity == 1 and type(row) in (int, str, float):
@@ -415,11 +450,18 @@ class ZSet:
         columns = f", {self.schema.describe()}" if self.arity else ""
         return f"ZSet({{{text}{more}}}{columns})"
 
+    def _display(self) -> Document:
+        from dbsp.data.zset_display import zset_document
+
+        return zset_document(self)
+
     # --- the group --------------------------------------------------------------------------------
 
+    @ends_at_caller
     def __add__(self, other: ZSet) -> ZSet:
         return self._combine(other, 1)
 
+    @ends_at_caller
     def __sub__(self, other: ZSet) -> ZSet:
         return self._combine(other, -1)
 
@@ -430,13 +472,14 @@ class ZSet:
     def __neg__(self) -> ZSet:
         return self * -1
 
+    @ends_at_caller
     def __mul__(self, factor: int) -> ZSet:
         """Multiply every weight by an integer. Raises WeightOverflowError."""
         if type(factor) is not int:
             return NotImplemented
         weights = self.stored.weights
         if factor == 0 or not len(weights):
-            return self.wrap(self.schema, self.interner, Batch.empty(self.arity))
+            return ZSet.wrap(self.schema, self.interner, Batch.empty(self.arity))
         if not all(INT64_MIN <= int(bound) * factor <= INT64_MAX for bound in (weights.min(), weights.max())):
             raise WeightOverflowError(f"{factor} times a weight of this Z-set is outside the 64-bit range")
         return self._with_batch(Batch(self.stored.rows, weights * factor))
@@ -464,10 +507,10 @@ class ZSet:
             rows, weights = concatenate(left.rows, left.weights, right.rows, right.weights, sign)
         except OverflowError as error:
             raise WeightOverflowError(overflow_text(error)) from None
-        return self.wrap(schema, self.interner, Batch(rows, weights))
+        return ZSet.wrap(schema, self.interner, Batch(rows, weights))
 
     def _with_batch(self, batch: Batch) -> ZSet:
-        return self.wrap(self.schema, self.interner, batch)
+        return ZSet.wrap(self.schema, self.interner, batch)
 
     def recoded(self, schema: Schema, interner: Interner) -> Batch:
         """Return the batch of this Z-set under another schema and interner.
@@ -541,6 +584,7 @@ class ZSet:
         """
         return bool((self.stored.weights == 1).all())
 
+    @ends_at_caller
     def index_by(self, *columns: str) -> IndexedZSet:
         """Return the Z-set as a trie: the named columns first, as its key, then the others.
 
@@ -567,6 +611,7 @@ class ZSet:
         order = [*key, *(j for j in range(self.arity) if j not in key)]
         return IndexedZSet(self.ordered(order), len(key))
 
+    @ends_at_caller
     def renamed(self, *names: str) -> ZSet:
         """Return the Z-set with other names of its columns, in their order. O(1).
 
@@ -589,14 +634,14 @@ class ZSet:
                 f"got {len(names)}",
                 code="wrong-arity",
             )
-        return self.wrap(Schema(names, self.schema.types), self.interner, self.stored)
+        return ZSet.wrap(Schema(names, self.schema.types), self.interner, self.stored)
 
     def ordered(self, order: Sequence[int]) -> ZSet:
         """Return the Z-set with its columns in another order; itself if the order is the same."""
         if list(order) == list(range(self.arity)):
             return self
         batch = Batch(*arrange(self.stored.rows, self.stored.weights, np.array(order, np.int64)))
-        return self.wrap(self.schema.select(order), self.interner, batch)
+        return ZSet.wrap(self.schema.select(order), self.interner, batch)
 
 
 def _listed(rows: Any) -> list[Any]:

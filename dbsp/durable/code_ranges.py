@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import numpy as np
 
+from dbsp.data.decimals import LIMIT
 from dbsp.data.interner import Interner
+from dbsp.data.nested_values import list_elements, struct_columns, struct_layout
 from dbsp.data.schema import Schema
+from dbsp.data.timestamps import TIME_RANGES
 from dbsp.data.types import NIL, Type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
-
-_EPOCH = dt.datetime(1970, 1, 1)
-_DAYS = tuple((moment - _EPOCH).days for moment in (dt.datetime.min, dt.datetime.max))
-_MICROSECOND = dt.timedelta(microseconds=1)
-_MOMENTS = tuple((moment - _EPOCH) // _MICROSECOND for moment in (dt.datetime.min, dt.datetime.max))
 
 
 def check_codes(rows: Codes, schema: Schema, interner: Interner) -> None:
@@ -29,6 +25,29 @@ def check_codes(rows: Codes, schema: Schema, interner: Interner) -> None:
         if outside.any():
             code = int(codes[np.argmax(outside)])
             raise ValueError(f"column '{name}' of type {type_} has the code {code}")
+        if type_.kind in ("list", "struct"):
+            _check_parts(codes, type_, interner)
+
+
+def _check_parts(codes: Codes, type_: Type, interner: Interner) -> None:
+    """Raise ValueError unless the ids belong to lists or structs of the type."""
+    present = np.unique(codes[codes != NULL] if type_.nullable else codes)
+    if type_.kind == "list":
+        if not all(map(_is_list_of_codes, interner.decode_many(present))):
+            raise ValueError(f"a value of type {type_} is not a list")
+        columns = [list_elements(present, interner)[0]]
+    else:
+        if not interner.cells.has_layout(struct_layout(type_), present).all():
+            raise ValueError(f"a value of type {type_} is not a struct")
+        columns = struct_columns(type_, present, interner)
+    for part, column in zip(type_.parts, columns, strict=True):
+        check_codes(column[:, None], Schema((part.name or "element",), (part.type,)), interner)
+
+
+def _is_list_of_codes(value: object) -> bool:
+    return type(value) is tuple and all(
+        type(code) is int and INT64_MIN <= code <= INT64_MAX for code in value
+    )
 
 
 def _range(type_: Type, values: int) -> tuple[int, int]:
@@ -36,8 +55,8 @@ def _range(type_: Type, values: int) -> tuple[int, int]:
         return (NIL if type_.kind == "record" else 0), values - 1
     if type_.kind == "bool":
         return 0, 1
-    if type_.kind == "date":
-        return _DAYS[0], _DAYS[1]
-    if type_.kind == "timestamp":
-        return _MOMENTS[0], _MOMENTS[1]
+    if type_.kind in TIME_RANGES:
+        return TIME_RANGES[type_.kind]
+    if type_.kind == "decimal":
+        return 1 - LIMIT, LIMIT - 1
     return INT64_MIN, INT64_MAX

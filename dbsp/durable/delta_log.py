@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dbsp.data.arrow_types import without_zones
 from dbsp.data.frames import decode_arrow_column
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, suggestion
@@ -145,6 +146,7 @@ class DeltaLog:
         if not schema.arity:  # an Arrow table without columns has no rows
             weights = table.column(0).to_pylist()
             return ZSet.from_rows([()] * len(weights), weights, schema, interner)
+        table = without_zones(table, schema)
         return ZSet.from_arrow(table, table.column_names[-1], schema, interner)
 
     # --- writing ----------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ def _safe(*results: int) -> bool:
     return min(results) >= INT64_MIN and max(results) <= INT64_MAX
 
 
-def _add_vector(a: Any, b: Any) -> Array:
+def add_vector(a: Any, b: Any) -> Array:
+    """Return the sums. Gives up if one does not fit."""
     (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
     result: Array = a + b
     if not _safe(a_low + b_low, a_high + b_high) and (((a ^ result) & (b ^ result)) < 0).any():
@@ -101,7 +102,8 @@ def _add_vector(a: Any, b: Any) -> Array:
     return result
 
 
-def _sub_vector(a: Any, b: Any) -> Array:
+def sub_vector(a: Any, b: Any) -> Array:
+    """Return the differences. Gives up if one does not fit."""
     (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
     result: Array = a - b
     if not _safe(a_low - b_high, a_high - b_low) and (((a ^ b) & (a ^ result)) < 0).any():
@@ -109,7 +111,8 @@ def _sub_vector(a: Any, b: Any) -> Array:
     return result
 
 
-def _mul_vector(a: Any, b: Any) -> Array:
+def mul_vector(a: Any, b: Any) -> Array:
+    """Return the products. Gives up if one does not fit."""
     (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
     if not _safe(a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high):
         # The float product has a relative error below 2**-51; near the limit `_mul` decides.
@@ -129,13 +132,15 @@ def _divisible(a: Any, b: Any) -> None:
         raise GiveUp
 
 
-def _floordiv_vector(a: Any, b: Any) -> Array:
+def floordiv_vector(a: Any, b: Any) -> Array:
+    """Return the quotients, rounded down. Gives up if one does not fit."""
     _divisible(a, b)
     result: Array = np.floor_divide(a, b)
     return result
 
 
-def _mod_vector(a: Any, b: Any) -> Array:
+def mod_vector(a: Any, b: Any) -> Array:
+    """Return the remainders, with the sign of the divisor. Gives up if one does not fit."""
     _divisible(a, b)
     result: Array = np.remainder(a, b)
     return result
@@ -249,22 +254,26 @@ def _exact(scalar: Callable[..., Any]) -> Overload:
 
 define(
     "add",
-    "+ expects two numbers or two strings",
+    "+ expects two numbers, two strings, or a time and a duration",
     overloads(
-        _two(_add, _add_vector),
+        _two(_add, add_vector),
         _exact(lambda a, b: a + b),
         Overload((STR, STR), STR, Operation(_concat)),
     ),
 )
-define("sub", "- expects two numbers", overloads(_two(_sub, _sub_vector), _exact(lambda a, b: a - b)))
-define("mul", "* expects two numbers", overloads(_two(_mul, _mul_vector), _exact(lambda a, b: a * b)))
+define(
+    "sub",
+    "- expects two numbers, two times, or a time and a duration",
+    overloads(_two(_sub, sub_vector), _exact(lambda a, b: a - b)),
+)
+define("mul", "* expects two numbers", overloads(_two(_mul, mul_vector), _exact(lambda a, b: a * b)))
 define("truediv", "/ expects two numbers", overloads(_two_floats(_float_div, _float_div_vector)))
 define(
     "floordiv",
     "// expects two numbers",
-    overloads(_two(_floordiv, _floordiv_vector), _two_floats(_float_floordiv)),
+    overloads(_two(_floordiv, floordiv_vector), _two_floats(_float_floordiv)),
 )
-define("mod", "% expects two numbers", overloads(_two(_mod, _mod_vector), _two_floats(_float_mod)))
+define("mod", "% expects two numbers", overloads(_two(_mod, mod_vector), _two_floats(_float_mod)))
 define(
     "truncdiv",
     "truncdiv expects two numbers",

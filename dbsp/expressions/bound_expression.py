@@ -19,9 +19,12 @@ from dbsp.expressions import (  # noqa: F401  (each enters its functions into th
     bits,
     comparison,
     constructors,
+    decimal_arithmetic,
     regex,
     series,
     strings,
+    struct_parts,
+    times,
 )
 from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse

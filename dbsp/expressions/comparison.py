@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
-from dbsp.data.types import BOOL
+from dbsp.data.types import BOOL, Type
 from dbsp.data.value_order import order_key
-from dbsp.expressions.functions import convert, define, unify
+from dbsp.data.values import encoder
+from dbsp.expressions.arithmetic import mul_vector
+from dbsp.expressions.coded import coded
+from dbsp.expressions.functions import convert, define, is_none, unify
 from dbsp.expressions.logic import ConnectiveNode, FillNullNode, IsNullNode, WhenNode
 from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold
 
@@ -87,12 +90,48 @@ def _comparison(
 ) -> Callable[[Sequence[ExpressionNode]], ExpressionNode | None]:
     def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         type_ = unify(arguments)
-        if type_ is None or len(arguments) != 2 or (ordered and type_.structure is not None):
+        if type_ is None or len(arguments) != 2 or (ordered and type_.kind in _UNORDERED):
             return None
+        operation = choose(type_.kind)
+        if type_.kind == "decimal" and not any(map(is_none, arguments)):
+            return fold(_compared_decimals(operation, arguments))
         operands = [convert(argument, type_) for argument in arguments]
-        return fold(StrictNode(BOOL, choose(type_.kind), operands))
+        if type_.kind in ("list", "struct") and not ordered:
+            operation = _by_code(type_, operation)
+        return fold(StrictNode(BOOL, operation, operands))
 
     return resolve
+
+
+def _compared_decimals(operation: Operation, arguments: Sequence[ExpressionNode]) -> ExpressionNode:
+    """Return the comparison of decimals and ints of any scales; it has a result for all values."""
+    scale = max(argument.type.scale for argument in arguments)
+    a_unit, b_unit = (10 ** (scale - argument.type.scale) for argument in arguments)
+    compare, vector = operation.scalar, operation.vector
+    if vector is None:
+        raise AssertionError("expected a kernel for the comparison of codes")
+    types = [argument.type.required() for argument in arguments]
+    compared = coded(
+        types,
+        BOOL,
+        lambda a, b: compare(a * a_unit, b * b_unit),
+        lambda a, b: vector(mul_vector(a, a_unit), mul_vector(b, b_unit)),
+        fallible=False,
+    )
+    return StrictNode(BOOL, compared, arguments)
+
+
+def _by_code(type_: Type, operation: Operation) -> Operation:
+    """Return an operation on codes for values, since NaN in a list equals itself here."""
+    encode = encoder(type_.required())
+
+    def scalar(interner: Interner, a: Any, b: Any) -> Any:
+        return operation.scalar(encode(a, interner), encode(b, interner))
+
+    return Operation(scalar, operation.vector, with_interner=True)
+
+
+_UNORDERED = ("record", "list", "struct")
 
 
 def _equal(kind: str) -> Operation:
@@ -126,7 +165,7 @@ def _extreme(
 ) -> Callable[[Sequence[ExpressionNode]], ExpressionNode | None]:
     def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         type_ = unify(arguments)
-        if type_ is None or type_.structure is not None:
+        if type_ is None or type_.kind in _UNORDERED:
             return None
         key = _KEYS.get(type_.kind)
         vector = None if type_.interned else vectors.get(type_.kind, common)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from dbsp.caller_tracebacks import methods_end_at_caller
+from dbsp.data.timestamps import zone_name
+from dbsp.data.type_inference import infer_type
 from dbsp.data.types import Type
+from dbsp.data.values import plain_constant
+from dbsp.display.displayed import Displayed
 from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
+from dbsp.expressions.value_methods import ValueMethods
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
 
-class Expression:
+@methods_end_at_caller
+class Expression(ValueMethods, Displayed):
     """A value computed from the columns of a row. Immutable and hashable.
 
     Operators, `==` included, build larger expressions; compare expressions with `same_as`, or use
@@ -45,12 +56,22 @@ class Expression:
     def __hash__(self) -> int:
         return hash(self.key)
 
+    def _display(self) -> Document:
+        from dbsp.display.document import Document, Note, code_of, printable
+
+        names = ", ".join(self.columns)
+        note = Note(printable(f"reads {names}", 200) if names else "a constant")
+        return Document((), (code_of(repr(self), 1), note))
+
     def __bool__(self) -> NoReturn:
         raise ArgumentError(
             f"{self!r} has no truth value without a row; use & | ~ instead of and, or, not, when() "
             "instead of if, two comparisons instead of a < b < c, and same_as() to compare expressions",
             code="invalid-expression",
         )
+
+    def _call(self, function: str, *arguments: Any) -> Expression:
+        return call(function, self, *arguments)
 
     # The subclasses below define these methods.
     def _key(self) -> tuple[Any, ...]:
@@ -328,7 +349,7 @@ class Expression:
     cat = concat
 
     def length(self) -> Expression:
-        """Return the number of characters of a string, or of bytes.
+        """Return the number of characters of a string, of bytes, or of elements of a list.
 
         Examples:
             >>> circuit = Circuit("example")
@@ -376,10 +397,10 @@ class Expression:
         return call("lower", self)
 
     def contains(self, part: Any) -> Expression:
-        """Return whether `part` occurs in the string.
+        """Return whether `part` occurs in the string, or is an element of the list.
 
         Parameters:
-            part: a string or an expression.
+            part: a string, the element of a list, or an expression.
 
         Examples:
             >>> circuit = Circuit("example")
@@ -647,7 +668,17 @@ def as_expression(value: Any) -> Expression:
             f"{type(value).__name__}" + (f"; {advice}" if advice else ""),
             code="invalid-expression",
         )
-    return Literal(value)
+    return literal(value, None)
+
+
+def literal(value: Any, type_: Type | None) -> Literal:
+    """Return a constant; of a list or a dict as a tuple, since expressions are hashable."""
+    if isinstance(value, list | dict):
+        type_ = infer_type([value]) if type_ is None else type_
+        value = plain_constant(type_, value)
+    if isinstance(value, dt.datetime) and type_ is None and zone_name(value.tzinfo) != "UTC":
+        type_ = infer_type([value])  # JSON keeps the offset of a datetime and not its zone
+    return Literal(value, type_)
 
 
 def call(function: str, *arguments: Any) -> Expression:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dbsp.data.types import FLOAT, OBJECT, Type
+from dbsp.data.types import FLOAT, INSTANT, OBJECT, Type, decimal_type
 from dbsp.errors import SchemaError
 from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold
 
@@ -31,6 +31,13 @@ def define(name: str, expects: str, resolve: Resolver) -> None:
     if name in FUNCTIONS:
         raise SchemaError(f"a function {name!r} exists already; choose another name", code="duplicate-name")
     FUNCTIONS[name] = Function(name, expects, resolve)
+
+
+def extend(name: str, resolve: Resolver) -> None:
+    """Add signatures to a function of the table; they are tried after those that it has."""
+    function = FUNCTIONS[name]
+    earlier = function.resolve
+    FUNCTIONS[name] = replace(function, resolve=lambda arguments: earlier(arguments) or resolve(arguments))
 
 
 @dataclass(frozen=True)
@@ -73,11 +80,13 @@ def is_none(node: ExpressionNode) -> bool:
 
 
 def convert(node: ExpressionNode, type_: Type) -> ExpressionNode:
-    """Convert a node to another kind: int to float, any kind to object."""
-    if node.type.kind == type_.kind:
+    """Convert a node to another type: int to float or decimal, any plain one to object."""
+    if node.type.coding == type_.coding:
         return node
     if is_none(node):
         return ConstantNode(type_.optional(), None)
+    if type_.kind == "decimal":
+        return fold(_rescaled(node, type_.scale))
     return fold(StrictNode(type_.required(), _CONVERSIONS[type_.kind], [node]))
 
 
@@ -90,13 +99,37 @@ def unify(nodes: Sequence[ExpressionNode]) -> Type | None:
     kinds = {node.type.kind for node in nodes if not is_none(node)}
     if kinds == {"int", "float"}:
         kinds = {"float"}
+    if kinds & _PARAMETRIC and "object" not in kinds:
+        return _unify_parametric(nodes, kinds)
     if len(kinds) > 1:
-        kinds = {"object"} if "object" in kinds and "record" not in kinds else kinds
+        kinds = {"object"} if "object" in kinds and not kinds & _STRUCTURED else kinds
     structures = {node.type.structure for node in nodes if not is_none(node)}
     if len(kinds) > 1 or (len(structures) > 1 and "record" in kinds):
         return None
     type_ = Type(kinds.pop(), structure=structures.pop() if structures else None) if kinds else OBJECT
     return type_.optional() if any(node.type.nullable for node in nodes) else type_
+
+
+_PARAMETRIC = frozenset({"decimal", "timestamptz", "list", "struct"})
+_STRUCTURED = frozenset({"record", "list", "struct"})
+
+
+def _unify_parametric(nodes: Sequence[ExpressionNode], kinds: set[str]) -> Type | None:
+    """Return the common type of nodes of kinds with parameters; None if there is none."""
+    types = [node.type.required() for node in nodes if not is_none(node)]
+    if kinds <= {"decimal", "int"}:
+        common = decimal_type(max(type_.scale for type_ in types))
+    elif len({type_.coding for type_ in types}) > 1:
+        return None
+    else:
+        common = types[0] if len(set(types)) == 1 else INSTANT
+    return common.optional() if any(node.type.nullable for node in nodes) else common
+
+
+def _rescaled(node: ExpressionNode, scale: int) -> ExpressionNode:
+    from dbsp.expressions.decimal_arithmetic import rescaled  # which extends the table
+
+    return rescaled(node, scale)
 
 
 def refuse(function: Function, written: Sequence[str], arguments: Sequence[ExpressionNode]) -> SchemaError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbsp.data.type_inference import as_type
-from dbsp.expressions.expression import Column, Expression, Literal, as_expression, call
+from dbsp.expressions.expression import Column, Expression, as_expression, call, literal
 
 
 def col(name: str) -> Expression:
@@ -38,7 +38,7 @@ def lit(value: Any, type: Any = None) -> Expression:
         >>> lit(None, str)
         lit(None, STR)
     """
-    return Literal(value, None if type is None else as_type(type))
+    return literal(value, None if type is None else as_type(type))
 
 
 def cat(*parts: Any) -> Expression:

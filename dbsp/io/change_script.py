@@ -282,7 +282,18 @@ class ChangeScriptReader:
     def _not_a_change(self, text: str) -> DataError:
         start = len(text) - len(text.lstrip())
         hint = 'write +relation(1, "text") to insert, -relation(...) to delete, commit to end the tick'
-        if match := re.match(r"\s*([A-Za-z_?][\w?.]*)\s*\(", text):
+        word = text.strip().rstrip(".;")
+        verb = re.match(
+            r"\s*(insert|delete|add|remove|assert|retract)\b\s*(?:into|from)?\s*", text, re.IGNORECASE
+        )
+        if near := did_you_mean(word, ["commit"]):
+            message = f"expected a change or commit, got '{text.strip()}'"
+            hint = "write commit" if word.lower() == "commit" else near
+            return self._error(text, message, start, len(text), hint=hint)
+        if verb and verb.end() < len(text):
+            change = "+" if verb[1].lower() in ("insert", "add", "assert") else "-"
+            hint = f"write {change}{text[verb.end() :].strip()}"
+        elif match := re.match(r"\s*([A-Za-z_?][\w?.]*)\s*\(", text):
             hint = f"write + or - before '{match[1]}'"
         elif match := re.match(r"\s*[+-]\s*([A-Za-z_?][\w?.]*)", text):
             return self._error(text, f"expected '(' after '{match[1]}'", match.end(), hint=hint)

@@ -8,7 +8,6 @@ which takes less time than loading Arrow. Both ways return the same rows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import SchemaError, counted, shorten
 from dbsp.io.cell_text import CELLS, arrow_type, check_range, code_of
+from dbsp.io.line_layout import is_header, layout_hint
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
 from dbsp.io.term_text import TermTextError, cell_end, value_of
@@ -184,6 +184,7 @@ class _Reader:
     def _read_by_line(self, data: bytes) -> Facts:
         """Read the file line by line, which is slower, and report every line that does not fit."""
         columns: list[list[Any]] = [[] for _ in self.schema.types]
+        first: tuple[str, list[str]] | None = None
         for number, line, texts in self._split(data):
             if self.columns is None:
                 if len(texts) != len(columns):
@@ -194,6 +195,8 @@ class _Reader:
                 continue
             else:
                 texts = [texts[place] for place in self.columns]
+            if number == 1:
+                first = line, [text for text, *_ in texts]
             for name, type_, (text, row, start, length), column in zip(
                 self.schema.names, self.schema.types, texts, columns, strict=True
             ):
@@ -209,6 +212,8 @@ class _Reader:
                         start, length = start + error.start, error.end - error.start
                     self._problem(row, line, message, start, start + length, code=code_of(error))
         if self.problems:
+            if first is not None and all(problem.span.line == 1 for problem in self.problems):
+                self._check_header(*first, alone=number == 1)
             raise DataError(self.problems)
         if self.nested or len(data) <= _SMALL:
             return list(zip(*columns, strict=True))
@@ -280,9 +285,25 @@ class _Reader:
         if not line:
             message = f"{columns}, got an empty line"
             hint = "remove the empty line"
-        elif actual == 1 and self.delimiter == _TAB and len(re.split(r"[ ,;]+", line.strip())) == expected:
-            hint += "; this line seems to use another separator"
+        elif number == 1 + self.headers:
+            layout = layout_hint(line, self.schema, self.delimiter, self.relation)
+            if layout is not None:  # all lines have this layout: one error is enough
+                self._problem(number, line, message, 0, len(line), layout, code="wrong-arity")
+                raise DataError(self.problems)
         self._problem(number, line, message, 0, len(line), hint, code="wrong-arity")
+
+    def _check_header(self, line: str, cells: list[str], alone: bool) -> None:
+        """Replace the errors of a first line of column names by one.
+
+        `alone`: the file has no other line.
+        """
+        names = [cell.lower() for cell in cells] == [name.lower() for name in self.schema.names]
+        if not names and (alone or not is_header(cells, self.schema)):
+            return
+        message = f"expected a row of relation '{self.relation}' ({self.schema.describe()}), got column names"
+        self.problems.clear()
+        hint = f"add headers=true to .input {self.relation}"
+        self._problem(1, line, message, 0, len(line), hint, code="wrong-type")
 
     def _too_few(self, number: int, line: str, actual: int) -> None:
         places = ":".join(map(str, self.columns or ()))

@@ -189,6 +189,14 @@ def format_json_rows(zset: ZSet, *, objects: bool = False) -> bytes:
     without columns is null. NaN and the infinities are written as Python's json writes them, which
     other readers may refuse. Cost: O(n log n) for n rows.
     """
+    return ("[" + ",\n".join(json_lines(zset, objects=objects)) + "]\n").encode()
+
+
+def json_lines(zset: ZSet, *, objects: bool) -> list[str]:
+    """Return the JSON text of every row, sorted; see `format_json_rows`.
+
+    Raises InputError for a text with an unpaired surrogate.
+    """
     names = zset.schema.names
     types = zset.schema.types
     lines = []
@@ -199,8 +207,9 @@ def format_json_rows(zset: ZSet, *, objects: bool = False) -> bytes:
         inside = ", ".join(texts)
         lines.append("null" if not names else f"{{{inside}}}" if objects else f"[{inside}]")
     try:
-        return ("[" + ",\n".join(lines) + "]\n").encode()
+        "".join(lines).encode()
     except UnicodeEncodeError as error:
         text = error.object[max(0, error.start - 30) : error.end + 30]
         message = f"cannot write {text!r}: expected valid Unicode text"
         raise InputError(message, code="invalid-encoding") from None
+    return lines

@@ -18,6 +18,7 @@ from dbsp.io.json_rows import format_json_rows, parse_json_rows
 from dbsp.io.problems import read_file
 from dbsp.io.results import format_rows, replace_file
 from dbsp.io.sqlite_rows import read_table, write_table
+from dbsp.io.table_places import open_table, table_bytes
 from dbsp.io.unpack import unpacked
 
 
@@ -27,7 +28,14 @@ class Medium(enum.Enum):
     TEXT = "a file of lines"
     JSON = "a JSON array of rows"
     SQLITE = "a table of an SQLite database"
+    PARQUET = "parquet"
+    CSV = "csv"
+    NDJSON = "ndjson"
     SIZE = "the number of rows"
+
+
+TABLES = (Medium.PARQUET, Medium.CSV, Medium.NDJSON)
+"""The media whose columns have names; the value of each is the name of its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +69,12 @@ def read_place(
     """Return the rows of a place, in a form that `Run.step` takes as a change.
 
     Raises InputError if the place cannot be read, and DataError, with file, line and column, for
-    rows that do not fit the relation.
+    rows that do not fit the relation. Parquet, CSV and NDJSON files are read by the tick, which
+    raises InputError with file, row and column.
     """
+    if place.medium in TABLES:
+        path = expect_present(place.path, "the path of a table")
+        return open_table(place.medium.value, path, schema, relation, place.delimiter, place.headers)
     if place.medium is Medium.SQLITE:
         return read_table(
             expect_present(place.path, "the path of a database"), place.name, schema, relation, ranges
@@ -92,6 +104,9 @@ def write_place(place: Place, zset: ZSet) -> int:
     match place.medium:
         case Medium.SIZE:
             data = f"{place.name}\t{len(zset)}\n".encode()
+        case Medium.PARQUET | Medium.CSV | Medium.NDJSON:
+            header = _header(place, zset.schema.names).split(place.delimiter) if place.headers else None
+            data = table_bytes(place.medium.value, zset, place.name, place.delimiter, header)
         case Medium.JSON:
             data = format_json_rows(zset, objects=place.objects)
         case _:

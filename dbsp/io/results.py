@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import re
@@ -15,6 +16,7 @@ import numpy as np
 from dbsp.data.columns import code_floats, decode_column
 from dbsp.data.interner import Interner
 from dbsp.data.terms import Branch, Record, term_text
+from dbsp.data.timestamps import duration_text
 from dbsp.data.types import Type
 from dbsp.data.value_order import value_order
 from dbsp.data.zset import ZSet
@@ -171,6 +173,10 @@ def text_of(value: Any) -> str:
         return float_text(value)
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
+    if isinstance(value, dt.timedelta):
+        return duration_text(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return repr(value)
 
 

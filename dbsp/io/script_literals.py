@@ -21,7 +21,7 @@ def fit_value(type_: Type, value: Any) -> Any:
         if not type_.nullable:
             raise ValueError("a value, got nil")
         return None
-    return _FIT[type_.kind](value)
+    return _FIT.get(type_.kind, _refuse)(value)
 
 
 def read_number(token: str) -> int | float:
@@ -98,6 +98,4 @@ _FIT: dict[str, Callable[[Any], Any]] = {
     "str": _fit_str,
     "date": _fit_date,
     "timestamp": _fit_timestamp,
-    "bytes": _refuse,
-    "object": _refuse,
 }

@@ -13,6 +13,9 @@ ALWAYS_ALLOWED = 256 * 1024**2
 ALWAYS_ALLOWED_RATIO = 100
 """Every file may grow by this factor. Facts grow by 3 to 20; a gzip file grows by up to 1032."""
 
+OPTION = "max_unpacked=SIZE"
+"""The option of the functions that read files, as messages write it."""
+
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1024**2
 _limit: int | None = None
@@ -24,6 +27,21 @@ def set_limit(size: int | None) -> None:
     _limit = size
 
 
+def limit_of(size: int) -> int:
+    """Return the most bytes to which a file of this compressed size may grow."""
+    return max(ALWAYS_ALLOWED, ALWAYS_ALLOWED_RATIO * size) if _limit is None else _limit
+
+
+def too_large(limit: int, size: int, file: str, option: str = "--max-unpacked SIZE") -> InputError:
+    """Return the error for a file that grows beyond the limit, which the option sets."""
+    return InputError(
+        f"expected at most {limit:,} bytes after decompression, got more from {size:,} compressed bytes; "
+        f"if you trust the file, decompress it, or allow more with {option}",
+        where=file,
+        code="unpacked-too-large",
+    )
+
+
 def unpacked(data: bytes, file: str) -> bytes:
     """Return the data, decompressed if gzip compressed it.
 
@@ -33,7 +51,7 @@ def unpacked(data: bytes, file: str) -> bytes:
     """
     if not data.startswith(_GZIP):
         return data
-    limit = max(ALWAYS_ALLOWED, ALWAYS_ALLOWED_RATIO * len(data)) if _limit is None else _limit
+    limit = limit_of(len(data))
     pieces: list[bytes] = []
     size = 0
     try:
@@ -41,13 +59,7 @@ def unpacked(data: bytes, file: str) -> bytes:
             while piece := source.read(_CHUNK):
                 size += len(piece)
                 if size > limit:
-                    raise InputError(
-                        f"expected at most {limit:,} bytes after decompression, got more from "
-                        f"{len(data):,} compressed bytes; if you trust the file, decompress it, or allow "
-                        "more with --max-unpacked SIZE",
-                        where=file,
-                        code="unpacked-too-large",
-                    )
+                    raise too_large(limit, len(data), file)
                 pieces.append(piece)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot be decompressed: {error}", where=file, code="unreadable-file") from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 from dbsp.circuit.stage import Stage
@@ -98,6 +99,12 @@ def _value(draw: random.Random, type_: Type, values: int) -> Any:
         "str": lambda: "abcdefghijklmnopqrstuvwxyz"[n % 26] * (1 + n // 26),
         "bytes": lambda: bytes([n % 256]),
         "date": lambda: date(2024, 1, 1) + timedelta(days=n),
+        "decimal": lambda: Decimal(n).scaleb(-type_.scale),
+        "time": lambda: time(n % 24, n % 60),
+        "duration": lambda: timedelta(hours=n - values // 2),
+        "timestamptz": lambda: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=n),
+        "list": lambda: tuple(_value(draw, type_.element, values) for _ in range(n % 4)),
+        "struct": lambda: tuple(_value(draw, part.type, values) for part in type_.parts),
         "timestamp": lambda: datetime(2024, 1, 1) + timedelta(hours=n),
         "object": lambda: (n, str(n)),
     }

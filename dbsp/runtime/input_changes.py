@@ -16,15 +16,22 @@ error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dbsp.data.batch import Batch
+from dbsp.data.column_chunks import Chunk, RowSource, encode_chunks
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.table_forms import (
+    ArrowTable,
+    chunks_of,
+    gathered,
+    is_table,
+)
 from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
@@ -45,7 +52,9 @@ class TableChange:
     weights: Codes
 
 
-InputChange: TypeAlias = Mapping[Any, int] | Iterable[Any] | ZSet | TableChange
+InputChange: TypeAlias = Mapping[Any, Any] | Iterable[Any] | ZSet | TableChange | RowSource | ArrowTable
+"""A mapping from rows to weights or from names to columns; rows, with weight 1 each; a Z-set; a
+table (see `dbsp.data.table_forms`). A column `weight` that the relation lacks has weights."""
 
 
 Piece: TypeAlias = tuple[Codes, Codes, bool]
@@ -57,11 +66,11 @@ A plain tuple, because every tick of one row builds one."""
 
 
 def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
-    """Encode a change: {row: weight}, rows (weight 1 each), a ZSet, an Arrow table, TableChange."""
+    """Encode a change in one of the forms of `InputChange`."""
     if isinstance(change, TableChange):
         return *_encode_table_change(change, port, interner), True
-    rows, weights = _encoded(change, port.columns, port.relation, interner)
-    return rows, weights, not isinstance(change, Mapping | ZSet)
+    rows, weights, _ = _encoded(change, port.columns, port.relation, interner)
+    return rows, weights, not isinstance(change, Mapping | ZSet) or _has_columns(change)
 
 
 def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:
@@ -70,13 +79,42 @@ def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:
     return rows, weights, True
 
 
-def encode_deletions(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
+def encode_deletions(rows: Any, port: InputPort, interner: Interner) -> Piece:
     """Encode every row with weight -1. On a keyed input the key values are enough."""
-    codes = _encode_keys(rows, port, interner) if port.kind == "key" else _rows(rows, port, interner)
+    try:
+        if isinstance(rows, Mapping | ZSet) and not _has_columns(rows):
+            weighted = True
+        elif isinstance(rows := gathered(rows), list):
+            codes = _encode_keys(rows, port, interner) if port.kind == "key" else _rows(rows, port, interner)
+            return codes, np.full(len(codes), -1), True
+        else:
+            codes, weighted = _encode_deleted(chunks_of(rows, port.columns), port, interner)
+        if weighted:
+            raise InputError(
+                "expected rows to delete, got rows with weights; pass them to run.step, where negative "
+                "weights delete",
+                code="invalid-weight",
+            )
+    except DbspError as error:
+        _add_relation(error, port.relation)
+        raise
     return codes, np.full(len(codes), -1), True
 
 
-def encode_upserts(rows: Sequence[Any], port: InputPort, interner: Interner) -> Piece:
+def _encode_deleted(chunks: Iterator[Chunk], port: InputPort, interner: Interner) -> tuple[Codes, bool]:
+    """Encode a table of rows, or of keys if the input has one; return whether it has weights."""
+    schema, key = port.columns, port.key
+    all_chunks = list(chunks)
+    if port.kind != "key" or not all_chunks or len(all_chunks[0].columns) != len(key):
+        codes, _, weighted = encode_chunks(all_chunks, schema, interner)
+        return codes, weighted
+    keys, _, weighted = encode_chunks(all_chunks, schema.select(key), interner)
+    codes = np.zeros((len(keys), schema.arity), np.int64)
+    codes[:, key] = keys
+    return codes, weighted
+
+
+def encode_upserts(rows: Any, port: InputPort, interner: Interner) -> Piece:
     """Replace the rows with the same keys. Raises InputError on an input without a key."""
     if port.kind != "key":
         raise InputError(
@@ -91,68 +129,67 @@ def _rows(rows: Sequence[Any], port: InputPort, interner: Interner) -> Codes:
     return encode_change(rows, port, interner)[0]
 
 
-def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> tuple[Codes, Codes]:
+def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> tuple[Codes, Codes, bool]:
+    """Return rows, weights and whether the caller gave the weights."""
     try:
         if isinstance(change, ZSet):
             if (order := schema.match(change.schema.names)) is not None:
                 change = change.ordered(order)
             batch = change.recoded(schema, interner)
-            return batch.rows, batch.weights
-        if isinstance(change, Mapping):
-            first = next(iter(change), None)
-            if isinstance(first, str) and first in schema.names:
-                raise InputError(
-                    "expected a collection of rows, a mapping from rows to weights, a ZSet or an Arrow "
-                    "table, got a mapping from columns; give one row as [{'column': value, ...}], and "
-                    "columns as pyarrow.table({...})",
-                    code="invalid-change",
-                )
+            return batch.rows, batch.weights, True
+        if isinstance(change, Mapping) and not _has_columns(change):
             if len(change) == 1:
                 ((row, weight),) = change.items()
                 codes = np.array([schema.encode_row(row, interner)], np.int64).reshape(1, schema.arity)
-                return codes, _weights((weight,))
-            return schema.encode_rows(list(change), interner), _weights(list(change.values()))
-        if hasattr(change, "schema") and hasattr(change, "to_batches"):
-            batch = ZSet.from_arrow(change, schema=schema).recoded(schema, interner)
-            return batch.rows, batch.weights
-        if advice := _advice(change, schema):
-            raise InputError(
-                "expected a collection of rows, a mapping from rows to weights, a ZSet or an Arrow "
-                f"table, got {advice}",
-                code="invalid-change",
-            )
-        if isinstance(change, str | bytes) or not isinstance(change, Iterable):
-            raise InputError(
-                "expected a collection of rows, a mapping from rows to weights, a ZSet or an Arrow "
-                f"table, got {shorten(change)} of type {type(change).__name__}",
-                code="invalid-change",
-            )
-        rows = list(change)
-        return schema.encode_rows(rows, interner), np.ones(len(rows), np.int64)
+                return codes, _weights((weight,)), True
+            return schema.encode_rows(list(change), interner), _weights(list(change.values())), True
+        if not (is_table(change) or isinstance(change, Mapping)):
+            _check_rows(change, schema)
+            change = gathered(change)
+            if isinstance(change, list):
+                return schema.encode_rows(change, interner), np.ones(len(change), np.int64), False
+        return encode_chunks(chunks_of(change, schema), schema, interner)
     except DbspError as error:
-        where = f"relation '{relation}'"
-        error.where = f"{where}, {error.where}" if error.where else where
+        _add_relation(error, relation)
         raise
 
 
-_FRAMES = {
-    ("pandas", "DataFrame"): "a pandas DataFrame; convert it with dbsp.ZSet.from_pandas(frame)",
-    ("polars", "DataFrame"): "a Polars DataFrame; convert it with dbsp.ZSet.from_polars(frame)",
-    ("polars", "LazyFrame"): "a Polars LazyFrame; use dbsp.ZSet.from_polars(frame.collect())",
-    ("pyarrow", "RecordBatch"): "an Arrow record batch; convert it with dbsp.ZSet.from_arrow(batch)",
-    ("pyarrow", "RecordBatchReader"): "an Arrow reader; use reader.read_all()",
-    ("duckdb", "DuckDBPyRelation"): "a DuckDB relation; use relation.arrow()",
-}
+def _has_columns(change: Mapping[Any, Any] | ZSet) -> bool:
+    """Whether a mapping is one from names to columns. A row is never a string."""
+    return isinstance(change, Mapping) and isinstance(next(iter(change), None), str)
 
 
-def _advice(change: Any, schema: Schema) -> str | None:
-    """Name a change of a form that is not supported and how to convert it; None for other forms."""
-    class_ = type(change)
-    if advice := _FRAMES.get((class_.__module__.partition(".")[0], class_.__name__)):
-        return advice
-    if class_ is tuple and len(change) == schema.arity and not any(isinstance(v, tuple) for v in change):
-        return f"the single row {shorten(change)}; write it as a list, [{shorten(change)}]"
-    return None
+def _add_relation(error: DbspError, relation: str) -> None:
+    where = f"relation '{relation}'"
+    error.where = f"{where}, {error.where}" if error.where else where
+
+
+_FORMS = (
+    "a collection of rows, a mapping from rows to weights, a ZSet, or a table by columns (a data frame, "
+    "Arrow, an array, a dict of columns)"
+)
+
+
+def _check_rows(change: Any, schema: Schema) -> None:
+    """Raise InputError if a change is not a collection of rows."""
+    shown = None
+    if _is_single_row(change, schema):
+        shown = f"the single row {shorten(change)}; write it as a list, [{shorten(change)}]"
+    elif isinstance(change, str | bytes) or not isinstance(change, Iterable):
+        shown = f"{shorten(change)} of type {type(change).__name__}"
+    if shown is not None:
+        raise InputError(f"expected {_FORMS}, got {shown}", code="invalid-change")
+
+
+def _is_single_row(change: Any, schema: Schema) -> bool:
+    """Whether a change is one row instead of a list of one."""
+    if is_dataclass(change):
+        return not isinstance(change, type)
+    return (
+        type(change) is tuple
+        and len(change) == schema.arity
+        and not any(isinstance(value, tuple) or is_table(value) for value in change)
+    )
 
 
 def _encode_table_change(change: TableChange, port: InputPort, interner: Interner) -> tuple[Codes, Codes]:
@@ -186,7 +223,7 @@ def _encode_keys(rows: Sequence[Any], port: InputPort, interner: Interner) -> Co
     if short != {True}:
         return _rows(rows, port, interner)
     codes = np.zeros((len(rows), schema.arity), np.int64)
-    codes[:, key], _ = _encoded(rows, schema.select(key), port.relation, interner)
+    codes[:, key], _, _ = _encoded(rows, schema.select(key), port.relation, interner)
     return codes
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.deferred_signals import interrupt_behind
+from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
 from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, encode_upserts
 from dbsp.runtime.ports import InputPort
 
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
-class InputHandle:
+
+@methods_end_at_caller
+class InputHandle(Displayed):
     """The changes of one input that are staged for the next `run.step()`.
 
     On an input with set semantics or with a key, the last change of a row or key wins. Rows are
@@ -37,6 +43,11 @@ class InputHandle:
         self._interner = interner
         self._pieces: list[Piece] = []
 
+    def _display(self) -> Document:
+        from dbsp.runtime.run_display import handle_document
+
+        return handle_document(self)
+
     def __repr__(self) -> str:
         rows = sum(len(weights) for _, weights, _ in self._pieces)
         return f"<input '{self.port.relation}' ({self.schema.describe()}): {counted(rows, 'row')} staged>"
@@ -53,7 +64,8 @@ class InputHandle:
         row of the same key.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`. A
+                ZSet, and a table with a column `weight`, keep their weights.
 
         Raises:
             InputError: a row does not fit the schema.
@@ -66,7 +78,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(3,): 1, (7,): 1}
         """
-        self._stage(encode_staged, list(rows))
+        self._stage(encode_staged, rows)
 
     def delete(self, rows: Iterable[Any]) -> None:
         """Retract every row with weight 1; on an input with a key, remove the row of the key.
@@ -75,7 +87,7 @@ class InputHandle:
         key was declared.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`.
 
         Raises:
             InputError: a row does not fit the schema.
@@ -89,7 +101,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(1, 7.0): -1}
         """
-        self._stage(encode_deletions, list(rows))
+        self._stage(encode_deletions, rows)
 
     def add(self, weights: Mapping[Any, int] | ZSet) -> None:
         """Change rows by the given weights.
@@ -114,7 +126,7 @@ class InputHandle:
         """Insert every row; a row replaces the row with the same key, if there is one.
 
         Parameters:
-            rows: tuples, or mappings from column names to values.
+            rows: tuples, mappings or dataclasses, or a table in one of the forms of `Run.step`.
 
         Raises:
             InputError: the input has no key, or a row does not fit the schema.
@@ -128,7 +140,7 @@ class InputHandle:
             >>> run.step()["all"].to_dict()
             {(1, 7.0): -1, (1, 8.0): 1}
         """
-        self._stage(encode_upserts, list(rows))
+        self._stage(encode_upserts, rows)
 
     def _stage(self, encode: Callable[[Any, InputPort, Interner], Piece], change: Any) -> None:
         """Stage a change: nothing is staged unless all of it is encoded."""

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dbsp.circuit.graph import Node
+from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
+
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
 
 class NodeStats:
@@ -39,3 +45,12 @@ class NodeStats:
     def resume(self, before: NodeStats) -> None:
         """Continue counting from the counts of another node."""
         self.steps, self.rows_out, self.seconds = before.steps, before.rows_out, before.seconds
+
+
+class StatsList(list[NodeStats], Displayed):
+    """The statistics of several nodes; a list in every respect."""
+
+    def _display(self) -> Document:
+        from dbsp.runtime.run_display import stats_document
+
+        return stats_document(self)

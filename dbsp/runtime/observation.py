@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dbsp.circuit.graph import Node
-from dbsp.runtime.node_stats import NodeStats
+from dbsp.runtime.node_stats import NodeStats, StatsList
 from dbsp.runtime.scope import Scope
 
 
@@ -17,7 +17,7 @@ def observe(scope: Scope, on: bool) -> None:
 
 def collect(scope: Scope) -> list[NodeStats]:
     """Return the statistics of the nodes, those of a nested scope after the scope."""
-    return [stats for each in scope.scopes() for stats in each.stats or ()]
+    return StatsList(stats for each in scope.scopes() for stats in each.stats or ())
 
 
 def resume(scope: Scope, old: Scope, pairs: Mapping[Node, Node]) -> None:

@@ -58,3 +58,8 @@ class OutputPort(Step):
     @abstractmethod
     def view(self) -> Batch:
         """Return the integral of the output."""
+
+    @property
+    @abstractmethod
+    def kept_rows(self) -> int:
+        """The number of rows stored for the view, retracted rows included that are not merged."""

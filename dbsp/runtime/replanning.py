@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from dbsp.circuit.graph import Graph
+from dbsp.display.displayed import Displayed
 
 if TYPE_CHECKING:
+    from dbsp.display.document import Document
     from dbsp.runtime.run import Run
 
 
@@ -36,7 +38,7 @@ class Planner(Protocol):
 
 
 @dataclass(frozen=True)
-class Replanned:
+class Replanned(Displayed):
     """The result of `Run.replan`."""
 
     changes: tuple[str, ...] = ()
@@ -48,6 +50,11 @@ class Replanned:
     dropped: int = 0
     """The number of traces and tables that the new circuit does not need."""
     seconds: float = 0.0
+
+    def _display(self) -> Document:
+        from dbsp.display.document import Document, code_of
+
+        return Document((), (code_of(str(self), 100),))
 
     def __str__(self) -> str:
         return "\n".join(

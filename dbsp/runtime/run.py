@@ -6,9 +6,11 @@ import sys
 import time
 from dataclasses import replace
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
+from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
@@ -17,8 +19,11 @@ from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.ticks import Ticks
 from dbsp.runtime.transplant import Transplant
 
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
-class Run(Ticks, StoredRelations, Inspection):
+
+class Run(Ticks, StoredRelations, Inspection, Displayed):
     """A running circuit. `step` applies changes and returns the delta of every output.
 
     `Circuit.start` and `Program.start` return runs. A tick is all or nothing: when `step` raises,
@@ -39,6 +44,11 @@ class Run(Ticks, StoredRelations, Inspection):
         self.planner = planner
         """The planner that chooses the circuit when the run is replanned, if there is one."""
 
+    def _display(self) -> Document:
+        from dbsp.runtime.run_display import run_document
+
+        return run_document(self)
+
     def __repr__(self) -> str:
         ports = f"({', '.join(self.input_ports)}) -> ({', '.join(self.output_ports)})"
         ticks, rows = counted(self.tick, "tick"), counted(self.state_rows, "row")
@@ -56,6 +66,7 @@ class Run(Ticks, StoredRelations, Inspection):
         if hasattr(self, "_scope"):
             self._scope.release()
 
+    @ends_at_caller
     def replan(self, circuit: Graph | None = None) -> Replanned:
         """Switch to the circuit best suited to the current data, without losing a tick.
 
@@ -110,6 +121,7 @@ class Run(Ticks, StoredRelations, Inspection):
         self.record_sizes()
         return replace(done, seconds=time.perf_counter() - started)
 
+    @ends_at_caller
     def switch_to(self, proposal: Proposal) -> Replanned:
         """Switch to a circuit that the caller has chosen, as `replan` does.
 

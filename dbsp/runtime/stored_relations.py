@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step_roles import KeepingStep
+from dbsp.data.view import View
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
@@ -19,14 +21,16 @@ class StoredRelations(RunBase):
         super().__init__(graph)
         self.record_sizes()
 
-    def view(self, name: str) -> ZSet:
+    @ends_at_caller
+    def view(self, name: str) -> View:
         """Return the integral of an output: its rows after the latest tick. O(n log n) for n rows.
 
         Parameters:
             name: the name of the output.
 
         Returns:
-            The rows with their weights, as a Z-set that later ticks do not change.
+            The rows with their weights, as a Z-set that later ticks do not change. Other libraries
+            read it as a table: `polars.DataFrame(view)`, `pyarrow.table(view)`.
 
         Raises:
             InputError: there is no such output; the error is also a KeyError.
@@ -41,7 +45,7 @@ class StoredRelations(RunBase):
             {(7,): 1, (9,): 1}
         """
         port = self.output_port(name)
-        return ZSet.wrap(port.columns, self.interner, port.view())
+        return View.wrap(port.columns, self.interner, port.view())
 
     def rows(self, relation: str) -> Codes | None:
         """Return the rows of positive weight of a relation as int64[n, arity] codes, sorted.

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.zset import ZSet
+from dbsp.display.displayed import Displayed
 from dbsp.runtime.unknown_names import UnknownOutputError
 
+if TYPE_CHECKING:
+    from dbsp.display.document import Document
 
-class TickResult(Mapping[str, ZSet]):
+
+@methods_end_at_caller
+class TickResult(Mapping[str, ZSet], Displayed):
     """The result of one tick: a mapping from the name of every output to its delta.
 
     The delta of an output that did not change is empty. `result[name]` raises an error that is both
@@ -26,7 +33,7 @@ class TickResult(Mapping[str, ZSet]):
 
     def __init__(
         self,
-        deltas: dict[str, ZSet],
+        deltas: Mapping[str, ZSet],
         number: int,
         seconds: float,
         absent: dict[str, int],
@@ -55,6 +62,11 @@ class TickResult(Mapping[str, ZSet]):
 
     def __len__(self) -> int:
         return len(self._deltas)
+
+    def _display(self) -> Document:
+        from dbsp.runtime.tick_display import tick_document
+
+        return tick_document(self)
 
     def __repr__(self) -> str:
         changed = ", ".join(f"{name}: {delta!r}" for name, delta in self.items() if delta)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.data.batch import Batch
 from dbsp.data.int_range import IntRange
@@ -64,6 +65,7 @@ class Ticks(RunBase):
         for name, handle in self._handles.items():
             handle.port = self.input_ports[name]
 
+    @ends_at_caller
     def input(self, name: str) -> InputHandle:
         """Return the handle that stages changes of one input for the next step.
 
@@ -84,6 +86,7 @@ class Ticks(RunBase):
         self.input_port(name)
         return self._handles[name]
 
+    @ends_at_caller
     def step(self, changes: Changes | None = None, *, label: Any = None) -> TickResult:
         """Apply the changes, and the changes staged before, as one tick.
 
@@ -95,7 +98,10 @@ class Ticks(RunBase):
 
         Parameters:
             changes: for each input a mapping from rows to weights, a collection of rows (weight 1
-                each), a ZSet or an Arrow table.
+                each), a ZSet, or a table: a data frame, any object with `__arrow_c_stream__` or
+                `__arrow_c_array__`, a two-dimensional or structured NumPy array, a mapping from
+                names to columns, or an iterator over tables. The columns of a table match by name;
+                a column `weight` that the input lacks has the weights.
             label: a JSON value that the checkpoint stores with the tick; `run.log.label` is the
                 label of the latest durable tick.
 
@@ -131,6 +137,7 @@ class Ticks(RunBase):
 
         return self._tick(stage, label)
 
+    @ends_at_caller
     def step_staged(self, staged: Mapping[str, Batch]) -> TickResult:
         """Apply encoded batches as one tick, as the journal of a checkpoint stores them.
 

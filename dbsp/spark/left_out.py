@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from dbsp.data.arrow_types import without_zones
 from dbsp.data.zset import ZSet
 from dbsp.durable.atomic_files import write_atomically
 from dbsp.durable.sealed_files import unreadable
@@ -72,8 +73,9 @@ class LeftOutSinks:
                 state = later
         struct = _columns(record)
         schema = schema_of(struct)
-        now = ZSet.from_arrow(_table(record, self._run.view(record.output)), _WEIGHT, schema)
-        held = ZSet.from_arrow(self._read(state), _WEIGHT, schema, now.interner)
+        now_table = without_zones(_table(record, self._run.view(record.output)), schema)
+        now = ZSet.from_arrow(now_table, _WEIGHT, schema)
+        held = ZSet.from_arrow(without_zones(self._read(state), schema), _WEIGHT, schema, now.interner)
         return now - held
 
     def forget(self, record: SinkRecord) -> list[Path]:

@@ -169,6 +169,7 @@ class SinkRecording:
         return [TickFile(tick, str(path), _estimated_rows(path), owner) for tick, path in paths]
 
     def view(self, as_of: int | None) -> ZSet:
+        from dbsp.data.arrow_types import without_zones
         from dbsp.data.interner import Interner
         from dbsp.data.zset import ZSet
         from dbsp.spark.spark_types import schema_of
@@ -185,7 +186,7 @@ class SinkRecording:
         total = ZSet.empty(schema, interner)
         for file in self.files([t for t in self.ticks() if as_of is None or t <= as_of]):
             table = file.table().drop_columns([TICK])
-            total = total + ZSet.from_arrow(table, weight, schema, interner)
+            total = total + ZSet.from_arrow(without_zones(table, schema), weight, schema, interner)
         return total
 
 

@@ -13,6 +13,10 @@
 | decimal                      | `object`: Decimal | the type that the sink's schema gives         |
 | array, struct (at any depth) | `object`: tuples  | the type that the sink's schema gives         |
 
+A relation may declare other types for these: `timestamptz` for a timestamp, `decimal(18, 2)` for a
+decimal, `list[int]` for an array, `{x: int}` for a struct. They need no schema of the sink. Columns
+of type time and duration do not go to Spark.
+
 A column is optional (`int?`) if it is nullable. These types are errors, which name the column: map
 (equal maps can list their entries in different orders, so equality is not decidable), intervals,
 variant, time, null and user-defined types.
@@ -26,7 +30,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbsp.data.schema import Schema
-from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, MOST_DIGITS, OBJECT, STR, TIMESTAMP, Type
 from dbsp.errors import SchemaError, shorten
 
 _TYPES: dict[str, Type] = {
@@ -49,6 +53,14 @@ _TYPES: dict[str, Type] = {
     "StructType": OBJECT,
 }
 
+_ALSO = {
+    "TimestampType": "timestamptz",
+    "DecimalType": "decimal",
+    "ArrayType": "list",
+    "StructType": "struct",
+}
+"""Another kind of a relation's column that takes the values of a Spark type."""
+
 _BACK = {
     "int": "LongType",
     "float": "DoubleType",
@@ -57,6 +69,7 @@ _BACK = {
     "bytes": "BinaryType",
     "date": "DateType",
     "timestamp": "TimestampType",
+    "timestamptz": "TimestampType",
 }
 
 
@@ -135,6 +148,7 @@ def check_fits(struct: Any, schema: Schema) -> None:
         source_type = schema_of(as_struct(struct).__class__([fields[name]])).types[0]
         if (
             source_type.kind != type_.kind
+            and _ALSO.get(type(fields[name].dataType).__name__) != type_.kind
             and type_.kind != "object"
             and (source_type.kind, type_.kind) != ("int", "float")
         ):
@@ -177,7 +191,8 @@ def struct_of(schema: Schema, sink_schema: Any = None) -> Any:
             spark = chosen[name]
             if problem := _problem(name, spark):
                 raise SchemaError(problem, code="invalid-type")
-            if _TYPES[type(spark).__name__].kind != type_.kind:
+            found = type(spark).__name__
+            if type_.kind not in (_TYPES[found].kind, _ALSO.get(found)):
                 raise SchemaError(
                     f"column {name!r}: expected a Spark type for {type_}, got {spark.simpleString()}",
                     code="schema-mismatch",
@@ -195,9 +210,33 @@ def struct_of(schema: Schema, sink_schema: Any = None) -> Any:
                 code="invalid-type",
             )
         else:
-            spark = getattr(types, _BACK[type_.kind])()
+            spark = _spark_of(name, type_)
         fields.append(types.StructField(name, spark, type_.nullable))
     return types.StructType(fields)
+
+
+def _spark_of(name: str, type_: Type) -> Any:
+    """Return the Spark type of a type other than objects and records."""
+    from pyspark.sql import types
+
+    if type_.kind == "decimal":
+        return types.DecimalType(MOST_DIGITS, type_.scale)
+    if type_.kind == "list":
+        return types.ArrayType(_spark_of(name, type_.element), type_.element.nullable)
+    if type_.kind == "struct":
+        return types.StructType(
+            [
+                types.StructField(part.name, _spark_of(f"{name}.{part.name}", part.type), part.type.nullable)
+                for part in type_.parts
+            ]
+        )
+    if type_.kind not in _BACK:
+        raise SchemaError(
+            f"column {name!r} has the type {type_}, which Spark cannot hold; convert it, a duration with"
+            " total_microseconds()",
+            code="invalid-type",
+        )
+    return getattr(types, _BACK[type_.kind])()
 
 
 def arrow_types(struct: Any) -> Mapping[str, pa.DataType]:

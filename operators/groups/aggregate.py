@@ -203,7 +203,7 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         results = np.empty((len(keys), len(self._functions)), np.int64)
         for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
             if isinstance(function, AggregateFunction) and function.linear(self._schema):
-                results[:, at] = linear_column(function, place, accumulated)
+                results[:, at] = linear_column(function, place, accumulated, self._schema)
                 continue
             end = function.at_an_end(self._schema, self._key)
             column = expect_present(end, "the column of an extreme")

@@ -25,11 +25,16 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import SchemaError, ValueOutOfRangeError
+from dbsp.expressions.coded import limits
 from dbsp.kernels import accumulate, consolidate, project, sum_floats
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.kernels.limits import NULL
 
+SUMMED = ("int", "float", "decimal", "duration")
+"""The kinds of values that have sums."""
+LINEAR = ("int", "decimal", "duration")
+"""The kinds whose sums are exact sums of codes."""
 NO_RUNS = np.zeros((1, 3), np.int64)
 
 
@@ -74,18 +79,19 @@ class AggregateFunction(GroupFunction):
         type_ = schema.types[self.column]
         if self.kind in ("min", "max"):
             return type_
-        if type_.kind not in ("int", "float"):
+        if type_.kind not in SUMMED:
             raise SchemaError(
-                f"{self.kind} '{schema.names[self.column]}' expects an int or a float, got {type_}",
+                f"{self.kind} '{schema.names[self.column]}' expects an int, a float, a decimal or a "
+                f"duration, got {type_}",
                 code="invalid-aggregate",
             )
-        result = FLOAT if self.kind == "avg" else type_.required()
+        result = FLOAT if self.kind == "avg" and type_.kind == "int" else type_.required()
         return result.optional() if type_.nullable else result
 
     def linear(self, schema: Schema) -> bool:
         if self.kind == "count":
             return True
-        return self.kind in ("sum", "avg") and schema.types[self.column].kind == "int"
+        return self.kind in ("sum", "avg") and schema.types[self.column].kind in LINEAR
 
     def at_an_end(self, schema: Schema, key: int) -> int | None:
         sorted_by_code = self.kind in ("min", "max") and schema.types[self.column].ordered_codes
@@ -123,12 +129,18 @@ def accumulators(functions: Sequence[GroupFunction], schema: Schema) -> tuple[Co
     return np.array(needed, np.int64).reshape(len(needed), 2), places
 
 
-def linear_column(function: AggregateFunction, place: tuple[int, int], accumulated: Codes) -> Codes:
+def linear_column(
+    function: AggregateFunction, place: tuple[int, int], accumulated: Codes, schema: Schema
+) -> Codes:
     """The results of a linear function, int64[groups], from the groups' accumulators.
 
-    Raises ValueOutOfRangeError if the sum of an optional column is the code of None.
+    Raises ValueOutOfRangeError if the sum of an optional column is the code of None, or if a sum of
+    decimals or durations is out of range.
     """
     total, count = accumulated[:, place[0]], accumulated[:, place[1]]
+    type_ = INT if function.kind == "count" else schema.types[function.column]
+    if type_.kind != "int":
+        return _coded_result(function.kind, type_, place, accumulated)
     if function.kind == "avg":
         return _mean(total, place, count)
     if not place[1]:
@@ -136,6 +148,23 @@ def linear_column(function: AggregateFunction, place: tuple[int, int], accumulat
     if ((total == NULL) & (count != 0)).any():
         raise ValueOutOfRangeError("the sum -2**63 represents None in an optional int column")
     return np.where(count == 0, NULL, total)
+
+
+def _coded_result(kind: str, type_: Type, place: tuple[int, int], accumulated: Codes) -> Codes:
+    """The sums or the means of decimals or durations; means are rounded half to even."""
+    total, count = accumulated[:, place[0]], accumulated[:, place[1]]
+    if kind == "avg":
+        divisor = np.where(count == 0, 1, np.abs(count))
+        quotient, rest = np.divmod(np.where(count < 0, -total, total), divisor)
+        # `rest` is compared with the other part of the divisor, since twice of it could overflow.
+        other = divisor - rest
+        total = quotient + ((rest > other) | ((rest == other) & (quotient % 2 == 1)))
+    else:
+        low, high = limits(type_)
+        wrong = (accumulated[:, 0] > 0) & ((total < low) | (total > high))
+        if wrong.any():
+            raise ValueOutOfRangeError(f"the sum {int(total[np.argmax(wrong)])} does not fit in {type_}")
+    return np.where(count == 0, NULL, total) if place[1] else total
 
 
 def _mean(total: Floats | Codes, place: tuple[int, int], count: Codes) -> Codes:
@@ -160,7 +189,7 @@ def reducer(
         if not isinstance(function, AggregateFunction) or function.kind in ("min", "max"):
             return function.evaluate(batch, keys, schema, interner)
         if function.linear(schema):
-            return linear_column(function, place, sums)
+            return linear_column(function, place, sums, schema)
         total, count = _float_sums(function, batch, keys, schema), sums[:, place[1]]
         if function.kind == "avg":
             return _mean(total, place, count)

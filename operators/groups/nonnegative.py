@@ -19,7 +19,7 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.errors import InvariantError
+from dbsp.errors import violated
 from dbsp.operators.groups.distinct import Distinct
 from dbsp.operators.linear.union import Negate
 
@@ -93,7 +93,7 @@ class RefuseRows(Operator):
         def refuse(broken: Batch) -> Batch:
             # Refused rows are never committed, so no delta retracts one.
             ((*row,),) = self.columns.decode_rows(broken.rows[:1], interner)
-            raise InvariantError(
+            raise violated(
                 f"{self.promise!r} is broken: the row {tuple(row)} would have a negative weight; "
                 "the tick was rolled back"
             )

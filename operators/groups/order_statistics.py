@@ -51,7 +51,7 @@ class Quantile(GroupFunction):
 
     It is v[ceil(q * n)], a value of the group (percentile_disc in SQL). With `between` it is the
     value q * (n - 1) steps after the first, a float interpolated between two neighbours
-    (percentile_cont in SQL).
+    (percentile_cont in SQL). The median of decimals or durations is one, rounded half to even.
     """
 
     column: int = field(metadata=COLUMN)
@@ -61,6 +61,8 @@ class Quantile(GroupFunction):
     def result(self, schema: Schema) -> Type:
         type_ = schema.types[self.column]
         if not self.between:
+            return type_
+        if type_.kind in ("decimal", "duration") and self.q == 0.5:
             return type_
         if type_.kind not in ("int", "float"):
             raise SchemaError(
@@ -97,7 +99,11 @@ class Quantile(GroupFunction):
         steps = self.q * (size - 1)
         below = np.floor(steps).astype(np.int64)
         part = steps - below
-        low, high = (_floats(type_, at(np.clip(below + up, 1, size))) for up in (1, 2))
+        middle = [at(np.clip(below + up, 1, size)) for up in (1, 2)]
+        if type_.kind in ("decimal", "duration"):
+            result[group[starts]] = np.where(part == 0, middle[0], _means(*middle))
+            return result
+        low, high = (_floats(type_, codes) for codes in middle)
         with np.errstate(invalid="ignore", over="ignore"):
             mixed = np.where((part == 0) | (low == high), low, low * (1 - part) + high * part)
         result[group[starts]] = float_codes(mixed)
@@ -310,6 +316,13 @@ def refuse_null(codes: Codes) -> None:
     """Refuse int codes that an optional column cannot hold: -2**63 would be None there."""
     if (codes == NULL).any():
         raise OverflowError("value: -2**63 represents None in an optional int column")
+
+
+def _means(a: Codes, b: Codes) -> Codes:
+    """Return (a + b) / 2, rounded half to even, without overflow: a + b = 2 (a & b) + (a ^ b)."""
+    down = (a & b) + ((a ^ b) >> 1)
+    means: Codes = down + ((a ^ b) & 1 & down)
+    return means
 
 
 def _floats(type_: Type, codes: Codes) -> Floats:

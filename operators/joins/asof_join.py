@@ -53,7 +53,7 @@ from dbsp.operators.joins.join import check_key_types, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, expect_order, in_own_order, key_first, order_of
 
-_ORDERED = ("int", "float", "date", "timestamp")
+_ORDERED = ("int", "float", "decimal", "date", "time", "timestamp", "timestamptz", "duration")
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class AsofJoin(Operator):
         a, b = inputs
         check_key_types(self.left_key, self.right_key, a, b)
         x, y = a.types[self.left], b.types[self.right]
-        if x.kind != y.kind or x.kind not in _ORDERED:
+        if x.coding != y.coding or x.kind not in _ORDERED:
             raise SchemaError(
-                "expected two times of the same type (int, float, date or timestamp), got "
+                "expected two columns of the same ordered type, such as int, float or timestamp, got "
                 f"'{a.names[self.left]}: {x}' and '{b.names[self.right]}: {y}'",
                 code="invalid-join-key",
             )

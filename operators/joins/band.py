@@ -28,7 +28,7 @@ _DAY = dt.timedelta(days=1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
-_KINDS = ("int", "float", "date", "timestamp")
+_KINDS = ("int", "float", "date", "time", "timestamp", "timestamptz", "duration")
 _MOST = {True: sys.float_info.max, False: INT64_MAX}
 """The largest absolute value of a bound, for floats and for codes."""
 
@@ -48,11 +48,12 @@ class Band:
     def of(type_: Type, low: Any, high: Any) -> Band:
         """Return the band over columns of a type.
 
-        Bounds are ints, floats, or timedeltas for dates and timestamps.
+        Bounds are ints, floats, or timedeltas for dates, times, timestamps and durations.
         """
         if type_.kind not in _KINDS:
             raise SchemaError(
-                f"expected an int, float, date or timestamp column, got {type_}: its values have no distance",
+                f"expected an int, float, date, time, timestamp or duration column, got {type_}: its "
+                "values have no distance",
                 code="wrong-type",
             )
         bounds = distance(type_, low, "low"), distance(type_, high, "high")

@@ -10,7 +10,7 @@ binds several variables depth first, which needs memory for one prefix only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -88,18 +88,19 @@ def delta_term(
     return tuple(_Term(atoms, start, order, extensions, conditions).actions())
 
 
-def column_sets(actions: Sequence[Action], atom: int) -> list[frozenset[int]]:
-    """Return the growing sets of bound columns with which the term reads an atom."""
-    sets: list[frozenset[int]] = []
+def column_sets(actions: Sequence[Action]) -> dict[int, list[frozenset[int]]]:
+    """Return, by atom, the growing sets of bound columns with which the term reads it."""
+    found: dict[int, list[frozenset[int]]] = {}
     for action in actions:
         if isinstance(action, ExtendPrefix):
             for use in action.uses:
-                if use.atom == atom:
-                    reached: frozenset[int] = frozenset()
-                    for columns in use.bound:
+                sets = found.setdefault(use.atom, [])
+                reached: frozenset[int] = frozenset()
+                for columns in use.bound:
+                    if columns or not sets:
                         reached |= frozenset(columns)
                         sets += [reached] if not sets or reached > sets[-1] else []
-    return sets
+    return found
 
 
 def default_order(atoms: Atoms, start: int, extensions: Extensions) -> tuple[str, ...]:
@@ -149,6 +150,7 @@ class _Term:
         conditions: Sequence[Expression],
     ) -> None:
         self._atoms = atoms
+        self._variables = [variables_of(terms) for terms in atoms]
         self._order = list(order)
         self._bound = dict.fromkeys(variables_of(atoms[start]))
         self._open = [j for j in range(len(atoms)) if j != start]
@@ -170,8 +172,9 @@ class _Term:
         while moved:
             moved = False
             for number, (name, value) in list(self._extensions.items()):
-                computable = partial or is_total(value) or name in self._needed()
-                if computable and self._bound.keys() >= set(value.columns):
+                if self._bound.keys() >= set(value.columns) and (
+                    partial or is_total(value) or name in self._needed()
+                ):
                     del self._extensions[number]
                     yield RequireEqual(name, value) if name in self._bound else BindVariable(name, value)
                     self._bound[name] = None
@@ -183,7 +186,9 @@ class _Term:
 
     def _needed(self) -> set[str]:
         """Return the variables of atoms that the order does not bind, and their dependencies."""
-        names = {name for j in self._open for name in variables_of(self._atoms[j])}
+        if not self._extensions:
+            return set()
+        names = {name for j in self._open for name in self._variables[j]}
         names = names.difference(self._bound, self._order)
         size = 0
         while size < len(names):
@@ -205,24 +210,27 @@ class _Term:
             self._bound[name] = None
             if self._order and self._may_compute():
                 break
-        uses = [use for j in list(self._open) if (use := self._use(j, before, levels)) is not None]
-        self._open = [j for j in self._open if not any(use.atom == j and use.complete for use in uses)]
+        steps = {name: level for level, name in enumerate(levels, 1)}
+        uses = [use for j in self._open if (use := self._use(j, before, steps)) is not None]
+        complete = {use.atom for use in uses if use.complete}
+        self._open = [j for j in self._open if j not in complete]
         return ExtendPrefix(tuple(levels), tuple(uses))
 
     def _may_compute(self) -> bool:
         bound = self._bound.keys()
-        needed = self._needed()
         return any(
-            bound >= set(value.columns) and (is_total(value) or name in needed)
+            bound >= set(value.columns) and (is_total(value) or name in self._needed())
             for name, value in self._extensions.values()
         ) or any(
             is_total(condition) and bound >= set(condition.columns) for condition in self._conditions.values()
         )
 
-    def _use(self, atom: int, before: set[str], levels: Sequence[str]) -> UseAtom | None:
-        """Return the use of the atom, or None if none of its variables is bound yet."""
-        steps = {name: level for level, name in enumerate(levels, 1)}
-        bound: list[list[int]] = [[] for _ in range(len(levels) + 1)]
+    def _use(self, atom: int, before: set[str], steps: Mapping[str, int]) -> UseAtom | None:
+        """Return the use of the atom, or None if none of its variables is bound yet.
+
+        `steps` has the levels of the new variables.
+        """
+        bound: list[list[int]] = [[] for _ in range(len(steps) + 1)]
         count = 0
         for column, term in enumerate(self._atoms[atom]):
             if not isinstance(term, str) or term in before:

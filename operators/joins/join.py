@@ -196,7 +196,7 @@ def check_key_types(left_key: Sequence[int], right_key: Sequence[int], left: Sch
             f"expected keys of the same number of columns, got {left_key} and {right_key}", code="wrong-arity"
         )
     for a, b in zip(left_key, right_key, strict=True):
-        if left.types[a].kind != right.types[b].kind:
+        if left.types[a].coding != right.types[b].coding:
             raise SchemaError(
                 f"cannot join '{left.names[a]}: {left.types[a]}' with "
                 f"'{right.names[b]}: {right.types[b]}': the types differ",

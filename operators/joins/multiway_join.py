@@ -133,7 +133,7 @@ class MultiwayJoin(Operator):
             for name, term, type_ in zip(schema.names, terms, schema.types, strict=True):
                 if isinstance(term, str):
                     self._agree(types, term, type_)
-                elif isinstance(term, Expression) and bind(term, schema).type.kind != type_.kind:
+                elif isinstance(term, Expression) and bind(term, schema).type.coding != type_.coding:
                     raise SchemaError(
                         f"expected a constant of type {type_} for column '{name}', got {term!r}",
                         code="wrong-type",
@@ -155,7 +155,7 @@ class MultiwayJoin(Operator):
 
     def _agree(self, types: dict[str, Type], name: str, type_: Type) -> None:
         known = types.setdefault(name, type_)
-        if known.kind != type_.kind:
+        if known.coding != type_.coding:
             raise SchemaError(
                 f"variable '{name}' has type {known} in one place and {type_} in another",
                 code="invalid-join-key",
@@ -283,10 +283,10 @@ class MultiwayJoin(Operator):
         orders = self.term_orders()
         for start, order in enumerate(orders):
             actions = delta_term(self.atoms, start, order, self.extensions, self.conditions)
-            sets = [column_sets(actions, atom) for atom in range(len(inputs))]
+            sets = column_sets(actions)
             rows.append(
                 [
-                    -1 if j == start else chosen.arrangement_for(stream, sets[j])
+                    -1 if j == start else chosen.arrangement_for(stream, sets.get(j, []))
                     for j, stream in enumerate(inputs)
                 ]
             )
@@ -330,14 +330,14 @@ class DeltaMultiwayJoin(Operator):
         schemas = self._inputs([stream.schema for stream in inputs])
         for start, (row, order) in enumerate(zip(self.places, join.term_orders(), strict=True)):
             actions = delta_term(join.atoms, start, order, join.extensions, join.conditions)
+            read = column_sets(actions)
             for atom, place in enumerate(row):
                 own = in_own_order(inputs[place].schema, self.arranged[place])
                 fits = own.types == schemas[atom].types
                 if atom != start:
                     found = expect_order(inputs[place], ())
-                    sets = column_sets(actions, atom)
                     fits &= found == self.arranged[place]
-                    fits &= all(set(found[: len(columns)]) == columns for columns in sets)
+                    fits &= all(set(found[: len(columns)]) == columns for columns in read.get(atom, []))
                 if not fits:
                     raise CircuitError(
                         f"the term of atom {start} cannot read atom {atom} from input {place}, "

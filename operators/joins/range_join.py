@@ -75,7 +75,7 @@ class RangeJoin(Operator):
         a, b = inputs
         check_key_types(self.left_key, self.right_key, a, b)
         x, y = a.types[self.left], b.types[self.right]
-        if x.kind != y.kind:
+        if x.coding != y.coding:
             raise SchemaError(
                 f"expected columns of the same type, got '{a.names[self.left]}: {x}' and "
                 f"'{b.names[self.right]}: {y}'",

@@ -117,7 +117,7 @@ class SameValue(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         a, b = self.first, self.second
         (schema,) = inputs
-        if schema.types[a].kind != schema.types[b].kind:
+        if schema.types[a].coding != schema.types[b].coding:
             raise SchemaError(
                 f"cannot compare '{schema.names[a]}: {schema.types[a]}' with "
                 f"'{schema.names[b]}: {schema.types[b]}': the types differ",

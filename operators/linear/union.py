@@ -31,7 +31,7 @@ def same_types(*inputs: Schema) -> Schema:
     types = list(first.types)
     for other in inputs[1:]:
         if other.arity != first.arity or any(
-            a.kind != b.kind for a, b in zip(first.types, other.types, strict=True)
+            a.coding != b.coding for a, b in zip(first.types, other.types, strict=True)
         ):
             raise SchemaError(
                 f"the columns of the streams differ: ({first.describe()}) and ({other.describe()}); make "

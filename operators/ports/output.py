@@ -96,3 +96,7 @@ class OutputStep(OutputPort):
 
     def view(self) -> Batch:
         return keeping(self._keeper).integral()
+
+    @property
+    def kept_rows(self) -> int:
+        return keeping(self._keeper).kept_rows

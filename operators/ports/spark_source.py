@@ -33,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbsp.data.arrow_types import without_zones
 from dbsp.data.schema import suggestion
 from dbsp.errors import InputError, SchemaError
 from dbsp.kernels.arrays import Codes
@@ -154,7 +155,7 @@ class SparkSource(Input):
         weights = self._weights(table)
         if self.sequence_by:
             table, weights = self._in_order(table, weights)
-        table = table.select(list(self.columns.names))
+        table = without_zones(table.select(list(self.columns.names)), self.columns)
         if self.kind == "key":
             for c in self.key:
                 if nulls := table.column(c).null_count:

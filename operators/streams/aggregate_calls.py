@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, shorten
@@ -41,6 +42,7 @@ class LinearAggregateCall:
     type: Type
 
 
+@ends_at_caller
 def count() -> AggregateCall:
     """Count the rows of the group: the sum of their weights.
 
@@ -60,11 +62,12 @@ def count() -> AggregateCall:
     return AggregateCall(lambda: AggregateFunction("count"))
 
 
+@ends_at_caller
 def sum_(argument: Argument) -> AggregateCall:
     """Sum an expression over the rows of the group, each as often as its weight.
 
-    None is not a value; a group without values yields None. Sums of ints are exact, O(|delta|)
-    per tick; sums of floats are compensated and read the groups with changes.
+    None is not a value; a group without values yields None. Sums of ints, decimals and durations
+    are exact, O(|delta|) per tick; sums of floats are compensated and read the groups with changes.
 
     Parameters:
         argument: an expression or a column name.
@@ -86,11 +89,13 @@ def sum_(argument: Argument) -> AggregateCall:
     return _call(lambda column: AggregateFunction("sum", column), argument)
 
 
+@ends_at_caller
 def avg(argument: Argument) -> AggregateCall:
     """Average an expression over the rows of the group, each as often as its weight.
 
-    None is not a value; a group without values yields None. The result is a float. O(|delta|) per
-    tick for ints; for floats a tick reads the groups with changes.
+    None is not a value; a group without values yields None. The result is a float; for decimals
+    and durations it is of their type, rounded half to even. O(|delta|) per tick; for floats a tick
+    reads the groups with changes.
 
     Parameters:
         argument: an expression or a column name.
@@ -112,6 +117,7 @@ def avg(argument: Argument) -> AggregateCall:
     return _call(lambda column: AggregateFunction("avg", column), argument)
 
 
+@ends_at_caller
 def min_(argument: Argument) -> AggregateCall:
     """Return the least value of an expression; strings compare alphabetically.
 
@@ -135,6 +141,7 @@ def min_(argument: Argument) -> AggregateCall:
     return _call(lambda column: AggregateFunction("min", column), argument)
 
 
+@ends_at_caller
 def max_(argument: Argument) -> AggregateCall:
     """Return the largest value of an expression; strings compare alphabetically.
 
@@ -158,6 +165,7 @@ def max_(argument: Argument) -> AggregateCall:
     return _call(lambda column: AggregateFunction("max", column), argument)
 
 
+@ends_at_caller
 def count_distinct(argument: Argument) -> AggregateCall:
     """Count the different values of an expression that have a positive weight.
 
@@ -180,8 +188,11 @@ def count_distinct(argument: Argument) -> AggregateCall:
     return _call(CountDistinct, argument)
 
 
+@ends_at_caller
 def median(argument: Argument) -> AggregateCall:
-    """Return the median as a float: the middle value, or the mean of the two middle values.
+    """Return the median: the middle value, or the mean of the two middle values.
+
+    A float for ints and floats; a decimal or a duration, rounded half to even, for those.
 
     None is not a value; a group without values yields None. A tick reads the groups with changes,
     O(n log n) for their n values.
@@ -206,6 +217,7 @@ def median(argument: Argument) -> AggregateCall:
     return _call(lambda column: Quantile(column, 0.5, between=True), argument)
 
 
+@ends_at_caller
 def quantile(argument: Argument, q: float) -> AggregateCall:
     """Return the value at the fraction `q` of the sorted values; for values of any type.
 
@@ -236,6 +248,7 @@ def quantile(argument: Argument, q: float) -> AggregateCall:
     return _call(lambda column: Quantile(column, float(q)), argument)
 
 
+@ends_at_caller
 def arg_min(argument: Argument, by: Argument) -> AggregateCall:
     """Return the value of an expression in the row where `by` is least.
 
@@ -261,6 +274,7 @@ def arg_min(argument: Argument, by: Argument) -> AggregateCall:
     return _call(lambda column, by: ArgExtreme(column, by, largest=False), argument, by)
 
 
+@ends_at_caller
 def arg_max(argument: Argument, by: Argument) -> AggregateCall:
     """Return the value of an expression in the row where `by` is largest.
 
@@ -286,6 +300,7 @@ def arg_max(argument: Argument, by: Argument) -> AggregateCall:
     return _call(lambda column, by: ArgExtreme(column, by, largest=True), argument, by)
 
 
+@ends_at_caller
 def first(argument: Argument, by: Argument) -> AggregateCall:
     """Return the value of an expression in the first row in the order of `by`.
 
@@ -309,6 +324,7 @@ def first(argument: Argument, by: Argument) -> AggregateCall:
     return arg_min(argument, by)
 
 
+@ends_at_caller
 def last(argument: Argument, by: Argument) -> AggregateCall:
     """Return the value of an expression in the last row in the order of `by`.
 
@@ -332,6 +348,7 @@ def last(argument: Argument, by: Argument) -> AggregateCall:
     return arg_max(argument, by)
 
 
+@ends_at_caller
 def variance(argument: Argument, *, population: bool = False) -> AggregateCall:
     """Return the variance of a number: the mean square distance from the mean.
 
@@ -359,6 +376,7 @@ def variance(argument: Argument, *, population: bool = False) -> AggregateCall:
     return _call(lambda column: Variance(column, population), argument)
 
 
+@ends_at_caller
 def stddev(argument: Argument, *, population: bool = False) -> AggregateCall:
     """Return the standard deviation of a number: the square root of `variance`.
 
@@ -386,6 +404,7 @@ def stddev(argument: Argument, *, population: bool = False) -> AggregateCall:
     return _call(lambda column: Variance(column, population, root=True), argument)
 
 
+@ends_at_caller
 def fold(function: Callable[[list[tuple[Any, int]]], Any], *arguments: Argument, type: Any) -> AggregateCall:
     """Define an aggregate by a Python function of the group's values and weights.
 
@@ -422,6 +441,7 @@ def fold(function: Callable[[list[tuple[Any, int]]], Any], *arguments: Argument,
     return _call(lambda *columns: Fold(function, columns, result), *arguments)
 
 
+@ends_at_caller
 def linear(function: Callable[..., Any], *terms: Argument | AggregateCall, type: Any) -> LinearAggregateCall:
     """Define an aggregate by a Python function of sums, which are kept in O(|delta|) per tick.
 

@@ -19,10 +19,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
+from dbsp.display.report_text import Report
 from dbsp.errors import ArgumentError, CircuitError, SchemaError, choice, shorten, wrong_argument
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
@@ -38,6 +40,7 @@ from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.run import Run
 
 
+@methods_end_at_caller
 class Circuit(graph.Graph):
     """A dataflow circuit over Z-sets, built stream by stream; `start` runs it incrementally.
 
@@ -414,7 +417,7 @@ class Circuit(graph.Graph):
         self.validate()
         if run is not None and not isinstance(run, Run):
             raise wrong_argument("run", "a run of the circuit", run)
-        return explain(self, run)
+        return Report(explain(self, run))
 
     def start(
         self,

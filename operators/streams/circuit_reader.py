@@ -14,6 +14,7 @@ from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dbsp.operators
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.graph_json import fill, parse, places_in
 from dbsp.circuit.named_parts import Functions, classes_by_name, functions_by_name, names_in
@@ -33,6 +34,7 @@ NO_PLACES: Mapping[str, str] = {}
 NO_ORIGINS: Mapping[tuple[Any, ...], Origin[Expression]] = {}
 
 
+@ends_at_caller
 def from_json(
     text: str,
     functors: Mapping[str, Callable[..., Any]] | None = None,
@@ -80,6 +82,7 @@ def read_circuit(text: str, functors: Mapping[str, Callable[..., Any]], like: Gr
     return _circuit(parse(text), _Passed(functors, *names), *places_in(like))
 
 
+@ends_at_caller
 def from_networkx(
     graph: nx.MultiDiGraph, *, functions: Functions = (), operators: Iterable[type] = ()
 ) -> Graph:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import CircuitError, SchemaError, shorten
 from dbsp.operators.joins.band import distance
@@ -27,6 +28,7 @@ class Watermarked(Generic[S]):
     """A stream of one row with one column: the watermark."""
 
 
+@methods_end_at_caller
 class EventTimeMethods(graph.Stream):
     """The methods of a stream whose rows have a time."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema, as_schema
 from dbsp.errors import CircuitError
@@ -17,6 +18,7 @@ from dbsp.operators.streams.stream import Stream, own_stream
 from dbsp.operators.time.delay import Delay
 
 
+@methods_end_at_caller
 class FixpointBuilder:
     """A fixpoint under construction, used as a context manager (see `Circuit.fixpoint`)."""
 

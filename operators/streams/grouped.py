@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import ArgumentError, CircuitError, SchemaError, shorten
 from dbsp.expressions import Expression, col
@@ -19,6 +20,7 @@ from dbsp.operators.time.closing import Close, PerTick
 S = TypeVar("S", bound=RowMethods)
 
 
+@methods_end_at_caller
 class Grouped(Generic[S]):
     """A stream with its grouping columns; `agg` computes aggregates of each group."""
 

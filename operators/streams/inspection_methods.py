@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.zset import ZSet
 from dbsp.errors import ArgumentError, SchemaError, shorten
@@ -17,6 +18,7 @@ from dbsp.operators.streams.fit import listed, located
 S = TypeVar("S", bound="InspectionMethods")
 
 
+@methods_end_at_caller
 class InspectionMethods(graph.Stream):
     """The methods of a stream that do not compute new rows."""
 

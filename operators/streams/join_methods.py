@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema, suggestion
 from dbsp.errors import SchemaError
@@ -24,6 +25,7 @@ from dbsp.operators.streams.multiway_atoms import Atom, atom
 S = TypeVar("S", bound="JoinMethods")
 
 
+@methods_end_at_caller
 class JoinMethods(graph.Stream):
     """The methods of a stream that pair its rows with the rows of another stream."""
 

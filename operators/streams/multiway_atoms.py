@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import SchemaError, shorten
 from dbsp.expressions import Call, Expression, as_expression
@@ -63,6 +64,7 @@ def _term(value: Any) -> AtomTerm:
     return constant
 
 
+@ends_at_caller
 def multiway_join(
     atoms: Sequence[Atom[S]],
     select: Sequence[str] | None = None,

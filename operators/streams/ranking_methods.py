@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError, shorten
@@ -14,6 +15,7 @@ from dbsp.operators.streams.fit import listed, located
 S = TypeVar("S", bound="RankingMethods")
 
 
+@methods_end_at_caller
 class RankingMethods(graph.Stream):
     """The methods of a stream that order the rows of each partition.
 

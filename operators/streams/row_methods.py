@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema, as_schema
 from dbsp.errors import SchemaError, shorten
 from dbsp.expressions import Column, Expression, as_expression, col
+from dbsp.operators.linear.explode import Explode
 from dbsp.operators.linear.filter import Filter, FilterFunction
 from dbsp.operators.linear.generate_series import GenerateSeries
 from dbsp.operators.linear.map import FlatMap, Map, MapFunction
@@ -19,6 +21,7 @@ from dbsp.operators.streams.fit import expect_names, located, widened
 S = TypeVar("S", bound="RowMethods")
 
 
+@methods_end_at_caller
 class RowMethods(graph.Stream):
     """The methods of a stream that compute rows from single rows."""
 
@@ -224,6 +227,42 @@ class RowMethods(graph.Stream):
         given = (start, end) if step is None else (start, end, step)
         ends = tuple(col(value) if isinstance(value, str) else as_expression(value) for value in given)
         return GenerateSeries(ends, name)(self)
+
+    @located("Explode")
+    def explode(self: S, column: str, into: str | None = None, position: str | None = None) -> S:
+        """Replace each row by one row for each element of a list.
+
+            explode(s)(x, e) = sum over the lists l of s(x, l) * (how often e occurs in l)
+
+        Linear: O(elements of the changed rows, sorted) per tick, no state. A row keeps its weight,
+        so an element that occurs twice in a list has twice the weight. An empty list and None give
+        no row.
+
+        Parameters:
+            column: the name of the column with the lists.
+            into: the name of the column of the elements, in the place of the lists; by default the
+                name of the column.
+            position: the name of a last column with the position of the element, from 0; by
+                default there is no such column.
+
+        Returns:
+            A stream with the columns of this one, but elements instead of lists.
+
+        Raises:
+            SchemaError: the column does not exist or does not hold lists, or two columns would have
+                one name.
+            ArgumentError: a name is not a string.
+
+        Examples:
+            >>> circuit = Circuit("orders")
+            >>> order = circuit.input("order", id=int, items=list[str])
+            >>> circuit.output("item", order.explode("items", into="item", position="place"))
+            >>> circuit.start().step({"order": [(1, ["tea", "pen"]), (2, [])]})["item"].rows()
+            [(1, 'pen', 1), (1, 'tea', 0)]
+        """
+        names = [name for name in (column, into, position) if name is not None]
+        expect_names(names, "explode", 'explode("items", into="item")')
+        return Explode(self.schema.index(column), into or column, position)(self)
 
     @located("Widen")
     def widen(self: S, *columns: str) -> S:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import SchemaError, shorten
 from dbsp.operators.groups.at_least import AtLeast
@@ -18,6 +19,7 @@ from dbsp.operators.streams.fit import alike, expect_stream, listed, located
 S = TypeVar("S", bound="SetMethods")
 
 
+@methods_end_at_caller
 class SetMethods(graph.Stream):
     """The methods of a stream that combine Z-sets, or treat each row by its weight."""
 

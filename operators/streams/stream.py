@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import CircuitError, SchemaError, expect_type, shorten
 from dbsp.operators.joins.band import distance
@@ -22,6 +23,7 @@ from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
 
 
+@methods_end_at_caller
 class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMethods, EventTimeMethods):
     """A stream of Z-sets; every method adds one operator to the circuit and returns its output."""
 
@@ -33,6 +35,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "rename",
         "flat_map",
         "generate_series",
+        "explode",
         "scale",
         "distinct",
         "union",

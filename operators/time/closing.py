@@ -32,7 +32,7 @@ from dbsp.circuit.step_roles import RememberingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.errors import InvariantError
+from dbsp.errors import violated
 from dbsp.kernels import arrange, consolidate, gather_bands
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MIN
@@ -109,7 +109,7 @@ class CloseStep(RememberingStep, TracedStep):
     def _refuse(self, rows: Codes) -> None:
         schema = self.node.inputs[0].schema
         (row,) = schema.decode_rows(np.ascontiguousarray(rows[:1]), self._scope.interner)
-        raise InvariantError(
+        raise violated(
             f"the row {row} arrived after the watermark had closed its window; use the `on_time` rows of "
             "the same watermark, which exclude late rows; the tick was rolled back"
         )

@@ -58,7 +58,7 @@ class Delay(StrictOperator, TickDependent):
     def accept(self, *strict: Schema) -> None:
         (given,) = strict
         pairs = list(zip(self.columns.types, given.types, strict=False))
-        if given.arity != self.columns.arity or any(a.kind != b.kind for a, b in pairs):
+        if given.arity != self.columns.arity or any(a.coding != b.coding for a, b in pairs):
             raise SchemaError(
                 f"{self.what} expects ({self.columns.describe()}), got ({given.describe()})",
                 code="schema-mismatch",

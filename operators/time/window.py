@@ -10,7 +10,6 @@ Cost: O(|delta| * size / hop).
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,13 +20,13 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.timestamps import TIME_RANGES
 from dbsp.data.types import Type
-from dbsp.data.values import encode_value
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 
-TIMES = ("int", "date", "timestamp")
+TIMES = ("int", "date", "timestamp", "timestamptz")
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,4 @@ def extent(type_: Type) -> tuple[int, int]:
     """The codes of the first and the last time of a type."""
     if type_.kind == "int":
         return INT64_MIN, INT64_MAX
-    ends = (dt.date.min, dt.date.max) if type_.kind == "date" else (dt.datetime.min, dt.datetime.max)
-    first, last = (encode_value(type_.required(), end, Interner()) for end in ends)
-    return first, last
+    return TIME_RANGES[type_.kind]

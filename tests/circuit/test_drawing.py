@@ -141,7 +141,8 @@ def test_a_program_and_a_run_are_drawn_as_their_circuit() -> None:
     program = dbsp.compile(".decl e(x: number) .input e .output e")
     assert dbsp.draw.to_dot(program) == dbsp.draw.to_dot(program.circuit())
     run = program.start()
-    assert dbsp.draw.to_dot(run) == dbsp.draw.to_dot(run.graph)
+    drawn = dbsp.draw.to_dot(run)
+    assert drawn.replace("\\n0 rows, 0 bytes", "") == dbsp.draw.to_dot(run.graph) != drawn
 
 
 @pytest.mark.parametrize("value", [None, 3, "reach.dl", Schema.of(x=int)])

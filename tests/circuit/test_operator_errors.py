@@ -242,7 +242,11 @@ ERRORS: dict[Build, Refusal] = {
         "Aggregate",
         "unknown column 'z'; the columns are (x: int, y: int)",
     ),
-    sum_of_strings: (SchemaError, "Aggregate", "sum 'n' expects an int or a float, got str"),
+    sum_of_strings: (
+        SchemaError,
+        "Aggregate",
+        "sum 'n' expects an int, a float, a decimal or a duration, got str",
+    ),
     input_twice: (CircuitError, "Input", "circuit 'c' already has an input 'edge'"),
     input_of_unknown_type: (SchemaError, "Input", "column 'x': unknown type 'integer'"),
     input_without_columns: (

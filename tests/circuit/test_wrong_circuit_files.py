@@ -46,6 +46,7 @@ OTHERS: dict[str, Callable[[Circuit, Stream, Stream, Stream], Stream]] = {
     "number_rows": lambda c, a, b, d: b.number_rows(by="x", first=1),
     "sample": lambda c, a, b, d: a.sample(0.5, 1, on=["x", "s"]),
     "series": lambda c, a, b, d: d.generate_series("x", "y", 1),
+    "explode": lambda c, a, b, d: c.input("l", x=int, e=list[int]).explode("e", position="n"),
     "scale": lambda c, a, b, d: a.scale(3),
     "at_least": lambda c, a, b, d: a.at_least(2),
     "widen": lambda c, a, b, d: a.widen("x"),

@@ -51,8 +51,31 @@ def test_help_has_examples(run: Command, command: str) -> None:
 @pytest.mark.parametrize("command", ["run", "live", "check", "graph", "explain", "why"])
 def test_all_commands_compile_programs_with_the_same_options(run: Command, command: str) -> None:
     shown = run(command, "--help").out
-    for option in ("-M", "-I", "-w", "--strategy", "--recursion", "-z", "-m", "--functors", "--word-size"):
+    for option in (
+        "-M",
+        "-I",
+        "-w",
+        "--strategy",
+        "--recursion",
+        "-z",
+        "-m",
+        "--functors",
+        "--word-size",
+        "--legacy",
+    ):
         assert f" {option} " in shown
+
+
+def test_an_old_program_runs_with_legacy(run: Command, folder: Path) -> None:
+    (folder / "old.dl").write_text(
+        '.type Var\n.decl raw(x: symbol)\nraw("a").\n.decl v(x: Var)\n.output v\nv(x) :- raw(x).\n'
+    )
+    refused = run("run", "old.dl", "-D", "-")
+    assert refused.code == 1
+    assert "write as(x, Var), or run an old Soufflé program with --legacy" in refused.err
+    done = run("run", "old.dl", "-D", "-", "--legacy")
+    assert (done.code, done.err) == (0, "")
+    assert "\na\n" in done.out
 
 
 def test_words_of_32_bits(run: Command, folder: Path) -> None:

@@ -167,8 +167,31 @@ def test_saving_and_loading(
     assert commands.run.tick == 3
     (folder / "edge.facts").write_text("a\tb\n")
     assert '+path("a", "b")' in say("load edge.facts")
-    say('-edge("a", "z")', "commit")
+    (folder / "tables").mkdir()
+    (folder / "tables" / "edge.csv").write_text("y,x\nv,u\n")
+    assert '+path("u", "v")' in say("load tables/edge.csv")
+    (folder / "tables" / "edge.ndjson").write_text('{"x": "u", "y": "w"}\n')
+    assert '+path("u", "w")' in say("load tables/edge.ndjson")
+    say('-edge("a", "z")', '-edge("u", "v")', '-edge("u", "w")', "commit")
     assert views(commands) == before
+
+
+def test_forgotten_quotes_in_questions(
+    commands: ConsoleCommands, say: Say, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = 'note: a is a variable, which stands for any value; write "a" for the text\n'
+    commands.handle("? path(a, x)")
+    commands.handle("why path(a, c)")
+    commands.handle("why not path(a, a)")
+    assert capsys.readouterr().err == note + note + note.replace("a is", "c is").replace('"a"', '"c"') + note
+    commands.handle('? path("a", x)')
+    commands.handle("? path(x, y)")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_query_of_prolog(commands: ConsoleCommands, say: Say) -> None:
+    assert say('?- path("a", x).') == say('?-path("a", x)') == say('? path("a", x)')
+    assert say('? -1 < 0, path("a", x)') == say('? path("a", x)')
 
 
 @pytest.mark.parametrize(
@@ -176,6 +199,10 @@ def test_saving_and_loading(
     [
         ("comit", "did you mean 'commit'"),
         ("frobnicate", "unknown command 'frobnicate'; 'help' lists the commands [unknown-command]"),
+        ("insert edge(1, 2)", "unknown command 'insert'; '+edge(1, 2)' inserts a row [unknown-command]"),
+        ("DELETE edge(1, 2)", "unknown command 'DELETE'; '-edge(1, 2)' deletes a row [unknown-command]"),
+        ("select * from edge", "unknown command 'select'; '? edge(x, y), x > 1' queries rows"),
+        ("? path(x, y), x == y", "expected '=', got '=='"),
         ('edge("a", "b")', 'or \'+edge("a", "b")\' to insert a row [unknown-command]'),
         (
             'path("a", X)',

@@ -28,6 +28,17 @@ def test_errors_of_the_program(folder: Path, run: Command) -> None:
     assert not (folder / "out").exists()
 
 
+def test_warnings_are_beside_the_errors_of_the_program(folder: Path, run: Command) -> None:
+    (folder / "reach.dl").write_text(REACH + "path(x, x) :- edge(x, z).\npath(x, q) :- edge(x, _).\n")
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out")
+    assert done.code == 1
+    assert "warning: variable 'z' is used only once" in done.err
+    assert "error: unbound variable 'q'" in done.err
+    quiet = run("run", "reach.dl", "-F", "facts", "-D", "out", "-w")
+    assert (quiet.code, "warning" in quiet.err) == (1, False)
+    assert "error: unbound variable 'q'" in quiet.err
+
+
 @pytest.mark.parametrize("command", ["run", "live", "graph", "explain"])
 def test_a_missing_program(folder: Path, run: Command, command: str) -> None:
     done = run(command, "none.dl")

@@ -80,9 +80,9 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         "expected a non-empty string as the name of a column, got '' [invalid-argument]",
     ),
     (
-        lambda: Schema.of(x=list),
+        lambda: Schema.of(x=dict),
         SchemaError,
-        "column 'x': list cannot be the type of a column, since its values are not hashable; use tuple "
+        "column 'x': dict cannot be the type of a column, since its values are not hashable; use tuple "
         "[invalid-type]",
     ),
     (
@@ -99,8 +99,9 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     (
         lambda: Schema.of(x=None),
         SchemaError,
-        "column 'x': expected a type such as int, str or float | None, or one of 'int', 'float', 'bool', "
-        "'str', 'bytes', 'date', 'timestamp', 'object', 'record'; got None [invalid-type]",
+        "column 'x': expected a type such as int, str or float | None, or one of 'int', 'float', "
+        "'decimal', 'bool', 'str', 'bytes', 'date', 'time', 'timestamp', 'timestamptz', 'duration', "
+        "'object', 'list', 'struct', 'record'; got None [invalid-type]",
     ),
     (
         lambda: Schema.of(x="record"),

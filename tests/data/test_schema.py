@@ -81,8 +81,8 @@ def test_misnamed_columns_get_a_suggestion() -> None:
 
 
 def test_other_values_are_not_schemas() -> None:
-    with pytest.raises(SchemaError, match="column 'x': list cannot be the type of a column"):
-        Schema.of(x=list)
+    with pytest.raises(SchemaError, match="column 'x': set cannot be the type of a column"):
+        Schema.of(x=set)
     with pytest.raises(SchemaError, match=r"expected a schema, such as .*, got 3"):
         as_schema(3)
     with pytest.raises(SchemaError, match="expected a non-empty string as the name of a column, got 1"):

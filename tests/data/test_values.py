@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import math
+import zoneinfo
 from decimal import Decimal
 from typing import Any
 
@@ -15,8 +16,25 @@ from hypothesis import strategies as st
 
 from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
 from dbsp.data.interner import Interner
+from dbsp.data.nested_values import struct_class
 from dbsp.data.type_inference import as_type, infer_type
-from dbsp.data.types import BOOL, BYTES, DATE, FLOAT, INT, OBJECT, STR, TIMESTAMP, Type
+from dbsp.data.types import (
+    BOOL,
+    BYTES,
+    DATE,
+    DURATION,
+    FLOAT,
+    INSTANT,
+    INT,
+    OBJECT,
+    STR,
+    TIME,
+    TIMESTAMP,
+    Type,
+    decimal_type,
+    list_type,
+    struct_type,
+)
 from dbsp.data.value_order import order_key, rank_codes
 from dbsp.data.values import decode_value, encode_value
 from dbsp.errors import InputError, SchemaError, ValueOutOfRangeError
@@ -25,6 +43,21 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 LETTERS = "abZé \U0001f600"
 
 INTS = st.integers(INT64_MIN, INT64_MAX) | st.integers(-3, 3) | st.sampled_from([INT64_MIN, INT64_MAX])
+ZONES = [dt.UTC, dt.timezone(dt.timedelta(hours=-9, minutes=-30)), zoneinfo.ZoneInfo("Europe/Rome")]
+INSTANTS = st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29), timezones=st.just(dt.UTC))
+MOMENTS = st.builds(dt.datetime.astimezone, INSTANTS, st.sampled_from(ZONES))
+DURATIONS = st.integers(-INT64_MAX, INT64_MAX).map(lambda n: dt.timedelta(microseconds=n)) | st.sampled_from(
+    [dt.timedelta(0), dt.timedelta(microseconds=1), dt.timedelta(microseconds=-INT64_MAX)]
+)
+
+
+def decimals(scale: int) -> st.SearchStrategy[Decimal]:
+    """Draw decimals of 18 digits, also the largest ones."""
+    limit = 10**18 - 1
+    codes = st.integers(-limit, limit) | st.integers(-2, 2) | st.sampled_from([limit, -limit])
+    return codes.map(lambda code: Decimal(f"{code}e-{scale}"))
+
+
 NESTED = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.floats(width=16) | st.text(LETTERS, max_size=2),
     lambda inner: st.lists(inner, max_size=3).map(tuple),
@@ -38,6 +71,21 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     BYTES: st.binary(max_size=4),
     DATE: st.dates(),
     TIMESTAMP: st.datetimes(),
+    INSTANT: MOMENTS,
+    Type("timestamptz", zone="America/New_York"): MOMENTS,
+    TIME: st.times(),
+    DURATION: DURATIONS,
+    decimal_type(2): decimals(2),
+    decimal_type(18): decimals(18),
+    list_type(INT.optional()): st.lists(st.none() | st.integers(-3, 3), max_size=3).map(tuple),
+    list_type(list_type(STR)): st.lists(
+        st.lists(st.text(LETTERS, max_size=2), max_size=2).map(tuple), max_size=3
+    ).map(tuple),
+    struct_type({"at": DATE, "to": STR.optional(), "of": list_type(DURATION)}): st.tuples(
+        st.dates(),
+        st.none() | st.text(LETTERS, max_size=2),
+        st.lists(DURATIONS, max_size=2).map(tuple),
+    ).map(struct_class(("at", "to", "of"))._make),
     OBJECT: st.tuples(NESTED)
     | st.sampled_from([Decimal("1.50"), frozenset({1, (2,)}), 7, "seven", 1.5, True]),
 }
@@ -223,14 +271,19 @@ def test_numpy_scalars_and_subclasses_become_plain_values() -> None:
         assert identical(back, plain)
 
 
-def test_aware_timestamps_are_stored_in_utc_and_naive_ones_unchanged() -> None:
+def test_timestamps_with_and_without_a_zone_are_not_mixed() -> None:
     zone = dt.timezone(dt.timedelta(hours=2))
     aware, naive = dt.datetime(2024, 5, 6, 7, tzinfo=zone), dt.datetime(2024, 5, 6, 7)
-    codes = encode_column(TIMESTAMP, [aware, naive], Interner())
-    assert decode_column(TIMESTAMP, codes, Interner()) == [dt.datetime(2024, 5, 6, 5), naive]
-    assert [encode_value(TIMESTAMP, value, Interner()) for value in (aware, naive)] == codes.tolist()
-    with pytest.raises(ValueOutOfRangeError, match="years 1 to 9999"):
-        encode_column(TIMESTAMP, [dt.datetime(1, 1, 1, tzinfo=zone)], Interner())
+    for values in ([naive, aware], [naive] * 9 + [aware]):
+        with pytest.raises(InputError, match=r"expected a timestamp without zone, got 2024-05-06T07:00"):
+            encode_column(TIMESTAMP, values, Interner())
+        with pytest.raises(InputError, match="expected a timestamp with a zone, got 2024-05-06T07:00:00"):
+            encode_column(INSTANT, values[::-1], Interner())
+    codes = encode_column(INSTANT, [aware], Interner())
+    assert decode_column(INSTANT, codes, Interner()) == [aware]
+    assert decode_column(INSTANT, codes, Interner())[0].tzinfo is dt.UTC
+    with pytest.raises(ValueOutOfRangeError, match="expected a timestamp from 0001-01-02 to 9999-12-30"):
+        encode_column(INSTANT, [dt.datetime(1, 1, 1, tzinfo=zone)], Interner())
 
 
 @pytest.mark.parametrize(
@@ -248,7 +301,11 @@ def test_aware_timestamps_are_stored_in_utc_and_naive_ones_unchanged() -> None:
         (tuple[int, str], OBJECT),
         (object, OBJECT),
         (Any, OBJECT),
-        (Decimal, OBJECT),
+        (Decimal, decimal_type(6)),
+        (dt.timedelta, DURATION),
+        (dt.time, TIME),
+        (list[int | None], list_type(INT.optional())),
+        ({"a": int, "b": list[str]}, struct_type({"a": INT, "b": list_type(STR)})),
         (int | None, INT.optional()),
         (None | str, STR.optional()),
         (int | str, OBJECT),
@@ -265,8 +322,10 @@ def test_as_type(spec: Any, type_: Type) -> None:
 def test_other_values_are_not_types() -> None:
     with pytest.raises(SchemaError, match="unknown type 'integer'; the types are int, float"):
         as_type("integer")
-    with pytest.raises(SchemaError, match=r"list cannot be the type of a column, .* not hashable; use tuple"):
+    with pytest.raises(SchemaError, match=r"expected the type of the elements of a list; write list\[int\]"):
         as_type(list)
+    with pytest.raises(SchemaError, match=r"dict cannot be the type of a column, .* not hashable; use tuple"):
+        as_type(dict)
     with pytest.raises(SchemaError, match=r"expected a type such as .*; got 3"):
         as_type(3)
     with pytest.raises(SchemaError, match=r"expected a type such as .*; got None"):
@@ -298,4 +357,6 @@ def test_types_describe_themselves() -> None:
         "DATE.optional()",
     )
     assert INT.optional().optional().required() == INT
-    assert [type_.kind for type_ in VALUES if type_.interned] == ["str", "bytes", "object"]
+    assert [type_.kind for type_ in VALUES if type_.interned] == [
+        *("str", "bytes", "list", "list", "struct", "object")
+    ]

@@ -217,7 +217,7 @@ def test_unsigned_columns() -> None:
     ("line", "column", "message"),
     [
         ("edge(1, 2)", 1, "expected a change or commit"),
-        ("comit", 1, "expected a change or commit"),
+        ("comit", 1, "expected a change or commit, got 'comit'"),
         ("+edge 1, 2", 6, "expected '(' after 'edge'"),
         ("+edge(1, 2", 11, "expected ',' or ')', got the end of the line"),
         ("+edge(1 2)", 9, "expected ',' or ')', got '2'"),

@@ -115,9 +115,63 @@ def test_too_few_and_too_many_columns(tmp_path: Path) -> None:
     )
 
 
-def test_columns_separated_by_something_else(tmp_path: Path) -> None:
-    assert "this line seems to use another separator" in refused(tmp_path, "1 2\n", EDGE)
-    assert "this line seems to use another separator" in refused(tmp_path, "1,2\n", EDGE)
+@pytest.mark.parametrize(
+    ("text", "separated", "options"),
+    [
+        ("1,2\n3,4\n", "commas", 'delimiter=","'),
+        ("1, 2\n", "commas", 'delimiter=","'),
+        ("1 2\n3 4\n", "blanks", 'delimiter=" "'),
+        ("1;2\n", "semicolons", 'delimiter=";"'),
+        ("1|2\n", "vertical bars", 'delimiter="|"'),
+        ('1,"2"\n', "commas", "rfc4180=true"),
+        ("x,y\n1,2\n", "commas", 'delimiter=",", headers=true'),
+        ("from,to\n1,2\n", "commas", 'delimiter=",", headers=true'),
+    ],
+)
+def test_columns_separated_by_something_else(tmp_path: Path, text: str, separated: str, options: str) -> None:
+    line = text.split("\n")[0]
+    assert refused(tmp_path, text, EDGE, relation="edge") == (
+        "rel.facts:1:1: error: relation 'edge' has 2 columns (x, y), got 1 [wrong-arity]\n"
+        f"    {line}\n"
+        f"    {'^' * len(line)}\n"
+        f"    hint: the columns are separated by {separated}; add {options} to .input edge"
+    )
+
+
+def test_tabs_in_place_of_commas(tmp_path: Path) -> None:
+    text = refused(tmp_path, "1\t2\n", EDGE, relation="edge", delimiter=",")
+    assert 'the columns are separated by tabs; add delimiter="\\t" to .input edge' in text
+
+
+def test_the_first_line_after_the_header_shows_the_separator(tmp_path: Path) -> None:
+    text = refused(tmp_path, "x,y\n1,2\n3,4\n", EDGE, relation="edge", headers=True)
+    assert text.count("error") == 1
+    assert text.startswith("rel.facts:2:1:")
+    assert text.endswith('the columns are separated by commas; add delimiter="," to .input edge')
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "described"),
+    [
+        ("x\ty\n1\t2\n", EDGE, "x: int, y: int"),
+        ("from node\tto\n1\t2\n", EDGE, "x: int, y: int"),
+        ("name\tage\nann\t7\n", Schema.of(name=str, age=int), "name: str, age: int"),
+        ("Who\tWeight\nann\t7.5\n", Schema.of(name=str, w=float), "name: str, w: float"),
+    ],
+)
+def test_a_first_line_of_column_names(tmp_path: Path, text: str, schema: Schema, described: str) -> None:
+    line = text.split("\n")[0]
+    assert refused(tmp_path, text, schema, relation="r") == (
+        f"rel.facts:1:1: error: expected a row of relation 'r' ({described}), got column names [wrong-type]\n"
+        f"    {line}\n"
+        f"    {'^' * len(line)}\n"
+        "    hint: add headers=true to .input r"
+    )
+
+
+@pytest.mark.parametrize("text", ["x\t2\n", "-\ty\n", "a\ta\n", "1\t2\nx\ty\n"])
+def test_a_line_that_is_no_header(tmp_path: Path, text: str) -> None:
+    assert "headers=true" not in refused(tmp_path, text, EDGE)
 
 
 def test_an_empty_line_is_refused(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ from dbsp.errors import InputError
         ("input", {"columns": "0"}, "columns='0' does not give the position of every column"),
         ("input", {"columns": "1:1"}, "columns='1:1' does not give"),
         ("input", {"columns": "x:y"}, "columns='x:y' does not give"),
+        ("input", {"IO": "parquet", "columns": "0:1"}, "columns= does not apply to IO=parquet"),
+        ("input", {"filename": "x.ndjson", "columns": "0:1"}, "columns= does not apply to IO=ndjson"),
+        ("output", {"IO": "csv", "delimiter": ";;"}, "with IO=csv the delimiter is one character"),
         ("output", {"format": "table"}, "unknown value format=table"),
     ],
 )

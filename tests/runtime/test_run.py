@@ -327,8 +327,8 @@ def test_a_z_set_matches_the_columns_of_an_input_by_name() -> None:
         run.step({"edge": other})
     assert str(caught.value) == (
         "relation 'edge': expected the columns (src: int, dst: int), got (a, b); to match them by position, "
-        "rename them: zset.renamed('src', 'dst'), or table.rename_columns(['src', 'dst']) for an Arrow table "
-        "[unknown-column]"
+        "rename them: zset.renamed('src', 'dst'), table.rename_columns(['src', 'dst']) for an Arrow table, "
+        "or frame.columns = ['src', 'dst'] for a data frame [unknown-column]"
     )
     assert run.step({"edge": other.renamed("src", "dst")})["out"].to_dict() == {(5, 6): 1}
     assert run.step({"edge": ZSet([(7, 8)])})["out"].to_dict() == {(7, 8): 1}  # has no names

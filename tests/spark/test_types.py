@@ -47,6 +47,22 @@ TYPES: list[tuple[str, str, Any, Any, str]] = [
     ),
     ("array<int>", "object", [1, None, 2], [1, None, 2], "array<int>"),
     (
+        "timestamp",
+        "timestamptz(Europe/Rome)",
+        dt.datetime(2026, 7, 1, 12, 0, 0, 1, tzinfo=BERLIN),
+        dt.datetime(2026, 7, 1, 10, 0, 0, 1, tzinfo=UTC),
+        "timestamp",
+    ),
+    ("decimal(20, 3)", "decimal(18, 3)", Decimal("-1.125"), Decimal("-1.125"), "decimal(18,3)"),
+    ("array<int>", "list[int?]", [1, None, 2], [1, None, 2], "array<bigint>"),
+    (
+        "struct<a: long, b: string>",
+        "{a: int?, b: str?}",
+        (1, None),
+        {"a": 1, "b": None},
+        "struct<a: long, b: string>",
+    ),
+    (
         "struct<a: long, b: array<struct<c: string>>>",
         "object",
         {"a": 1, "b": [{"c": "x"}]},
@@ -94,6 +110,10 @@ def test_schemas_of_spark_and_of_relations(spark: Any) -> None:
     struct = dbsp.spark.struct_of(schema, "d decimal(10, 2), at timestamp_ntz")
     assert struct.simpleString() == "struct<a:bigint,b:string,at:timestamp_ntz,d:decimal(10,2)>"
     assert [field.nullable for field in struct.fields] == [False, True, False, False]
+    nested = dbsp.Schema.of(p="decimal(18, 2)", z="timestamptz(Europe/Rome)?", l="list[{a: int, b: str?}]")
+    assert dbsp.spark.struct_of(nested).simpleString() == (
+        "struct<p:decimal(18,2),z:timestamp,l:array<struct<a:bigint,b:string>>>"
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +136,7 @@ def test_types_that_relations_do_not_have(spark: Any, ddl: str, message: str) ->
 
 
 def test_types_that_spark_cannot_hold(spark: Any) -> None:
-    schema = dbsp.Schema.of(a=int, d=Decimal)
+    schema = dbsp.Schema.of(a=int, d=object)
     with pytest.raises(SchemaError, match="column 'd' holds objects; give their Spark type"):
         dbsp.spark.struct_of(schema)
     with pytest.raises(SchemaError, match="column 'a': expected a Spark type for int, got string"):
@@ -127,6 +147,8 @@ def test_types_that_spark_cannot_hold(spark: Any) -> None:
         dbsp.spark.struct_of(schema, 3)
     with pytest.raises(SchemaError, match="column 'd': relations have no maps"):
         dbsp.spark.struct_of(schema, "d map<int, int>")
+    with pytest.raises(SchemaError, match=r"column 'l.d' has the type duration, which Spark cannot hold"):
+        dbsp.spark.struct_of(dbsp.Schema.of(l="{d: duration}"))
     narrow = dbsp.spark.struct_of(dbsp.Schema.of(a=int), "a byte")
     with pytest.raises(SchemaError, match=r"column 'a'.*300"):
         conform(pa.table({"a": [300]}), narrow)

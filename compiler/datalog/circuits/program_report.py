@@ -11,6 +11,7 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import needed_relations, reads_any
 from dbsp.compiler.datalog.meaning.dominance import by_extreme
 from dbsp.compiler.datalog.meaning.show import show_literal, show_rule, show_term, show_variable
+from dbsp.compiler.datalog.plans.normalise import Scan
 from dbsp.compiler.datalog.plans.plan_steps import (
     PlannedAggregate,
     PlannedAntijoin,
@@ -171,6 +172,8 @@ def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = Tr
                     yield f"scan {shown}{mark}"
                 elif on:
                     yield f"join {shown} on {', '.join(map(show_variable, on))}{mark}"
+                elif isinstance(source, Scan) and not source.names:
+                    yield f"keep all rows if there is a row {shown}{mark}"
                 else:
                     yield f"cross product with {shown}{mark}"
             case PlannedMultiwayJoin(parts=parts):

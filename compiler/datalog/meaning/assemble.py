@@ -110,7 +110,7 @@ def _program(
         ),
         outputs=outputs,
         sizes=sizes,
-        warnings=report.of("warning"),
+        warnings=report.warnings,
         subsumptions=tuple(subsumptions),
         functors=declarations.functors,
         sources=ProgramSources(report.sources),

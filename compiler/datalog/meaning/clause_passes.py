@@ -21,6 +21,7 @@ from dbsp.compiler.datalog.meaning.resolve import resolve
 from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
 from dbsp.compiler.datalog.meaning.word_size import limits
 from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text.other_languages import CONSTANTS
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind, Value
@@ -67,15 +68,17 @@ def declare_program(
     tree: parsed.ParsedProgram,
     functions: Mapping[str, Function],
     word_size: int | None,
+    legacy: bool,
     report: Report,
 ) -> DeclaredProgram:
     """The declarations of a tree, with the Python `functions` of its functors.
 
-    Numbers have `word_size` bits; None takes the size from a pragma.
+    Numbers have `word_size` bits; None takes the size from a pragma. A pragma can set `legacy`,
+    too.
     """
-    return DeclaredProgram(
-        tree, declare(tree, functions, read_pragmas(tree.items, report), word_size, report)
-    )
+    pragmas = read_pragmas(tree.items, report)
+    pragmas = replace(pragmas, legacy=legacy or pragmas.legacy, word_size=word_size or pragmas.word_size)
+    return DeclaredProgram(tree, declare(tree, functions, pragmas, report))
 
 
 def flatten(declared: DeclaredProgram, report: Report) -> FlatProgram:
@@ -250,5 +253,5 @@ def _warn_of_unused_variables(clause: FlatClause, report: Report) -> None:
     for name, number in counts.items():
         if number == 1 and name not in in_head:
             message = f"variable '{name}' is used only once"
-            hint = "write '_' if that is intended"
+            hint = CONSTANTS.get(name.lower(), "write '_' if that is intended")
             report.warning(spans[name].span, message, hint, code="unused-variable")

@@ -20,12 +20,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbsp.compiler.datalog.meaning.overrides import check_overrides
+from dbsp.compiler.datalog.meaning.component_checks import (
+    check_components,
+    check_parameters,
+    unknown_component,
+)
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import map_children
-from dbsp.diagnostics import did_you_mean
+from dbsp.diagnostics import SourceSpan
 from dbsp.errors import expect_present
 
 MAX_DEPTH = 100
@@ -39,8 +43,7 @@ def instantiate(program: parsed.ParsedProgram, report: Report) -> parsed.ParsedP
         return program
     instantiator = _Instantiator(report)
     outermost = _ComponentScope(None, None, program.items)
-    instantiator.check_names(program.items)
-    check_overrides(program.items, report)
+    check_components(program.items, report)
     found = instantiator.content(program.items, outermost, {}, frozenset(), "", 0, None)
     report.raise_errors()
     notes = {place: note for place, (_, note) in enumerate(found) if note is not None}
@@ -86,6 +89,8 @@ class _Instantiator:
     def __init__(self, report: Report) -> None:
         self.report = report
         self.instances = 0
+        self.open: list[parsed.Component] = []
+        """The components of the instances around the one that is created."""
 
     def content(
         self,
@@ -127,13 +132,12 @@ class _Instantiator:
         self, init: parsed.Instance, scope: _ComponentScope, binding: Binding, path: str, depth: int
     ) -> list[Noted]:
         self.instances += 1
-        if depth > MAX_DEPTH or self.instances > MAX_INSTANCES:
-            message = (
-                f"too many component instances within '{init.name.text}': more than {MAX_DEPTH} levels"
-                f" or {MAX_INSTANCES:,} instances"
-            )
-            hint = "does a component contain an instance of itself?"
-            self.report.error(init.span, message, hint, code="recursive-component")
+        if depth > MAX_DEPTH:
+            hint = f"there are more than {MAX_DEPTH} levels of instances"
+            self.endless(init.span, self.open[-1], hint)
+        if self.instances > MAX_INSTANCES:
+            message = f"the program has more than {MAX_INSTANCES:,} component instances"
+            self.report.error(init.span, message, code="recursive-component")
             self.report.raise_errors()
         found = self.find(init.component, scope, binding)
         if found is None:
@@ -145,7 +149,9 @@ class _Instantiator:
             f"in instance '{full_name}' of component '{_component_of(component).head.name.text}', "
             f"created at {init.span.place}"
         )
+        self.open.append(_component_of(component))
         content = self.collect(component, inner, frozenset(), f"{full_name}.", depth + 1, note, ())
+        self.open.pop()
         relations = [
             declared_name.text
             for item, _ in content
@@ -160,6 +166,13 @@ class _Instantiator:
             {type_name: f"{name}.{type_name}" for type_name in types},
         )
         return [(namer.item(item), note) for item, note in content]
+
+    def endless(self, span: SourceSpan, component: parsed.Component, hint: str) -> None:
+        """Report a component that would be instantiated within itself again and again."""
+        name = component.head.name.text
+        message = f"endless instantiation: component '{name}' contains an instance of itself"
+        self.report.error(span, message, hint, code="recursive-component")
+        self.report.raise_errors()
 
     def collect(
         self,
@@ -195,41 +208,20 @@ class _Instantiator:
         name = binding.get(kind.name.text, kind.name.text)
         found = scope.find(name)
         if found is None:
-            hint = did_you_mean(name, scope.names())
-            self.report.error(kind.name.span, f"undefined component '{name}'", hint, code="unknown-component")
+            unknown_component(kind, name, scope.names(), self.report)
             return None
-        formal = _component_of(found).head.parameters
-        if len(formal) != len(kind.parameters):
-            self.report.error(
-                kind.span,
-                f"component '{name}' has {len(formal)} type parameter{'' if len(formal) == 1 else 's'},"
-                f" but {len(kind.parameters)} {'is' if len(kind.parameters) == 1 else 'are'} given",
-                f"declared at {_component_of(found).span.place}",
-                code="wrong-arity",
-            )
+        component = _component_of(found)
+        if name != kind.name.text and component in self.open and not _fits(kind, component):
+            self.endless(kind.span, component, f"type parameter '{kind.name.text}' stands for '{name}'")
+        if not check_parameters(kind, component, self.report):
             return None
+        formal = component.head.parameters
         given = (binding.get(parameter.text, parameter.text) for parameter in kind.parameters)
         return found, {**dict(zip((parameter.text for parameter in formal), given, strict=True))}
 
-    # --- checks -----------------------------------------------------------------------------------
 
-    def check_names(self, items: Iterable[parsed.Item]) -> None:
-        """Report two components or two instances of one name, also within components."""
-        components: dict[str, syntax.Name] = {}
-        instances: dict[str, syntax.Name] = {}
-        for item in items:
-            if isinstance(item, parsed.Component):
-                self._check_unique("component", item.head.name, components)
-                self.check_names(item.items)
-            elif isinstance(item, parsed.Instance):
-                self._check_unique("instance", item.name, instances)
-
-    def _check_unique(self, noun: str, name: syntax.Name, seen: dict[str, syntax.Name]) -> None:
-        first = seen.setdefault(name.text, name)
-        if first is not name:
-            message = f"{noun} '{name.text}' is declared twice"
-            hint = f"first declared at {first.span.place}"
-            self.report.error(name.span, message, hint, code="duplicate-definition")
+def _fits(use: parsed.ComponentType, component: parsed.Component) -> bool:
+    return len(use.parameters) == len(component.head.parameters)
 
 
 def _component_of(scope: _ComponentScope) -> parsed.Component:

@@ -20,9 +20,10 @@ from dbsp.compiler.datalog.meaning.relation_kinds import (
 )
 from dbsp.compiler.datalog.meaning.signatures import Signature, signatures_of
 from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text.other_languages import relation_hint
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Kind
-from dbsp.diagnostics import did_you_mean
+from dbsp.diagnostics import SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +53,17 @@ def declare(
     program: parsed.ParsedProgram,
     functions: Mapping[str, Function],
     pragmas: Pragmas,
-    word_size: int | None,
     report: Report,
 ) -> Declarations:
     """The declarations of a program. A relation with an undefined type is known but broken.
 
-    `functions` are the Python functions of functors, by name; numbers have `word_size` bits, where
-    None takes the size from a pragma.
+    `functions` are the Python functions of functors, by name.
     """
     types = declare_types(
         [item for item in program.items if isinstance(item, parsed.TypeDeclaration)],
         report,
         pragmas.legacy,
-        word_size or pragmas.word_size or 64,
+        pragmas.word_size or 64,
     )
     relations: dict[str, Relation] = {}
     broken: set[str] = set()
@@ -93,13 +92,13 @@ def declare(
 
 
 def _inlined(program: parsed.ParsedProgram, excluded: frozenset[str], report: Report) -> frozenset[str]:
-    """The relations declared `inline`; reports those with directives, as they store no rows."""
+    """The relations to inline; reports those with directives, as they store no rows."""
     names: set[str] = set()
     hint = "remove 'inline', or read and write another relation"
     for item in program.items:
         if isinstance(item, parsed.RelationDeclaration):
             qualifiers = {qualifier.text: qualifier for qualifier in item.qualifiers}
-            if "inline" in qualifiers:
+            if "inline" in qualifiers and "no_inline" not in qualifiers:  # no_inline wins
                 names.update(name.text for name in item.names if name.text not in excluded)
                 for kind in qualifiers.keys() & {"input", "output", "printsize"}:
                     message = f"an inline relation cannot be declared '{kind}'"
@@ -168,9 +167,7 @@ def _declare_relations(
 def _apply(directive: parsed.Directive, relations: dict[str, Relation], report: Report) -> None:
     for name in directive.relations:
         if name.text not in relations:
-            hint = did_you_mean(name.text, relations)
-            message = f"undefined relation '{name.text}' in .{directive.kind}"
-            report.error(name.span, message, hint, code="unknown-relation")
+            report_undefined(name.text, name.span, f" in .{directive.kind}", relations, report)
         elif directive.kind == "printsize" and relations[name.text].sizes:
             message = f"'.printsize {name.text}' is written twice"
             report.error(name.span, message, code="duplicate-directive")
@@ -183,6 +180,19 @@ def _apply(directive: parsed.Directive, relations: dict[str, Relation], report: 
             for message, hint in unknown_parameters(directive.kind, parameters):
                 report.warning(directive.span, message, hint, code="no-effect")
             _add_directive(relations, name.text, directive.kind, parameters)
+
+
+def report_undefined(
+    name: str, span: SourceSpan, where: str, relations: Mapping[str, Relation], report: Report
+) -> None:
+    """Report a relation that is not declared: a misspelt one everywhere, another one once."""
+    hint = relation_hint(name, relations)
+    if hint is None and name in report.undeclared:
+        return
+    if hint is None:
+        report.undeclared.add(name)
+        hint = f"declare it first: .decl {name}(...)"
+    report.error(span, f"undefined relation '{name}'{where}", hint, code="unknown-relation")
 
 
 def _add_directive(

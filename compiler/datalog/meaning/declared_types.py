@@ -12,28 +12,26 @@ from collections.abc import Mapping, Sequence
 from dbsp.compiler.datalog.meaning.fields import declare_fields
 from dbsp.compiler.datalog.meaning.word_size import range_of
 from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text.other_languages import type_hint
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured, type_of
 from dbsp.data.types import Constructor, Field, Structure
-from dbsp.diagnostics import did_you_mean
+
+MOST_NAMES = 8
+"""Messages list at most this many types."""
 
 PRIMITIVES: Mapping[str, Kind] = {kind.value: kind for kind in Kind}
-
-_OTHER_LANGUAGES = {
-    **dict.fromkeys(("int", "integer", "int32", "int64", "long", "bigint", "bool", "boolean"), "number"),
-    **dict.fromkeys(("str", "string", "text", "varchar", "char"), "symbol"),
-    **dict.fromkeys(("double", "real", "decimal", "float64"), "float"),
-    **dict.fromkeys(("uint", "uint32", "uint64"), "unsigned"),
-}
 
 
 class TypeEnvironment:
     """The types of one program, by name, without those whose declaration has an error."""
 
-    def __init__(self, word_size: int = 64) -> None:
+    def __init__(self, word_size: int = 64, legacy: bool = False) -> None:
         self.word_size = word_size
         """The number of bits of a number; see `word_size`."""
+        self.legacy = legacy
+        """Whether a head accepts a value that does not belong to the subtype of its column."""
         self.broken: set[str] = set()
         """Types whose declaration has an error; their uses are not reported."""
         self.structured: dict[str, Structured] = {}
@@ -53,10 +51,9 @@ class TypeEnvironment:
     def names(self) -> list[str]:
         return list(self._kinds)
 
-    def hint(self, name: str) -> str | None:
+    def hint(self, name: str) -> str:
         """Return a hint for an undefined type: a type of another language, or a misspelt name."""
-        usual = _OTHER_LANGUAGES.get(name.lower())
-        return f"did you mean '{usual}'?" if usual else did_you_mean(name, self.names())
+        return type_hint(name, self.names()) or f"the types are {', '.join(self.names()[:MOST_NAMES])}"
 
     def kind(self, name: str) -> AnyKind:
         return self._kinds[name]
@@ -166,7 +163,7 @@ def declare_types(
             report.error(name.span, message, hint, code="duplicate-definition")
         else:
             by_name[name.text] = declaration
-    environment = TypeEnvironment(word_size)
+    environment = TypeEnvironment(word_size, legacy)
     for text in by_name:
         if by_name[text].branches:
             environment.add_structured(by_name[text])
@@ -238,6 +235,18 @@ def _cycle(graph: DependencyGraph[str], component: set[str], name: str) -> list[
     return min(([name, *graph.path(target, name)] for target in following), key=len)
 
 
+def _names_values(
+    declaration: parsed.TypeDeclaration,
+    by_name: Mapping[str, parsed.TypeDeclaration],
+    environment: TypeEnvironment,
+) -> bool:
+    """Whether a union is probably an enumeration, `Red | Green`: no member resembles a type."""
+    known = [*environment.names(), *by_name]
+    return declaration.form == "union" and all(
+        parent.text not in known and type_hint(parent.text, known) is None for parent in declaration.parents
+    )
+
+
 def _is_sound(
     declaration: parsed.TypeDeclaration,
     by_name: Mapping[str, parsed.TypeDeclaration],
@@ -246,13 +255,19 @@ def _is_sound(
 ) -> bool:
     """Whether a type can be added; its valid parents are already added."""
     name, known = declaration.name, True
+    if _names_values(declaration, by_name, environment):
+        branches = " | ".join(f"{parent.text} {{}}" for parent in declaration.parents)
+        message = "expected the types of a union, got unknown names"
+        hint = f"write a type of named values as .type {name.text} = {branches}"
+        report.error(declaration.parents[0].span, message, hint, code="unknown-type")
+        return False
     for parent in declaration.parents:
         if parent.text not in environment:
             known = False
             if parent.text not in by_name:
-                hint = did_you_mean(parent.text, [*environment.names(), *by_name])
+                near = type_hint(parent.text, [*environment.names(), *by_name])
                 message = f"undefined type '{parent.text}'"
-                report.error(parent.span, message, hint, code="unknown-type")
+                report.error(parent.span, message, near, code="unknown-type")
     if not known:
         return False
     kinds = {environment.kind(parent.text) for parent in declaration.parents}

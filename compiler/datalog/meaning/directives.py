@@ -11,7 +11,8 @@ from pathlib import Path
 
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError
-from dbsp.io.places import Medium, Place
+from dbsp.io.places import TABLES, Medium, Place
+from dbsp.io.table_places import TABLE_FILES
 
 _MEDIA = {
     "file": Medium.TEXT,
@@ -20,12 +21,15 @@ _MEDIA = {
     "json": Medium.JSON,
     "jsonfile": Medium.JSON,
     "sqlite": Medium.SQLITE,
+    "parquet": Medium.PARQUET,
+    "csv": Medium.CSV,
+    "ndjson": Medium.NDJSON,
     "stdoutprintsize": Medium.SIZE,
 }
 _CONSOLE = ("stdin", "stdout", "json", "stdoutprintsize")
 _IO = {
-    "input": ("file", "stdin", "json", "jsonfile", "sqlite"),
-    "output": ("file", "stdout", "stdoutprintsize", "json", "jsonfile", "sqlite"),
+    "input": ("file", "stdin", "json", "jsonfile", "sqlite", "parquet", "csv", "ndjson"),
+    "output": ("file", "stdout", "stdoutprintsize", "json", "jsonfile", "sqlite", "parquet", "csv", "ndjson"),
     "printsize": ("stdoutprintsize",),
 }
 _COMMON = ("IO", "name", "filename", "dbname", "delimiter", "headers", "rfc4180", "attributeNames")
@@ -34,7 +38,13 @@ _KNOWN = {
     "output": (*_COMMON, "compress", "format"),
     "printsize": ("IO", "name"),
 }
-_ENDINGS = {Medium.JSON: ".json", Medium.SQLITE: ".sqlite"}
+_ENDINGS = {
+    Medium.JSON: ".json",
+    Medium.SQLITE: ".sqlite",
+    Medium.PARQUET: ".parquet",
+    Medium.CSV: ".csv",
+    Medium.NDJSON: ".ndjson",
+}
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
 _COLUMNS = re.compile(r"[0-9]{1,6}(:[0-9]{1,6})*")
 
@@ -61,9 +71,14 @@ def wrong_parameters(kind: str, parameters: Mapping[str, str], arity: int) -> li
     `kind` is "input", "output" or "printsize"; `arity` is the relation's number of columns.
     """
     found: list[tuple[str, str | None]] = []
-    medium = parameters.get("IO", _IO[kind][0])
+    medium = _io(kind, parameters)
     if medium not in _IO[kind]:
         found.append((f"unknown value IO={medium} in .{kind}", f"known: {', '.join(_IO[kind])}"))
+    if _MEDIA.get(medium) in TABLES:
+        if "columns" in parameters:
+            found.append((f"columns= does not apply to IO={medium}", "its columns match by name"))
+        if medium == "csv" and len(_delimiter(parameters, ",")) > 1:
+            found.append(("with IO=csv the delimiter is one character", None))
     if parameters.get("delimiter") == "":
         found.append(("the delimiter is empty", None))
     if parameters.get("rfc4180") == "true" and '"' in parameters.get("delimiter", ""):
@@ -96,22 +111,23 @@ def _place(kind: str, relation: str, parameters: Mapping[str, str], folder: Path
     for message, hint in wrong_parameters(kind, parameters, width):
         text = f"{message}; {hint}" if hint else message
         raise InputError(text, where=f".{kind} {relation}", code="invalid-directive")
-    given = parameters.get("IO", "file")
+    given = _io(kind, parameters)
     medium = _MEDIA[given]
-    compressed = kind == "output" and medium is Medium.TEXT and _flag(parameters, "compress")
+    lines = (Medium.TEXT, Medium.CSV, Medium.NDJSON)
+    compressed = kind == "output" and medium in lines and _flag(parameters, "compress")
     name = parameters.get("name", relation)
-    ending = _ENDINGS.get(medium, ".facts" if kind == "input" else ".csv.gz" if compressed else ".csv")
+    ending = _ENDINGS.get(medium, ".facts" if kind == "input" else ".csv") + ".gz" * compressed
     file = parameters.get("filename", parameters.get("dbname", name + ending))
     if medium is Medium.SQLITE:
         file = file.removeprefix("file:")
     quoted = _flag(parameters, "rfc4180")
-    delimiter = parameters.get("delimiter", "," if quoted else "\t")
+    csv = medium is Medium.CSV
     return Place(
         medium,
         None if given in _CONSOLE else folder / file,
         name,
-        _ESCAPES.get(delimiter, delimiter),
-        _flag(parameters, "headers"),
+        _delimiter(parameters, "," if quoted or csv else "\t"),
+        _flag(parameters, "headers", default=csv),
         parameters.get("attributeNames"),
         quoted,
         compressed,
@@ -120,5 +136,20 @@ def _place(kind: str, relation: str, parameters: Mapping[str, str], folder: Path
     )
 
 
-def _flag(parameters: Mapping[str, str], name: str) -> bool:
-    return parameters.get(name, "false") == "true"
+def _io(kind: str, parameters: Mapping[str, str]) -> str:
+    """Return the value of IO; without one, Parquet and NDJSON files are recognised by their names.
+
+    Files named `.csv` are not: Soufflé writes lines with tabs to them.
+    """
+    by_name = TABLE_FILES.get(Path(parameters.get("filename", "")).suffix, "csv")
+    default = _IO[kind][0] if by_name == "csv" or kind == "printsize" else by_name
+    return parameters.get("IO", default)
+
+
+def _delimiter(parameters: Mapping[str, str], default: str) -> str:
+    delimiter = parameters.get("delimiter", default)
+    return _ESCAPES.get(delimiter, delimiter)
+
+
+def _flag(parameters: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    return parameters.get(name, str(default).lower()) == "true"

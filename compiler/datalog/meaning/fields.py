@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnvironment, report: Report) -> bool:
-    """Whether fields have known types and unique names, and branches unique names in the program.
+    """Whether fields have known types, records unique fields, and branches unique names.
 
-    As in Soufflé a branch belongs to one type only: its name alone determines the type.
+    As in Soufflé a branch belongs to one type only: its name alone determines the type. Two fields
+    of a branch can have one name, as arguments have no names.
     """
     errors = report.error_count
     type_name = declaration.name.text
@@ -28,9 +29,8 @@ def declare_fields(declaration: parsed.TypeDeclaration, environment: TypeEnviron
                 report.error(branch.name.span, message, code="duplicate-definition")
         seen: set[str] = set()
         for field in branch.fields:
-            if field.name in seen:
-                of = f"branch '{name}'" if name else f"'{type_name}'"
-                message = f"field '{field.name}' of {of} is declared twice"
+            if field.name in seen and declaration.form == "record":
+                message = f"field '{field.name}' of '{type_name}' is declared twice"
                 report.error(field.span, message, code="duplicate-definition")
             seen.add(field.name)
             if field.type_name not in environment and field.type_name not in environment.broken:

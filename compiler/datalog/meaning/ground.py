@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.meaning.show import source_name
+from dbsp.compiler.datalog.text.other_languages import CONSTANTS
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import (
@@ -97,7 +98,7 @@ class _GroundCheck:
         name = source_name(variable.name)
         if self.clause.is_fact:
             message = f"variable '{name}' in a fact"
-            hint = "the arguments of a fact must be constants"
+            hint = f'write a text in quotes: "{name}"; the arguments of a fact are constants'
             self.report.error(variable.span, message, hint, code="invalid-fact")
         elif name == "_":
             message = "'_' in a comparison has no value"
@@ -109,6 +110,8 @@ class _GroundCheck:
 
     def _hint(self, variable: str, bound: set[str]) -> str | None:
         name = source_name(variable)
+        if name.lower() in CONSTANTS:
+            return CONSTANTS[name.lower()]
         aggregates = (
             aggregate
             for literal in self.clause.body

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from dbsp.compiler.datalog.meaning.show import show_term
@@ -12,6 +14,7 @@ from dbsp.diagnostics import SourceSpan
 
 NUMERIC: frozenset[AnyKind] = frozenset(Kind) - {Kind.SYMBOL}
 PREFERRED = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 class MismatchError(Exception):
@@ -63,8 +66,8 @@ class Kinds:
         cell = self.classes[self._find(node)]
         left = cell.kinds & kinds
         if not left:
-            hint = None
-            if cell.why and cell.where is not None:
+            hint = literal_hint(term, kinds)
+            if hint is None and cell.why and cell.where is not None:
                 hint = f"it is {kinds_text(cell.kinds)} because {cell.why} at line {cell.where.line}"
             self._mismatch(
                 term.span,
@@ -87,7 +90,7 @@ class Kinds:
                 term.span,
                 f"type mismatch: {quoted(term)} is {kinds_text(second.kinds)},"
                 f" but must be {kinds_text(first.kinds)} because {why}",
-                None,
+                literal_hint(term, first.kinds),
             )
         better = first if first.kinds == kinds else second
         self.parents[b] = a
@@ -115,3 +118,16 @@ def kinds_text(kinds: frozenset[AnyKind]) -> str:
     names: list[str] = [kind.value for kind in PREFERRED if kind in kinds]
     names += sorted(kind.name for kind in kinds if isinstance(kind, Structured))
     return f"{'an' if names[0][0].lower() in 'aeiou' else 'a'} {' or '.join(names)}"
+
+
+def literal_hint(term: syntax.Term, kinds: Collection[AnyKind]) -> str | None:
+    """How to write a literal as one of these kinds, with or without quotes or a decimal point."""
+    match term:
+        case syntax.Constant(value=str(text), kind=Kind.SYMBOL) if _NUMBER.fullmatch(text):
+            fits = Kind.SYMBOL not in kinds and ("." not in text or Kind.FLOAT in kinds)
+            return f"write {text} without quotes" if fits else None
+        case syntax.NumberLiteral(value=value) if set(kinds) == {Kind.SYMBOL}:
+            return f'write "{value}" in quotes'
+        case syntax.NumberLiteral(value=value) if set(kinds) == {Kind.FLOAT}:
+            return f"write {value}.0"
+    return None

@@ -2,7 +2,7 @@
 
 These options have an effect:
 
-- `legacy`: no warnings about deprecated forms;
+- `legacy`: no warnings about deprecated forms, and a head accepts values of other subtypes;
 - `inline-exclude`: relations declared `inline` that are not inlined, separated by commas;
 - `magic-transform`, `magic-transform-exclude`: relations that are derived on demand, `*` for all,
   and relations that are not;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbsp.compiler.datalog.meaning.declare import Declarations
+from dbsp.compiler.datalog.meaning.declare import Declarations, report_undefined
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
@@ -48,11 +48,8 @@ class _Resolver:
     def atom(self, atom: syntax.Atom, in_head: bool = False, positive: bool = True) -> None:
         relation = self.relations.get(atom.relation)
         if relation is None:
-            hint = did_you_mean(atom.relation, self.relations)
-            if hint is None:
-                hint = f"declare it first: .decl {atom.relation}(...)"
-            message = f"undefined relation '{atom.relation}'"
-            self._error(atom.name_span, message, hint, code="unknown-relation")
+            self.sound = False
+            report_undefined(atom.relation, atom.name_span, "", self.relations, self.report)
         elif relation.arity != len(atom.arguments):
             columns = ", ".join(f"{column.name}: {column.type_name}" for column in relation.attributes)
             self._error(
@@ -98,6 +95,8 @@ class _Resolver:
             type_name = self.types.branches.get(name)
             if type_name is None:
                 hint = did_you_mean(name, self.types.branches)
+                if hint is None and not term.arguments:
+                    hint = f"write a variable without '$': {name}"
                 self._error(term.span, f"undefined branch '${name}'", hint, code="unknown-branch")
             elif type_name in self.types.broken:
                 self.sound = False

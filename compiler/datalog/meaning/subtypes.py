@@ -2,7 +2,8 @@
 
 The type of a variable is the greatest common subtype of its columns in positive atoms and of the
 types of the variables it is compared with. That type must exist, and it must be a subtype of every
-column of the head that the variable flows into. `infer` checks the kinds before.
+column of the head that the variable flows into, except in a legacy program: there, as in Soufflé,
+a head accepts every value of the same kind. `infer` checks the kinds before.
 """
 
 from __future__ import annotations
@@ -123,19 +124,25 @@ class _SubtypeCheck:
         return True
 
     def head(self, head: syntax.Atom, types: dict[str, frozenset[str]]) -> bool:
+        if self.types.legacy:
+            return True
         relation = self.relations[head.relation]
         for argument, column in zip(head.arguments, relation.attributes, strict=True):
             found: frozenset[str] = frozenset()
+            value = argument
             if isinstance(argument, syntax.Variable):
                 found = types.get(self.find(argument.name), found)
             elif isinstance(argument, syntax.Call) and argument.target is not None:
                 found = frozenset({argument.target.text})
+                (value,) = argument.arguments
             for type_name in sorted(found):
                 if not self.types.is_subtype(type_name, column.type_name):
                     self.report.error(
                         argument.span,
                         f"'{show_term(argument)}' is of type '{type_name}', which is not a subtype of"
                         f" '{column.type_name}', the type of column '{column.name}' of '{relation.name}'",
+                        f"write as({show_term(value)}, {column.type_name}), or run an old Soufflé"
+                        " program with --legacy",
                         code="type-mismatch",
                     )
                     return False

@@ -9,7 +9,12 @@ returns the students `s` of the greatest height, the witnesses. It means
 A copy of the body outside of the aggregate finds the rows whose expression equals the extreme; in
 the aggregate itself the variable gets a new name. This is the meaning in Soufflé. `count`, `sum`
 and `mean` have no witnesses. An aggregate within an aggregate is treated in the same way, in the
-body of the outer one.
+body of the outer one. A witness that the rule around the outer one uses is bound in that rule:
+
+    f(n, w) :- n = count : { b(x), x > min y : { d(y, w) } }.
+
+means `n = count : { b(x), x > min y : { d(y, v) } }, d(z, w), z = min y : { d(y, v) }`. That needs
+an inner aggregate that does not depend on the rows of the outer one.
 """
 
 from __future__ import annotations
@@ -69,10 +74,31 @@ class _WitnessedBody:
             witnesses = self._needed(bound) & bound_variables(aggregate.literals, needs=outer_variables)
             if witnesses:
                 aggregate = self._bind(aggregate, aggregate.value, witnesses, bound)
+        aggregate = self._lifted(aggregate, bound, bound)
         value = () if aggregate.value is None else (aggregate.value,)
         own = frozenset().union(*(variables(term, into_aggregates=False) for term in value))
         inner = _WitnessedBody(aggregate.literals, bound - own, value, self.numbers).grounded()
         return replace(aggregate, body=inner)
+
+    def _lifted(self, aggregate: syntax.Aggregate, bound: set[str], given: set[str]) -> syntax.Aggregate:
+        """The aggregate, with the witnesses of the aggregates within it bound in this body.
+
+        `bound` has the variables that this body binds, and `given` also those of the aggregates
+        around this aggregate.
+        """
+        inside = bound_variables(aggregate.literals, given, needs=outer_variables)
+
+        def part(node: Any) -> Any:
+            if not isinstance(node, syntax.Aggregate):
+                return map_children(node, part)
+            if node.function in _EXTREMES and node.value is not None:
+                own = variables(node.value, into_aggregates=False)
+                witnesses = self._needed(bound) & bound_variables(node.literals, needs=outer_variables)
+                if witnesses - inside and (inside - bound).isdisjoint(variables(node) - own):
+                    node = self._bind(node, node.value, witnesses - inside, bound)
+            return self._lifted(node, bound, inside)
+
+        return replace(aggregate, body=tuple(part(literal) for literal in aggregate.literals))
 
     def _needed(self, bound: set[str]) -> set[str]:
         """The variables that are still unbound."""

@@ -10,13 +10,15 @@ row counts and cycles, the order is greedy. The next step is the first possible 
 3. an equation that binds a variable: after the steps that remove rows, since its value may be out
    of range;
 4. the next join of the tree, or a scan that shares a bound variable with the rows so far. The scan
-   with the most bound columns comes first, then the one written first. The very first scan is the
-   one with the most constants; among equals, a scan whose columns are all used;
+   with the most bound columns comes first, then the one written first. The very first scan is one
+   with variables, and of these the one with the most constants; among equals, a scan whose columns
+   are all used;
 5. a generator over bound variables;
-6. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
+6. a scan without variables: it keeps all rows or none;
+7. an aggregate, or a condition with a function that has no value for some arguments (`/`, `%`,
    `to_number` ...): late, so that it is evaluated only for rows that pass all other literals;
-7. a scan that shares no variable (a cross product), or a generator over constants;
-8. the numbering of the resulting rows, and then the literals that read the numbers.
+8. a scan that shares no variable (a cross product), or a generator over constants;
+9. the numbering of the resulting rows, and then the literals that read the numbers.
 
 A multi-way join evaluates the conditions and equations between its variables. After each step only
 the variables that later steps need are kept.
@@ -119,7 +121,8 @@ class _Planner(LiteralPlacement):
             placed = self._place_multiway() or self.place_filter() or self.place_absent()
             placed = placed or self.place_membership() or self.place_equation()
             placed = placed or self._place_scan(connected=True) or self.place_generated(constant=False)
-            placed = placed or self._place_late() or self._place_scan(connected=False)
+            placed = placed or self._place_existence() or self._place_late()
+            placed = placed or self._place_scan(connected=False)
             placed = placed or self.place_generated(constant=True) or self.place_number()
             if not placed:
                 raise InvariantError("expected a body that can be ordered; this is a defect of dbsp")
@@ -152,6 +155,14 @@ class _Planner(LiteralPlacement):
         self._join(self._source(tree))
         return True
 
+    def _place_existence(self) -> bool:
+        """Place a scan without variables, which keeps all rows found so far or none."""
+        for literal in self.remaining:
+            if isinstance(literal, Scan) and not literal.names and self.done and not self.line:
+                self._join(literal)
+                return True
+        return False
+
     def _place_late(self) -> bool:
         for literal in self.remaining:
             if isinstance(literal, AggregateLiteral) and set(literal.injected) <= self.bound.keys():
@@ -169,9 +180,10 @@ class _Planner(LiteralPlacement):
             scans = [scan for scan in scans if not self.bound.keys().isdisjoint(scan.names)]
         return max(scans, key=self._boundness, default=None)  # max keeps the first of equals
 
-    def _boundness(self, scan: Scan) -> tuple[float, int, bool]:
+    def _boundness(self, scan: Scan) -> tuple[bool, float, int, bool]:
         fixed = len(scan.constants) + len(scan.equal) + sum(name in self.bound for name in scan.names)
-        return (fixed / max(1, len(scan.variables)), fixed, bool(self.bound) or self._uses_all_columns(scan))
+        share = fixed / max(1, len(scan.variables))
+        return (bool(scan.names), share, fixed, bool(self.bound) or self._uses_all_columns(scan))
 
     def _uses_all_columns(self, scan: Scan) -> bool:
         """Whether all columns are used. Otherwise equal rows only matter as one row."""

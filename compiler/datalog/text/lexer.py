@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from lark import Token
 
+from dbsp.compiler.datalog.text.other_languages import directive_hint
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.diagnostics import SourceSpan, did_you_mean
+from dbsp.diagnostics import SourceSpan
 from dbsp.errors import expect_present
 
 # Reserved words. As in Soufflé none of them can name a relation or a variable.
@@ -70,12 +71,6 @@ KEYWORDS = {
     "choice-domain": "CHOICE",
     "_": "UNDERSCORE",
     "nil": "NIL",
-}
-
-# Characters of other languages, and what to write instead.
-_FOREIGN_CHARACTERS = {
-    "&": "write ',' instead of '&&'",
-    "'": 'write a string in double quotes: "..."',
 }
 
 # Reserved words of Soufflé for features that this dialect does not support.
@@ -152,7 +147,9 @@ _TOKEN = re.compile(
     | (?P<float>     [0-9]+\.[0-9]+ (?: [eE][+-]?[0-9]+ )? )
     | (?P<number>    (?: 0x[0-9a-fA-F]+ | 0b[01]+ | [0-9]+ ) u? )
     | (?P<string>    "(?: \\. | [^"\\\n] )*" )
+    | (?P<quoted>    '[^'\n]*' | “[^”\n]*” | ‘[^’\n]*’ | `[^`\n]*` )
     | (?P<quote>     "[^\n]* )
+    | (?P<accented>  [A-Za-z0-9_?]* [^\x00-\x7f\W] \w* )
     | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
     | (?P<branch>    \$ [ \t]* [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
     | (?P<sign>      :- | <: | <= | >= | != | [=<>!+\-*/%^(){}|,;:.\[\]$@] )
@@ -216,6 +213,7 @@ class Lexer:
             if group == "open":
                 hint = "add the missing '*/'"
                 self._error(start, start + 2, "this comment is never closed", hint, code="unclosed")
+                yield placed("BROKEN_LINE", text, self.span(start, position), start, position)
                 return
             if group == "hash" and self._starts_line(start):
                 match = expect_present(_HASH_LINE.match(self.text, start), "a line that begins with '#'")
@@ -235,10 +233,7 @@ class Lexer:
             self._error(start, start + 1, "this string is never closed", hint, code="unclosed")
             return "BROKEN_LINE"
         if group == "other":
-            if start == 0 or self.text[start - 1] != text:  # the second of '&&' is reported already
-                instead = _FOREIGN_CHARACTERS.get(text)
-                self._error(start, end, f"unexpected character {text!r}", instead, code="syntax")
-            return "BROKEN"
+            return "OTHER"  # the parser reports it
         if group == "word":
             if "." in text:
                 return "QUALIFIED"
@@ -253,7 +248,7 @@ class Lexer:
                 self._error(start, end, message, code="unsupported-feature")
             else:
                 message = f"unknown directive '{text}'"
-                near = did_you_mean(text, DIRECTIVES)
+                near = directive_hint(text, DIRECTIVES)
                 self._error(start, end, message, near, code="unknown-directive")
             return "BROKEN_DIRECTIVE"
         if group == "number":

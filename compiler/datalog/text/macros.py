@@ -53,7 +53,7 @@ class Expander:
 
     def tokens(self) -> Iterator[PlacedToken]:
         for token, _ in self._expanded():
-            yield self._checked(token)
+            yield token
 
     def _expanded(self) -> Iterator[Hidden]:
         """The remaining tokens, with macros expanded."""
@@ -86,13 +86,6 @@ class Expander:
             return self.pending.popleft()
         token = next(self.source, None)
         return None if token is None else (token, frozenset())
-
-    def _checked(self, token: PlacedToken) -> PlacedToken:
-        if token.type != "HASH":
-            return token
-        hint = "a preprocessor line starts with its '#'"
-        self.report.error(token.span, f"unexpected character {str(token)!r}", hint, code="syntax")
-        return _broken(token, token.span)
 
     def _expand(self, macro: Macro, token: PlacedToken, hidden: frozenset[str]) -> bool:
         """Push the macro's expansion onto the pending tokens; false without a call of the macro."""

@@ -1,7 +1,8 @@
 """Program text to syntax tree, by Lark's LALR parser; several syntax errors in one run.
 
-The parser reads one item (clause or directive) at a time. After an unexpected token it reports the
-error and continues after the next `.` or at the next directive.
+The parser reads one item (clause or directive) at a time. At an unexpected token it reports the
+mistake behind it (see `mistakes`), and reads the item again with the tokens that the author
+probably meant. Without such tokens, it continues after the next `.` or at the next directive.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from lark import Token
 from lark.exceptions import UnexpectedToken
 
-from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.datalog.text import (
+    clause_mistakes,
+    declaration_mistakes,
+    parsed,
+    sign_mistakes,
+    term_mistakes,
+)
+from dbsp.compiler.datalog.text.expected_words import DIRECTIVE_STARTS, ITEM_STARTS
 from dbsp.compiler.datalog.text.grammar_table import grammar
 from dbsp.compiler.datalog.text.item_builder import ItemBuilder
-from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS
+from dbsp.compiler.datalog.text.lexer import PlacedToken
+from dbsp.compiler.datalog.text.mistakes import Stop, recognise, repaired
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.diagnostics import did_you_mean
 
 
 def parse(text: str, report: Report, sources: Sources | None = None) -> parsed.ParsedProgram:
@@ -27,8 +34,45 @@ def parse(text: str, report: Report, sources: Sources | None = None) -> parsed.P
     return parse_tokens(preprocess(text, report, sources or Sources()), report)
 
 
-def parse_tokens(tokens: Sequence[Token], report: Report) -> parsed.ParsedProgram:
+MAX_REPAIRS = 20
+"""The number of mistakes after which the parser gives an item up."""
+
+_MISTAKES = (
+    sign_mistakes.comment,
+    sign_mistakes.text_in_other_quotes,
+    sign_mistakes.prefixed_text,
+    sign_mistakes.name_with_other_letters,
+    declaration_mistakes.end_of_directive,
+    declaration_mistakes.column,
+    declaration_mistakes.columns,
+    declaration_mistakes.type_form,
+    clause_mistakes.statement,
+    sign_mistakes.number,
+    sign_mistakes.query_sign,
+    sign_mistakes.negation,
+    sign_mistakes.word,
+    term_mistakes.aggregate,
+    clause_mistakes.cut_or_list,
+    sign_mistakes.semicolon_in_brackets,
+    sign_mistakes.sign_of_another_language,
+    sign_mistakes.rule_with_subsumption_sign,
+    sign_mistakes.unexpected_character,
+    term_mistakes.function,
+    sign_mistakes.name_with_hyphen,
+    term_mistakes.argument,
+    term_mistakes.comparison_of_three,
+    term_mistakes.functor_variable,
+    clause_mistakes.trailing_comma,
+    clause_mistakes.bracket,
+    clause_mistakes.missing_comma,
+    clause_mistakes.missing_end,
+)
+"""From the most specific one on: the first that knows a mistake reports it."""
+
+
+def parse_tokens(given: Sequence[PlacedToken], report: Report) -> parsed.ParsedProgram:
     """The syntax tree of these tokens; raises CompileError with every syntax error found."""
+    tokens = list(given)
     builder = ItemBuilder(report)
     items: list[parsed.Item] = []
     open_: list[tuple[parsed.Component, list[parsed.Item]]] = []  # components not closed yet
@@ -55,12 +99,37 @@ def parse_tokens(tokens: Sequence[Token], report: Report) -> parsed.ParsedProgra
 
 
 def _parse_item(
-    tokens: Sequence[Token], start: int, builder: ItemBuilder, report: Report
+    tokens: list[PlacedToken], start: int, builder: ItemBuilder, report: Report
 ) -> tuple[parsed.Item | None, int]:
-    """The item that starts at `start`, or None after an error; and the position to continue at."""
+    """The item that starts at `start`, or None after an error; and the position to continue at.
+
+    Tokens that are a known mistake are replaced in the list.
+    """
     end = _plain_fact(tokens, start)
     if end is not None:
         return builder.fact(tokens[start:end]), end
+    for _ in range(MAX_REPAIRS):
+        if start >= len(tokens):
+            return None, start
+        found = _read_item(tokens, start, builder)
+        if not isinstance(found, Stop):
+            return found
+        stop = found
+        if stop.kind().startswith("BROKEN"):  # the lexer has already reported the error
+            break
+        mistake = recognise(stop, _MISTAKES)
+        span = mistake.span or stop.span(mistake.first, mistake.last)
+        report.error(span, mistake.message, mistake.hint, code="syntax")
+        if mistake.instead is None:
+            return None, _resume(tokens, start, max(stop.position, mistake.last), stop.expected)
+        tokens[mistake.first : mistake.last + 1] = repaired(stop, mistake)
+    return None, _resume(tokens, start, stop.position, stop.expected)
+
+
+def _read_item(
+    tokens: Sequence[PlacedToken], start: int, builder: ItemBuilder
+) -> tuple[parsed.Item | None, int] | Stop:
+    """The item that starts at `start` and the position after it, or where the parser stopped."""
     parser: Any = grammar().parse_interactive("")
     position = start
     try:
@@ -71,18 +140,17 @@ def _parse_item(
                 break
         return builder.item(parser.feed_eof(tokens[position - 1])), position
     except UnexpectedToken:
-        expected = parser.accepts()
+        expected = frozenset(parser.accepts())
     if "$END" in expected and position < len(tokens) and _ends_directive(tokens, start, position):
         # A directive has no final dot: it ends where the next item or a line starts.
         return builder.item(parser.feed_eof(tokens[position - 1])), position
-    _report_unexpected(tokens, position, expected, report)
-    return None, _resume(tokens, start, position, expected)
+    return Stop(tokens, start, position, expected)
 
 
 _LITERALS = frozenset({"NUMBER", "UNSIGNED", "FLOAT", "STRING"})
 
 
-def _plain_fact(tokens: Sequence[Token], start: int) -> int | None:
+def _plain_fact(tokens: Sequence[PlacedToken], start: int) -> int | None:
     """The position after a fact whose arguments are literals, if there is one at `start`.
 
     A program may contain many thousands of such facts; reading them without the grammar is faster.
@@ -104,163 +172,34 @@ def _plain_fact(tokens: Sequence[Token], start: int) -> int | None:
     return None
 
 
-_DIRECTIVE_STARTS = frozenset({*DIRECTIVES.values(), "BROKEN_DIRECTIVE"})
-_ITEM_STARTS = _DIRECTIVE_STARTS | {"IDENT", "QUALIFIED", "RBRACE"}
-
-
-def _resume(tokens: Sequence[Token], start: int, position: int, expected: set[str]) -> int:
+def _resume(tokens: Sequence[PlacedToken], start: int, position: int, expected: frozenset[str]) -> int:
     """Where to continue after an error at `position` in the item from `start`; after `start`."""
     if position > start and "DOT" in expected and _starts_line(tokens, position):
         return position  # a clause without its final dot
-    in_directive = tokens[start].type in _DIRECTIVE_STARTS
+    in_directive = tokens[start].type in DIRECTIVE_STARTS
     while position < len(tokens):
         if tokens[position].type in ("DOT", "BROKEN_LINE"):
             return position + 1
         if in_directive and position > start and _on_new_line(tokens, position):
             return position
-        if tokens[position].type in _DIRECTIVE_STARTS and position > start:
+        if tokens[position].type in DIRECTIVE_STARTS and position > start:
             return position
         position += 1
     return position
 
 
-def _ends_directive(tokens: Sequence[Token], start: int, position: int) -> bool:
-    starts_item = tokens[position].type in _ITEM_STARTS
-    in_directive = tokens[start].type in _DIRECTIVE_STARTS
+def _ends_directive(tokens: Sequence[PlacedToken], start: int, position: int) -> bool:
+    starts_item = tokens[position].type in ITEM_STARTS
+    in_directive = tokens[start].type in DIRECTIVE_STARTS
     return starts_item or (in_directive and _on_new_line(tokens, position))
 
 
-def _starts_line(tokens: Sequence[Token], position: int) -> bool:
+def _starts_line(tokens: Sequence[PlacedToken], position: int) -> bool:
     """Whether a token begins a line and may begin an item."""
-    fits = position < len(tokens) and tokens[position].type in _ITEM_STARTS
+    fits = position < len(tokens) and tokens[position].type in ITEM_STARTS
     return fits and _on_new_line(tokens, position)
 
 
-def _on_new_line(tokens: Sequence[Token], position: int) -> bool:
+def _on_new_line(tokens: Sequence[PlacedToken], position: int) -> bool:
     previous, current = (ItemBuilder.span_of(tokens[at]) for at in (position - 1, position))
     return current.file != previous.file or current.line > previous.end_line
-
-
-# --- the expected tokens in words ----------------------------------------------------------------
-
-# Groups of tokens that the message names together when all of them are allowed.
-_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
-    (_ITEM_STARTS - {"BROKEN_DIRECTIVE", "QUALIFIED", "INCLUDE", "ONCE"}, "a rule, a fact or a directive"),
-    (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "NOT", "TRUE", "FALSE"}), "an atom or a condition"),
-    (frozenset({"IDENT", "NUMBER", "STRING", "LPAREN", "UNDERSCORE"}), "a term"),
-    (frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}), "a comparison"),
-    (frozenset({"LOR"}), "an operator"),
-    (frozenset({"STRING", "NUMBER", "TRUE"}), "a value"),
-)
-_TERM_STARTS = frozenset(
-    {"IDENT", "QUALIFIED", "NUMBER", "UNSIGNED", "FLOAT", "STRING", "UNDERSCORE", "LPAREN", "MINUS"}
-    | {"FUNCTOR", "MINMAX", "AGGREGATE", "COMPLEMENT", "AS", "LBRACKET", "NIL", "BRANCH", "AT", "DOLLAR"}
-)
-_COVERED = {
-    "a rule, a fact or a directive": _ITEM_STARTS,
-    "an atom or a condition": _TERM_STARTS | {"NOT", "TRUE", "FALSE", "TEXT_TEST"},
-    "a term": _TERM_STARTS,
-    "a comparison": frozenset({"EQUALS", "NE", "LT", "LE", "GT", "GE"}),
-    "an operator": frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CARET"})
-    | {"LOR", "LXOR", "LAND", "BOR", "BXOR", "BAND", "SHIFT"},
-    "a value": frozenset({"STRING", "NUMBER", "TRUE", "FALSE", "IDENT"}),
-}
-_WORDS = {kind: f"'{sign}'" for sign, kind in SIGNS.items()} | {
-    "IDENT": "a name",
-    "QUALIFIED": "a qualified name",
-    "NUMBER": "a number",
-    "BRANCH": "a branch such as '$Leaf'",
-    "NIL": "'nil'",
-    "STRING": "a string",
-    "QUALIFIER": "a qualifier such as 'btree'",
-    "CHOICE": "'choice-domain'",
-    "$END": "the end of the text",
-}
-
-
-def _expected_words(expected: set[str]) -> str:
-    words: list[str] = []
-    left = set(expected)
-    if "IDENT" in left:
-        left.discard("QUALIFIED")
-    if "IF" in left:
-        left.discard("LE")  # subsumption is rare
-    if "QUALIFIER" in left:
-        left.discard("CHOICE")
-    for needed, name in _GROUPS:
-        if needed <= left:
-            words.append(name)
-            left -= _COVERED[name]
-    words.extend(_WORDS.get(kind, kind.lower()) for kind in sorted(left - {"$END", "QUALIFIER", "CHOICE"}))
-    if not words:
-        words = [_WORDS[kind] for kind in sorted(left)]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _report_unexpected(tokens: Sequence[Token], position: int, expected: set[str], report: Report) -> None:
-    words = _expected_words(expected)
-    if position >= len(tokens):
-        last = ItemBuilder.span_of(tokens[-1])
-        span = replace(last, line=last.end_line, column=last.end_column, end_column=last.end_column + 1)
-        hint = "a clause ends with '.'" if "DOT" in expected else None
-        report.error(span, f"expected {words}, got the end of the text", hint, code="syntax")
-        return
-    found = tokens[position]
-    if not found.type.startswith("BROKEN"):  # the lexer has already reported the error
-        hint = _hint(tokens, position, expected)
-        message = f"expected {words}, got '{found}'"
-        report.error(ItemBuilder.span_of(found), message, hint, code="syntax")
-
-
-def _hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
-    found = tokens[position]
-    before = tokens[position - 1] if position else None
-    if found.type == "AT" and before is not None and before.type == "AT":
-        return "user-defined aggregates are not supported"
-    if (foreign := _foreign_hint(tokens, position, expected)) is not None:
-        return foreign
-    if found.type == "RESERVED":
-        return f"'{found}' is a reserved word of a feature that is not supported"
-    if found.type == "QUALIFIED" and "IDENT" in expected:
-        return "a name with dots refers to a relation or a type in an instance of a component"
-    if str(found) in KEYWORDS and "IDENT" in expected and found.type != "UNDERSCORE":
-        return f"'{found}' is a reserved word and cannot be a name"
-    if before is not None and before.type in ("AGGREGATE", "MINMAX", "FUNCTOR", "TEXT_TEST", "AS"):
-        return f"'{before}' is a reserved word and cannot be a name"
-    if before is not None and "DOT" in expected and _on_new_line(tokens, position):
-        return f"is a '.' missing at the end of line {ItemBuilder.span_of(before).end_line}?"
-    if "IF" in expected and (found.type == "LE" or expected == {"IF"}):
-        return "write a subsumption as 'dominated <= dominating :- body.', where both are atoms"
-    if "IF" in expected:
-        return "write a fact as 'head.', a rule as 'head :- body.'"
-    return None
-
-
-_FUNCTIONS = sorted(name for name, kind in KEYWORDS.items() if kind in ("FUNCTOR", "TEXT_TEST"))
-_AGGREGATES = ("count", "sum", "mean", "min", "max")
-
-
-def _foreign_hint(tokens: Sequence[Token], position: int, expected: set[str]) -> str | None:
-    """Return how to write what other languages write as the tokens at `position`."""
-    found, before = tokens[position], tokens[position - 1] if position else None
-    if before is None or before.type.startswith("BROKEN"):
-        return None
-    word = str(found).lower()
-    if found.type == "PERCENT" and _on_new_line(tokens, position):
-        return "write a comment as // ... or /* ... */"
-    if found.type == "EQUALS" and before.type == "EQUALS":
-        return "write an equality with one '='"
-    if str(found) == "|" and "SEMICOLON" in expected:
-        return "write ';' instead of '||'"
-    if found.type == "IDENT" and word in ("and", "or") and not _on_new_line(tokens, position):
-        return f"write '{',' if word == 'and' else ';'}' instead of '{found}'"
-    if found.type == "IDENT" and before.type == "IDENT" and str(before).lower() == "not":
-        return f"write a negation as '!{found}(...)'"
-    if found.type == "COLON" and str(before).lower() in _AGGREGATES:
-        return f"aggregates are written in lower case: '{str(before).lower()} : ...'"
-    if found.type != "LPAREN" or before.type != "IDENT" or "PLUS" not in expected:
-        return None
-    if position > 1 and str(tokens[position - 2]) == "count":
-        return f"write a count as 'count : {before}(...)'"
-    known = did_you_mean(str(before), _FUNCTIONS)
-    return f"'{before}' is not a function; " + (known or f"the functions are {', '.join(_FUNCTIONS)}")

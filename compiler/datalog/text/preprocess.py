@@ -164,9 +164,15 @@ class _Preprocessor:
                 undefined = self._name(kind, word, lexer, rest)
                 if undefined is not None:
                     self.macros.pop(undefined, None)
+            elif kind and token[1] in " \t" and did_you_mean(kind, LINES) is None:
+                sign = lexer.span(start, start + 1)
+                message = "expected '//' before a comment, got '#'"
+                hint = "a line that begins with '#' is for the preprocessor, such as #include"
+                self.report.error(sign, message, hint, code="syntax")
             elif kind:
-                hint = did_you_mean(kind, LINES) or f"known: {', '.join('#' + name for name in LINES)}"
-                message = f"unknown preprocessor directive '#{kind}'"
+                known = f"known: {', '.join('#' + name for name in LINES)}; a comment begins with '//'"
+                message = f"unknown preprocessor directive '{token[: match.end()]}'"
+                hint = did_you_mean(kind, LINES) or known
                 self.report.error(word, message, hint, code="unknown-directive")
         for condition in open_:
             hint = "add the missing '#endif'"

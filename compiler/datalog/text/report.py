@@ -26,6 +26,8 @@ class Report:
         self.add_source(file, text)
         self._found: dict[tuple[SourceSpan, str], Diagnostic] = {}
         self._errors = 0
+        self.undeclared: set[str] = set()
+        """The relations reported as not declared; their other uses are the same mistake."""
 
     def add_source(self, file: str, text: str) -> None:
         """Register another text, whose lines are shown with the errors in it."""
@@ -53,15 +55,28 @@ class Report:
     def error_count(self) -> int:
         return self._errors
 
-    def of(self, severity: Severity) -> tuple[Diagnostic, ...]:
-        """The diagnostics of one severity, in the order of their places."""
-        found = (diagnostic for diagnostic in self._found.values() if diagnostic.severity == severity)
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The errors and warnings, in the order of their places."""
         files = list(self.sources)
         return tuple(
-            sorted(found, key=lambda diagnostic: (files.index(diagnostic.span.file), diagnostic.span))
+            sorted(
+                self._found.values(),
+                key=lambda diagnostic: (files.index(diagnostic.span.file), diagnostic.span),
+            )
         )
 
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return tuple(found for found in self.diagnostics if found.severity == "warning")
+
     def raise_errors(self) -> None:
-        """Raise CompileError with all errors, in the order of their places, if there are any."""
+        """Raise CompileError with all errors and warnings if there is an error.
+
+        A warning at the place of an error is left out: both are about one mistake.
+        """
         if self._errors:
-            raise CompileError(self.of("error"))
+            wrong = {found.span for found in self.diagnostics if found.severity == "error"}
+            raise CompileError(
+                [found for found in self.diagnostics if found.severity == "error" or found.span not in wrong]
+            )

@@ -24,7 +24,7 @@ def text_after(name: str, text: str) -> str:
     source = SourceText(text, "t.dl", Sources())
     context = CompileContext.of(source, CompileOptions(disabled=frozenset(others)))
     shown = COMPILER.text_after(name, source, context)
-    errors = (f"! {one.span}: {one.message}" for one in context.report.of("error"))
+    errors = (f"! {one.span}: {one.message}" for one in context.report.diagnostics if one.severity == "error")
     return "\n".join((shown, *errors))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from random import Random
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from dbsp.compiler.planner.choose import ChosenPlan, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction
+from dbsp.compiler.planner.estimate import Estimator
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of, nodes
@@ -307,11 +309,25 @@ def clique(size: int) -> str:
 def test_a_large_dense_core_is_joined_at_once_without_a_search(tail: str) -> None:
     """A search by row counts takes 7 s for the 66 atoms of a clique of 12 variables."""
     chosen = counted(query(clique(12) + tail, "a"), {"e": graph(30, 300, 0.5)})
-    assert "row counts are not used for dense cores of more than 32 atoms" in str(chosen.reasons)
+    assert "row counts are not used for cyclic bodies of so many atoms" in str(chosen.reasons)
     assert chosen.costs == ()
     cores = [node for node in nodes(chosen.tree) if isinstance(node, MultiwayNode)]
     assert len(cores) == 1
     assert len(atoms_of(cores[0])) >= 66
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@pytest.mark.parametrize(("closed", "kind"), [(LETTERS + "a", "multiway"), (LETTERS, "binary")])
+def test_a_large_body_is_planned_without_a_search_for_all_plans(closed: str, kind: str) -> None:
+    """The terms of a multi-way join are not sampled: they are the largest part of the search."""
+    text = " ".join(a + b for a, b in pairwise(closed))
+    with patch.object(Estimator, "term", side_effect=AssertionError("expected no sampled term")):
+        chosen = counted(query(text, "a"), {"e": graph(30, 60, 0.5)})
+    assert chosen.kind == kind
+    assert bool(chosen.costs) == (kind == "binary")
+    assert ("greedy order" if kind == "binary" else "row counts are not used") in str(chosen.reasons)
 
 
 CYCLE = " ".join(a + b for a, b in pairwise("abcdefghijklmnopqrstuvwxyzABCDEFGHa"))

@@ -234,10 +234,10 @@ def test_refused() -> None:
     c = Circuit()
     a, b = c.input("a", k=int, t=int, s=str), c.input("b", k=int, u=float, s=str)
     with pytest.raises(
-        SchemaError, match=r"AsofJoin at .*_join\.py:\d+: expected two times of the same type"
+        SchemaError, match=r"AsofJoin at .*_join\.py:\d+: expected two columns of the same ordered type"
     ):
         a.asof_join(b, left="t", right="u")
-    with pytest.raises(SchemaError, match=r"expected two times of the same type .*, got 's: str'"):
+    with pytest.raises(SchemaError, match=r"expected two columns of the same ordered type.*, got 's: str'"):
         a.asof_join(b, left="s", right="s")
     with pytest.raises(SchemaError, match="a column occurs twice in on=, left= and right="):
         a.asof_join(b, on=["k"], left="k", right="k")

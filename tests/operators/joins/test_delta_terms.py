@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, CircuitError, EvaluationError, SchemaError, col, lit, multiway_join
 from dbsp.circuit.stage import Stage
+from dbsp.operators.joins.delta_term import column_sets
 from tests.delta_terms import delta_terms
 from tests.harness import view
 from tests.random_conjunctions import Conjunction, canonical, conjunctions
@@ -102,3 +104,18 @@ def test_errors() -> None:
         with pytest.raises(CircuitError, match=r"call differentiate\(\) on a stream outside"):
             delta_terms([edge("a", "b"), path("b", lit(1))])
         scope.define(path, edge)
+
+
+def test_the_terms_of_a_long_cycle_are_read_once_per_check() -> None:
+    """The sets of columns of all atoms are computed together, not in a pass for each atom."""
+    size = 30
+    names = [f"v{at}" for at in range(size)]
+    circuit = Circuit("cycle")
+    edge = circuit.input("edge", x=int, y=int)
+    atoms = [edge(name, names[(at + 1) % size]) for at, name in enumerate(names)]
+    circuit.output("found", multiway_join(atoms, select=names[:2]))
+    with patch("dbsp.operators.joins.multiway_join.column_sets", wraps=column_sets) as reads:
+        run = circuit.start()
+    assert reads.call_count <= 4 * size  # not size ** 2
+    run.step({"edge": [(0, 0), (1, 2), (2, 1)]})
+    assert run.view("found").to_dict() == {(0, 0): 1, (1, 2): 1, (2, 1): 1}

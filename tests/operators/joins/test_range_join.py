@@ -296,7 +296,7 @@ def test_refused() -> None:
             {},
         ),
         (
-            "expected an int, float, date or timestamp column, got str: its values have no distance",
+            "expected an int, float, date, time, timestamp or duration column, got str: its values have",
             {"left": "s"},
         ),
         ("unknown column 'w'", {"right": "w"}),

@@ -42,7 +42,12 @@ def steps(rule: str) -> list[str]:
         # A cross product comes last.
         (
             "oo(x, z) :- n(x), n(z), e(x, y), flag().",
-            ["scan n(x)", "join e(x, y) on x", "cross product with n(z)", "cross product with flag()"],
+            [
+                "scan n(x)",
+                "join e(x, y) on x",
+                "keep all rows if there is a row flag()",
+                "cross product with n(z)",
+            ],
         ),
         # Conditions as soon as their variables are bound, then negation, then the next scan.
         (

@@ -57,7 +57,7 @@ def test_macros_from_the_caller() -> None:
     assert program.facts == {"a": [(3, "t")]}
     with pytest.raises(dbsp.CompileError) as refused:
         dbsp.compile(".decl a(x: number)\na(N).", macros={"N": "`", "1x": "2"})
-    assert [str(one.span) for one in refused.value.diagnostics] == ["<macro N>:1:1", "<macro 1x>:1:1"]
+    assert [str(one.span) for one in refused.value.diagnostics] == ["<program>:2:3", "<macro 1x>:1:1"]
 
 
 def test_macros_that_expand_to_too_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_line_and_file_macros_and_once(tmp_path: Path) -> None:
     report = Report("main.dl", main.read_text())
     found = preprocess(main.read_text(), report, Sources(main))
     assert " ".join(map(str, found)) == '"part.dl" 2 5 __other__'
-    assert report.of("error") == ()
+    assert report.diagnostics == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,243 @@
+"""Read CSV files by chunks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbsp.data.schema import Schema
+from dbsp.errors import ArgumentError, InputError, shorten, wrong_argument
+from dbsp.io.data_files import DataFile, Source
+from dbsp.io.file_rows import ColumnChoice, FileRows, Part
+from dbsp.io.unpacking_stream import UnpackingStream
+
+_BLOCK = 2**24
+_CONVERSION = re.compile(
+    r"In CSV column #(?P<column>\d+): (?:Row #(?P<row>\d+): )?CSV conversion error to (?P<type>[^:]+): "
+    r"(?P<reason>.*)",
+    re.DOTALL,
+)
+_PARSE = re.compile(r"CSV parse error: (?:Row #(?P<row>\d+): )?(?P<reason>.*)", re.DOTALL)
+_VALUE = re.compile(r"invalid value '(.*)'", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat:
+    """How a CSV file is written."""
+
+    delimiter: str = ","
+    quote: str | None = '"'
+    header: bool | tuple[str, ...] = True
+    null_values: tuple[str, ...] = ("",)
+    encoding: str = "utf8"
+
+
+def read_csv(
+    source: Source,
+    *,
+    columns: ColumnChoice | None = None,
+    delimiter: str = ",",
+    quote: str | None = '"',
+    header: bool | Sequence[str] = True,
+    null_values: Sequence[str] = ("",),
+    encoding: str = "utf8",
+    filesystem: Any = None,
+    max_unpacked: int | None = None,
+) -> FileRows:
+    """Return the rows of CSV files as a change for `Run.step`, `insert` and `Program.start`.
+
+    The rows are read when they are needed, by chunks: the files are never in memory as a whole. A
+    read of more than a second shows a progress bar on a terminal. Values have the types of the
+    relation's columns, so `007` stays a text in a text column. Columns match by name; without names
+    (`header=False`) they match by position. Compressed files (gzip, zstd, bz2, lz4) are detected.
+
+    Parameters:
+        source: a path, a URL, a glob, a folder, or a list of them; see `read_parquet`.
+        columns: the columns to read, all by default. A mapping from names in the file to names in
+            the relation also renames them.
+        delimiter: the character between two cells.
+        quote: the character around cells that contain delimiters; None if there is none.
+        header: whether the first line has the names of the columns, or their names if no line has
+            them.
+        null_values: the texts that stand for a missing value in an optional column. Quotation marks
+            make no difference.
+        encoding: the encoding of the text.
+        filesystem: the file system of the paths, of PyArrow or fsspec; by default that of the URL.
+        max_unpacked: the most bytes to which a compressed file may grow; by default 256 MB, or 100
+            times its size if that is more.
+
+    Raises:
+        InputError: there is no such file.
+        ArgumentError: an argument has another type.
+        SetupError: the URL needs a package that is not installed.
+
+    Examples:
+        >>> import pathlib
+        >>> _ = pathlib.Path("sale.csv").write_text("shop;id\\nnorth;7\\nsouth;\\n")
+        >>> circuit = Circuit("shop")
+        >>> circuit.output("all", circuit.input("sale", id=int | None, shop=str))
+        >>> circuit.start().step({"sale": dbsp.read_csv("sale.csv", delimiter=";")})["all"].rows()
+        [(None, 'south'), (7, 'north')]
+    """
+    for name, character in (("delimiter", delimiter), ("quote", quote)):
+        if character is not None and (not isinstance(character, str) or len(character) != 1):
+            raise wrong_argument(name, "one character", character)
+    if isinstance(null_values, str):
+        raise wrong_argument("null_values", "a list of texts", null_values)
+    if isinstance(header, str):
+        raise wrong_argument("header", "True, False or a list of names", header)
+    if header is False and columns is not None:
+        raise ArgumentError("columns= needs names of columns; pass them as header=[...]")
+    names = header if isinstance(header, bool) else tuple(header)
+    format_ = CsvFormat(delimiter, quote, names, tuple(null_values), encoding)
+    return CsvRows(source, columns, filesystem, max_unpacked, format_)
+
+
+class CsvRows(FileRows):
+    """The rows of CSV files."""
+
+    format = "CSV"
+    endings = (".csv",)
+
+    def __init__(
+        self,
+        source: Source,
+        columns: ColumnChoice | None,
+        filesystem: Any,
+        max_unpacked: int | None,
+        format_: CsvFormat,
+    ) -> None:
+        super().__init__(source, columns, filesystem, max_unpacked)
+        self._format = format_
+
+    def parts(self, file: DataFile, fields: Schema, advance: Callable[[int], None]) -> Iterator[Part]:
+        import pyarrow as pa
+
+        try:
+            for batch in self._batches(file, fields, advance, use_threads=True):
+                yield self._part(batch, fields)
+        except pa.ArrowInvalid as error:
+            raise self._error(file, fields, error) from None
+
+    def _batches(
+        self, file: DataFile, fields: Schema, advance: Callable[[int], None], use_threads: bool
+    ) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        from dbsp.data.arrow_types import parsed_type
+
+        given = self._format
+        names = list(given.header) if isinstance(given.header, tuple) else None
+        if given.header is False:
+            # As many names as columns: PyArrow refuses lines of another length.
+            names = list(fields.names)
+        types = {
+            name: found
+            for name, type_ in zip(fields.names, fields.types, strict=True)
+            if (found := parsed_type(type_)) is not None
+        }
+        stream = pa.PythonFile(UnpackingStream(file, self.max_unpacked, advance), mode="r")
+        reader = csv.open_csv(
+            stream,
+            read_options=csv.ReadOptions(
+                use_threads=use_threads, block_size=_BLOCK, column_names=names, encoding=given.encoding
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=given.delimiter,
+                quote_char=given.quote if given.quote is not None else False,
+                newlines_in_values=given.quote is not None,
+                # In a file of one column an empty line is an empty text.
+                ignore_empty_lines=len(fields.names) != 1 or self.wanted is not None,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types,
+                null_values=list(given.null_values),
+                strings_can_be_null=False,
+                true_values=["true", "True", "TRUE", "1"],
+                false_values=["false", "False", "FALSE", "0"],
+            ),
+        )
+        with reader:
+            yield pa.RecordBatch.from_pylist([], reader.schema)  # so that the names are checked
+            yield from reader
+
+    def _part(self, batch: Any, fields: Schema) -> Part:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = list(batch.columns)
+        for place, name in enumerate(batch.schema.names):
+            type_ = fields.type_of(name) if name in fields.names else None
+            if type_ is not None and type_.nullable and pa.types.is_string(columns[place].type):
+                null = pc.is_in(columns[place], pa.array(self._format.null_values, pa.string()))
+                columns[place] = pc.if_else(null, None, columns[place])
+        names = None if self._format.header is False else tuple(batch.schema.names)
+        return names, columns, batch.num_rows
+
+    # --- errors -----------------------------------------------------------------------------------
+
+    def _error(self, file: DataFile, fields: Schema, error: Exception) -> InputError:
+        """Return the error of a file; the file is read again, by one thread, to find the row."""
+        import pyarrow as pa
+
+        if str(error) == "Empty CSV file":
+            if self._format.header is not True:
+                return self.unreadable(file, error)
+            return InputError(
+                "expected a line with the names of the columns, got an empty file",
+                where=file.shown,
+                code="invalid-line",
+            )
+        try:
+            for _ in self._batches(file, fields, lambda size: None, use_threads=False):
+                pass
+        except pa.ArrowInvalid as again:
+            error = again
+        if match := _CONVERSION.fullmatch(str(error)):
+            return self._conversion_error(file, fields, match)
+        if match := _PARSE.fullmatch(str(error)):
+            reason = match["reason"][:1].lower() + match["reason"][1:]
+            text = f"{self._row(match, ': ')}{shorten(reason, 200)[1:-1]}"
+            return InputError(text, where=file.shown, code="invalid-line")
+        return self.unreadable(file, error)
+
+    def _conversion_error(self, file: DataFile, fields: Schema, match: re.Match[str]) -> InputError:
+        names = self._names_in(file, fields)
+        place = int(match["column"])
+        name = names[place] if place < len(names) else f"number {place + 1}"
+        column = f"{self._row(match, ', ')}column {name!r}: "
+        if "invalid UTF8" in match["reason"]:
+            text = f"{column}expected UTF-8 text; or pass the encoding of the file, such as encoding='latin1'"
+            return InputError(text, where=file.shown, code="invalid-encoding")
+        type_ = fields.type_of(name) if name in fields.names else match["type"]
+        value = _VALUE.fullmatch(match["reason"])
+        got = f"got {shorten(value[1])}" if value else match["reason"]
+        return InputError(f"{column}expected {type_}, {got}", where=file.shown, code="wrong-type")
+
+    def _row(self, match: re.Match[str], after: str) -> str:
+        """Return the number of the row, counted from 1 after the line with the names."""
+        if match["row"] is None:
+            return ""
+        return f"row {int(match['row']) - (self._format.header is True)}{after}"
+
+    def _names_in(self, file: DataFile, fields: Schema) -> Sequence[str]:
+        """Return the names of the columns in a file."""
+        if self._format.header is not True:
+            return fields.names if self._format.header is False else self._format.header
+        import pyarrow as pa
+        from pyarrow import csv
+
+        given = self._format
+        stream = pa.PythonFile(UnpackingStream(file, self.max_unpacked, lambda size: None), mode="r")
+        first = stream.read(_BLOCK).split(b"\n", 1)[0] + b"\n"
+        quote = given.quote if given.quote is not None else False
+        return list(
+            csv.read_csv(
+                pa.BufferReader(first),
+                read_options=csv.ReadOptions(encoding=given.encoding),
+                parse_options=csv.ParseOptions(delimiter=given.delimiter, quote_char=quote),
+            ).column_names
+        )

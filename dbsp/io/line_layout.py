@@ -1,0 +1,62 @@
+"""Recognise how the lines of a fact file are written, for the error when they do not fit.
+
+A table from elsewhere often has a first line of column names, or commas between the columns. The
+error names the parameters of `.input` that read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dbsp.data.schema import Schema
+from dbsp.io.term_text import value_of
+
+_DELIMITERS = ("\t", ",", ";", "|", " ")
+_WORD = re.compile(r'"?[^\W\d][\w .-]*"?\Z')
+
+
+def layout_hint(line: str, schema: Schema, delimiter: str, relation: str) -> str | None:
+    """Return how to read a file whose first line has the wrong number of columns, if that is clear.
+
+    >>> layout_hint("x,y", Schema.of(x=int, y=int), "\\t", "edge")
+    'the columns are separated by commas; add delimiter=",", headers=true to .input edge'
+    """
+    for other in _DELIMITERS:
+        cells = line.strip().split(other)
+        if other == delimiter or len(cells) != schema.arity or len(cells) < 2:
+            continue
+        options = [f'delimiter="{_ESCAPED.get(other, other)}"']
+        if other == "," and '"' in line:
+            options = ["rfc4180=true"]
+        if is_header(cells, schema):
+            options.append("headers=true")
+        return f"the columns are separated by {_NAMES[other]}; add {', '.join(options)} to .input {relation}"
+    return None
+
+
+def is_header(cells: Sequence[str], schema: Schema) -> bool:
+    """Whether the cells of a first line are the names of the columns.
+
+    They are if they equal the names of the relation, or if every column that is not a text has a
+    word that does not fit its type.
+    """
+    words = [cell.strip().strip('"').lower() for cell in cells]
+    if words == [name.lower() for name in schema.names]:
+        return True
+    places = [place for place, type_ in enumerate(schema.types) if type_.kind != "str"]
+    named = all(_WORD.match(cells[place].strip()) for place in places)
+    values = (_fits(cells[place].strip(), schema, place) for place in places)
+    return bool(places) and named and not any(values) and "" not in words and len(set(words)) == len(words)
+
+
+def _fits(cell: str, schema: Schema, place: int) -> bool:
+    try:
+        value_of(schema.types[place], cell)
+    except ValueError:
+        return False
+    return True
+
+
+_ESCAPED = {"\t": "\\t"}
+_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", " ": "blanks"}

@@ -1,0 +1,122 @@
+"""Rows of a relation in Parquet, CSV and NDJSON files that directives name."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from dbsp.data.schema import Schema
+from dbsp.data.value_order import value_order
+from dbsp.data.zset import ZSet
+from dbsp.errors import InputError, SchemaError
+from dbsp.io.csv_rows import CsvFormat, CsvRows
+from dbsp.io.file_rows import FileRows
+from dbsp.io.json_rows import json_lines
+from dbsp.io.ndjson_rows import NdjsonRows
+from dbsp.io.parquet_rows import ParquetRows
+from dbsp.io.problems import missing_file
+
+TABLE_FILES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+}
+"""The format of a file by the ending of its name."""
+
+
+def open_table(
+    format_: str, path: Path, schema: Schema, relation: str, delimiter: str, header: bool
+) -> FileRows:
+    """Return the rows of a file, glob or folder, which are read when a tick needs them.
+
+    Raises InputError if there is no such file, SchemaError if the relation has records or branches.
+    """
+    _refuse_terms(format_, schema, relation)
+    if format_ == "parquet":
+        return ParquetRows(path, None, None, None)
+    if format_ == "ndjson":
+        return NdjsonRows(path, None, None, None)
+    return CsvRows(path, None, None, None, CsvFormat(delimiter, header=header))
+
+
+def table_bytes(
+    format_: str, zset: ZSet, relation: str, delimiter: str, header: Sequence[str] | None
+) -> bytes:
+    """Return the rows of `zset` in a format, sorted, each once. `header` is the first line of CSV.
+
+    Cost: O(n log n) for n rows. Raises SchemaError for records and branches.
+    """
+    _refuse_terms(format_, zset.schema, relation)
+    if format_ == "ndjson":
+        return "".join(f"{line}\n" for line in json_lines(zset, objects=True)).encode()
+    from dbsp.data.frames import decode_table
+
+    order = value_order(zset.schema, zset.stored.rows, zset.interner)
+    rows = zset.stored.rows if order is None else zset.stored.rows[order]
+    table = decode_table(rows, zset.schema, zset.interner)
+    target = io.BytesIO()
+    if format_ == "parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(table, target)
+    else:
+        from pyarrow import csv
+
+        if header is not None:
+            table = table.rename_columns(list(header))
+        options = csv.WriteOptions(
+            include_header=header is not None, delimiter=delimiter, quoting_style="needed"
+        )
+        csv.write_csv(table, target, options)
+    return target.getvalue()
+
+
+def found_beside(path: Path, relation: str) -> tuple[Path, str] | None:
+    """Return the table beside a missing fact file, and its format; None if there is none.
+
+    Raises InputError if there are several.
+    """
+    if path.exists():
+        return None
+    found = [beside for ending in TABLE_FILES if (beside := path.with_suffix(ending)).exists()]
+    if len(found) > 1:
+        names = ", ".join(str(beside) for beside in found)
+        raise InputError(
+            f"found several files: {names}; keep one of them, or name one as in "
+            f'.input {relation}(IO={TABLE_FILES[found[0].suffix]}, filename="{found[0].name}")',
+            where=f"relation '{relation}'",
+            code="several-files",
+        )
+    if not found:
+        return None
+    if found[0].suffix == ".csv" and _has_tabs(found[0]):
+        raise missing_file(
+            str(path),
+            f"fact file (for relation '{relation}')",
+            f"{found[0].name} beside it has tabs and no commas, as a result file of dbsp; to read it as "
+            f'facts, write .input {relation}(filename="{found[0].name}")',
+        )
+    return found[0], TABLE_FILES[found[0].suffix]
+
+
+def _has_tabs(path: Path) -> bool:
+    """Return whether the first line of a file has tabs and no commas."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        line = file.readline(10_000)
+    return b"\t" in line and b"," not in line
+
+
+def _refuse_terms(format_: str, schema: Schema, relation: str) -> None:
+    for name, type_ in zip(schema.names, schema.types, strict=True):
+        if type_.structure is not None:
+            raise SchemaError(
+                f"column '{name}' has type {type_}, which {format_} files do not support; use IO=file or "
+                "IO=jsonfile",
+                where=f"relation '{relation}'",
+                code="invalid-type",
+            )

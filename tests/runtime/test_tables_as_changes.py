@@ -1,0 +1,360 @@
+"""Tables as changes: data frames, Arrow, arrays and dicts of columns in `step` and `insert`."""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp import Circuit, DbspError, Run, ZSet, compile
+
+ROWS = [(1, "a", 1.5), (2, "b", 2.5), (2, "b", 2.5)]
+TABLE = pa.table({"s": ["a", "b", "b"], "f": [1.5, 2.5, 2.5], "x": [1, 2, 2]})
+"""The rows as a table whose columns are in another order."""
+
+
+@dataclass
+class Sale:
+    x: int
+    s: str
+    f: float
+
+
+class OnlyArray:
+    """A record batch of another library."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        return TABLE.to_batches()[0].__arrow_c_array__(requested_schema)
+
+
+class OnlyStream:
+    """A table of another library."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return TABLE.__arrow_c_stream__(requested_schema)
+
+
+def hugging_face() -> Any:
+    """A data set as the library datasets has it."""
+
+    class Dataset:
+        def with_format(self, name: str) -> "Dataset":
+            assert name == "arrow"
+            return self
+
+        def iter(self, batch_size: int) -> Any:
+            return iter([TABLE.slice(0, 2), TABLE.slice(2)])
+
+    Dataset.__module__ = "datasets.arrow_dataset"
+    return Dataset()
+
+
+def structured() -> np.ndarray:
+    return np.array(ROWS, [("x", np.int32), ("s", "U3"), ("f", np.float32)])[["s", "f", "x"]]
+
+
+FORMS: dict[str, Callable[[], Any]] = {
+    "arrow table": lambda: TABLE,
+    "arrow batch": lambda: TABLE.to_batches()[0],
+    "arrow batches": lambda: TABLE.to_batches(max_chunksize=1),
+    "arrow reader": lambda: TABLE.to_reader(max_chunksize=1),
+    "arrow dataset": lambda: pyarrow.dataset.dataset(TABLE),
+    "arrow scanner": lambda: pyarrow.dataset.dataset(TABLE).scanner(),
+    "pandas": TABLE.to_pandas,
+    "pandas, other index": lambda: TABLE.to_pandas().set_index(np.array([7, 8, 9])),
+    "pandas, categories": lambda: TABLE.to_pandas().astype({"s": "category"}),
+    "polars": lambda: pl.from_arrow(TABLE),
+    "polars, lazy": lambda: pl.from_arrow(TABLE).lazy(),
+    "polars, categories": lambda: pl.from_arrow(TABLE).cast({"s": pl.Categorical}),
+    "duckdb": lambda: duckdb.from_arrow(TABLE),
+    "generator of frames": lambda: (TABLE.slice(i, 1).to_pandas() for i in range(3)),
+    "list of frames": lambda: [pl.from_arrow(TABLE.slice(i, 1)) for i in range(3)],
+    "Hugging Face data set": hugging_face,
+    "array interface": OnlyArray,
+    "stream interface": OnlyStream,
+    "structured array": structured,
+    "list of structured rows": lambda: list(structured()),
+    "object array": lambda: np.array(ROWS, object),
+    "dict of arrays": lambda: {name: TABLE[name].to_numpy() for name in TABLE.column_names},
+    "dict of lists": TABLE.to_pydict,
+    "dict of tuples": lambda: {name: tuple(values) for name, values in TABLE.to_pydict().items()},
+    "dict of Arrow columns": lambda: {name: TABLE[name] for name in TABLE.column_names},
+    "dict of Arrow arrays": lambda: {name: TABLE[name].combine_chunks() for name in TABLE.column_names},
+    "dict of pandas series": lambda: dict(TABLE.to_pandas().items()),
+    "dict of polars series": lambda: pl.from_arrow(TABLE).to_dict(),
+    "dict of iterables": lambda: {name: iter(values) for name, values in TABLE.to_pydict().items()},
+    "dicts": TABLE.to_pylist,
+    "tuples": lambda: ROWS,
+    "dataclasses": lambda: [Sale(*row) for row in ROWS],
+    "generator of dataclasses": lambda: (Sale(*row) for row in ROWS),
+    "dataclasses after another": lambda: iter([Sale(*row) for row in ROWS]),
+    "named tuples": lambda: list(TABLE.to_pandas().itertuples(index=False)),
+}
+
+
+def started(**options: Any) -> Run:
+    circuit = Circuit("t")
+    circuit.output("o", circuit.input("a", x=int, s=str, f=float, **options))
+    return circuit.start()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_table_is_a_change(form: str) -> None:
+    expected = ZSet(ROWS, {"x": int, "s": str, "f": float})
+    assert started().step({"a": FORMS[form]()})["o"] == expected
+    staged = started()
+    staged.input("a").insert(FORMS[form]())
+    assert staged.step()["o"] == expected
+    staged.input("a").delete(FORMS[form]())
+    assert staged.step()["o"] == -expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_starts_a_program(form: str) -> None:
+    program = compile(".decl a(x: number, s: symbol, f: float)\n.input a\n.output a\n")
+    assert program.start({"a": FORMS[form]()}).view("a").rows() == sorted(set(ROWS))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([[1, 2], [3, 4]]),
+        np.array([[1, 2], [3, 4]], np.uint8),
+        np.array([[1, 2], [3, 4]], ">i4", order="F"),
+        np.array([[1, 2], [3, 4]], object),
+        [np.array([1, 2]), np.array([3, 4])],
+        pd.DataFrame(np.array([[1, 2], [3, 4]])),
+        pl.DataFrame({"c0": [1, 3], "c1": [2, 4]}),
+        {"c0": [1, 3], "c1": range(2, 5, 2)},
+    ],
+    ids=lambda array: type(array).__name__ + str(getattr(array, "dtype", "")),
+)
+def test_columns_without_names_match_by_position(array: Any) -> None:
+    circuit = Circuit("t")
+    circuit.output("o", circuit.input("a", x=int, y=int))
+    assert circuit.start().step({"a": array})["o"].to_dict() == {(1, 2): 1, (3, 4): 1}
+
+
+def test_columns_of_other_types() -> None:
+    circuit = Circuit("t")
+    circuit.output("o", circuit.input("a", x=float, at=dt.datetime | None, day=dt.date, s=bytes))
+    change = {
+        "x": np.array([1, 2]),
+        "at": np.array(["2024-01-01T10:00", "NaT"], "datetime64[m]").astype("datetime64[us]"),
+        "day": np.array(["2024-01-01", "2024-01-02"], "datetime64[D]"),
+        "s": np.array([b"a", b"bc"]),
+    }
+    assert circuit.start().step({"a": change})["o"].rows() == [
+        (1.0, dt.datetime(2024, 1, 1, 10), dt.date(2024, 1, 1), b"a"),
+        (2.0, None, dt.date(2024, 1, 2), b"bc"),
+    ]
+
+
+def test_missing_values() -> None:
+    circuit = Circuit("t")
+    circuit.output("o", circuit.input("a", x=int | None, f=float))
+    run = circuit.start()
+    masked = np.ma.masked_array([1, 2], [False, True])
+    assert run.step({"a": {"x": masked, "f": pd.Series([1.0, 2.0])}})["o"].rows() == [(None, 2.0), (1, 1.0)]
+    nan = run.step({"a": {"x": [None], "f": pd.Series([float("nan")])}})["o"].rows()
+    assert nan[0][0] is None
+    assert nan[0][1] != nan[0][1]
+
+
+def test_a_column_of_weights() -> None:
+    run = started()
+    frame = pl.from_arrow(TABLE.slice(0, 2)).with_columns(weight=pl.Series([3, -1]))
+    assert run.step({"a": frame})["o"].items() == [(ROWS[0], 3), (ROWS[1], -1)]
+    run.input("a").insert(frame)
+    assert run.step()["o"].items() == [(ROWS[0], 3), (ROWS[1], -1)]
+    delta = run.step({"a": dict.fromkeys(ROWS, 1)})["o"]
+    assert not run.step({"a": [pa.table(delta), pa.table(-delta)]})["o"]
+    circuit = Circuit("t")
+    circuit.output("o", circuit.input("a", x=int, weight=float))
+    delta = circuit.start().step({"a": {(1, 0.5): 2}})["o"]
+    assert pa.table(delta).column_names == ["x", "weight", "weight_"]
+    assert circuit.start().step({"a": pl.DataFrame(delta)})["o"].to_dict() == {(1, 0.5): 2}
+
+
+def test_the_last_change_of_a_key_wins() -> None:
+    run = started(key=["x"])
+    assert run.step({"a": TABLE.to_pandas()})["o"].rows() == ROWS[:2]
+    change = {"x": [1, 1, 2], "s": ["p", "q", "r"], "f": [0.0, 0.0, 0.0], "weight": [1, 1, -1]}
+    assert run.step({"a": change})["o"].to_dict() == {(*ROWS[0],): -1, (*ROWS[1],): -1, (1, "q", 0.0): 1}
+    run.input("a").upsert(pl.DataFrame({"x": [1], "s": ["u"], "f": [1.0]}))
+    assert run.step()["o"].to_dict() == {(1, "q", 0.0): -1, (1, "u", 1.0): 1}
+    run.input("a").delete(pd.DataFrame({"x": [1]}))
+    assert run.step()["o"].to_dict() == {(1, "u", 1.0): -1}
+
+
+def test_an_empty_table_is_no_change() -> None:
+    run = started()
+    for empty in (TABLE.slice(0, 0), pl.from_arrow(TABLE.slice(0, 0)), iter([]), np.empty((0, 3)), {}):
+        assert not run.step({"a": empty})["o"]
+
+
+COLUMNS = r"expected the columns \(x: int, s: str, f: float\), got "
+WRONG: dict[str, tuple[Any, str]] = {
+    "one more": (
+        pl.DataFrame({"x": [1], "s": ["a"], "f": [1.0], "z": [1]}),
+        COLUMNS + r".*; unknown: 'z' \[",
+    ),
+    "one less": (pd.DataFrame({"x": [1], "s": ["a"]}), COLUMNS + r"\(x, s\); missing: 'f' \[wrong-arity\]"),
+    "misspelt": (
+        pa.table({"x": [1], "s": ["a"], "ff": [1.0]}),
+        COLUMNS + r"\(x, s, ff\); missing: 'f'; unknown: 'ff'; did you mean 'f'\? \[unknown-column\]",
+    ),
+    "others": (
+        {"p": [1], "q": ["a"], "r": [1.0]},
+        r"got \(p, q, r\); to match them by position, .*frame.columns = \['x', 's', 'f'\]",
+    ),
+    "twice": (pa.table([[1], ["a"], [1]], ["x", "s", "x"]), r"column 'x' occurs twice in \(x, s, x\)"),
+    "positions": (
+        np.zeros((2, 2)),
+        r"expected 3 columns \(x: int, s: str, f: float\), got 2 \[wrong-arity\]",
+    ),
+    "a cube": (
+        np.zeros((2, 2, 2)),
+        r"expected an array of shape \(rows, columns\), got one of shape",
+    ),
+    "a structured square": (structured().reshape(1, 3), r"expected a structured array of one dimension"),
+    "one column": (pl.Series("x", [1]), r"expected a table, got one column, a Series; pass columns by name"),
+    "an Arrow column": (TABLE["x"], r"expected a table, got one column, a ChunkedArray"),
+    "an Arrow array": (TABLE["x"].combine_chunks(), r"expected a table, got one column, a Int64Array"),
+    "a value": (
+        {"x": 1, "s": "a", "f": 1.0},
+        r"column 'x': expected an array or a list of values, got 1 of type int; write a single row as \[\{",
+    ),
+    "lengths": (
+        {"x": [1, 2], "s": ["a"], "f": [1.0]},
+        r"expected columns of one length, got x: 2, s: 1",
+    ),
+    "a square column": (
+        {"x": np.zeros((1, 1)), "s": ["a"], "f": [1.0]},
+        r"column 'x': expected an array of",
+    ),
+    "name": ({"x": [1], 5: [1]}, r"expected the name of a column after 'x', got 5 of type int"),
+    "null": (
+        pl.DataFrame({"x": [1, None], "s": ["a", "b"], "f": [1.0, 2.0]}),
+        r"row 1, column 'x': expected int, got None; to allow None, declare the column optional",
+    ),
+    "text": (
+        {"x": np.array(["1", "2"]), "s": ["a", "b"], "f": [1.0, 2.0]},
+        r"row 0, column 'x': expected int, got '1' of type str",
+    ),
+    "an object": (
+        {"x": [1, 2, 3], "s": np.array(["a", "b", 5], object), "f": [1.0] * 3},
+        r"row 2, column 's': expected str, got 5 of type int",
+    ),
+    "too large": (
+        {"x": np.array([1, 2**63], np.uint64), "s": ["a", "b"], "f": [1.0, 2.0]},
+        r"row 1, column 'x': expected an int from -2\*\*63 to 2\*\*63 - 1, got 9223372036854775808",
+    ),
+    "floats": (
+        {"x": np.array([1.0]), "s": ["a"], "f": [1.0]},
+        r"relation 'a': column 'x': expected a column of type int, got one of type float \[schema-mismatch\]",
+    ),
+    "complex": (
+        {"x": np.array([1j]), "s": ["a"], "f": [1.0]},
+        r"column 'x': expected values of a type of dbsp, got an array of complex128 \[wrong-type\]",
+    ),
+    "in the last table": (
+        [TABLE, TABLE.set_column(1, "f", pa.array([1.0, 2.0, None]))],
+        r"row 5, column 'f': expected float, got None",
+    ),
+    "rows after a table": (
+        [TABLE, (1, "a", 1.0)],
+        r"expected another table after the first, got \(1, ",
+    ),
+    "weights": (
+        {"x": [1, 2], "s": ["a", "b"], "f": [1.0, 2.0], "weight": [1, None]},
+        r"row 1, column 'weight': expected int, got None \[invalid-weight\]",
+    ),
+    "one object": (Sale(1, "a", 1.0), r"got the single row Sale\(x=1, s='a', f=1.0\); write it as a list"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_table_changes_nothing(case: str) -> None:
+    change, message = WRONG[case]
+    run = started()
+    run.step({"a": ROWS})
+    with pytest.raises(DbspError, match=message) as raised:
+        run.step({"a": change})
+    assert str(raised.value).startswith("relation 'a': ")
+    with pytest.raises(DbspError, match=message):
+        run.input("a").insert(change)
+    assert "0 rows staged" in repr(run.input("a"))
+    assert not run.step()["o"]
+    assert run.tick == 2
+
+
+def test_the_names_of_an_empty_table_are_checked() -> None:
+    run = started()
+    for empty in (TABLE.slice(0, 0).select(["x"]), TABLE.select(["x"]).schema.empty_table().to_reader()):
+        with pytest.raises(DbspError, match="missing: 's', 'f'"):
+            run.step({"a": empty})
+
+
+def test_a_table_that_cannot_be_read() -> None:
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            raise OSError("the disk is gone")
+
+    failing = duckdb.sql(
+        "select i as x, case when i > 5 then error('boom') end as s, 0.0 as f from range(9) t(i)"
+    )
+    run = started()
+    for table, message in (
+        (Broken(), r"the Broken failed while it was read: OSError: the disk is gone \[unreadable-stream\]"),
+        (failing, r"the DuckDBPyRelation failed while it was read: .*boom \[unreadable-stream\]"),
+    ):
+        with pytest.raises(DbspError, match="relation 'a': " + message) as raised:
+            run.step({"a": table})
+        assert raised.value.__cause__ is not None
+
+
+def test_weights_cannot_be_deleted() -> None:
+    run = started()
+    for change in (TABLE.append_column("weight", pa.array([1, 1, 1])), {ROWS[0]: 1}, ZSet(ROWS)):
+        with pytest.raises(DbspError, match=r"relation 'a': expected rows to delete, got rows with weights"):
+            run.input("a").delete(change)
+
+
+def test_the_range_of_a_column() -> None:
+    program = compile(".decl a(x: unsigned)\n.input a\n.output a\n")
+    run = program.start()
+    with pytest.raises(DbspError, match=r"relation 'a', column 'x': expected .*, got -1"):
+        run.step({"a": {"x": np.array([1, -1])}})
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.booleans(), st.floats()), max_size=20), st.data()
+)
+def test_tables_equal_rows(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    """A table by columns has the codes of its rows; the first wrong row is reported."""
+    circuit = Circuit("t")
+    circuit.output("o", circuit.input("a", x=int, b=bool, f=float))
+    columns = {name: list(values) for name, values in zip("xbf", zip(*rows, strict=True), strict=False)}
+    types = {"x": np.int64, "b": np.bool_, "f": np.float64}
+    arrays = {name: np.array(columns.get(name, []), type_) for name, type_ in types.items()}
+    run = circuit.start()
+    expected = run.step({"a": rows})["o"]
+    for change in (arrays, pa.table(arrays), pd.DataFrame(arrays), pl.DataFrame(arrays)):
+        assert circuit.start().step({"a": change})["o"] == expected
+    if rows:
+        wrong = data.draw(st.integers(0, len(rows) - 1))
+        values: list[Any] = columns["x"]
+        values[wrong] = None
+        table = pa.table({"x": pa.array(values, pa.int64()), "b": arrays["b"], "f": arrays["f"]})
+        with pytest.raises(DbspError, match=rf"row {wrong}, column 'x': expected int, got None"):
+            run.step({"a": table})
