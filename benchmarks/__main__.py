@@ -10,9 +10,9 @@ code is 1 if they are not.
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
 caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
-and DuckDB, `recursion` loads and changes of recursive programs in every recursion mode, compared
-with a fresh run and duckdb, and `spark` the cost of a tick that Spark drives, above Spark's own
-cost.
+and DuckDB, `startup` the cost of a first use beside them and Soufflé, `recursion` loads and changes
+of recursive programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the
+cost of a tick that Spark drives, above Spark's own cost.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -79,6 +79,7 @@ from benchmarks.report import (
     print_scaling,
     print_shapes,
     print_soak,
+    print_startup,
     print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
@@ -89,6 +90,8 @@ from benchmarks.shapes import measure_shapes
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
+from benchmarks.startup import REPEATS as STARTS
+from benchmarks.startup import measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
@@ -128,6 +131,7 @@ class What(StrEnum):
     rewrites = "rewrites"
     shapes = "shapes"
     usage = "usage"
+    startup = "startup"
     io = "io"
     recursion = "recursion"
     fuzz = "fuzz"
@@ -148,6 +152,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.shapes: [],
     What.usage: [],
+    What.startup: [],
     What.io: [],
     What.recursion: [],
     What.fuzz: [],
@@ -252,6 +257,10 @@ def main(
         with console.status("usage"):
             costs = list(measure_usage(rows))
         print_usage(console, costs)
+    if what in (What.all, What.startup):
+        with console.status("startup"):
+            starts = list(measure_startup(one_of(STARTS, size, what)))
+        print_startup(console, starts)
     if what in (What.all, What.io):
         rows = one_of(ROUTES, size, what)
         with console.status("io"):

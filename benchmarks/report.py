@@ -24,6 +24,7 @@ from benchmarks.shapes import Measured
 from benchmarks.soak import Soaked
 from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
+from benchmarks.startup import Start
 from benchmarks.usage import Cost
 
 WORST_RATIO = 1.2
@@ -296,6 +297,23 @@ def print_usage(console: Console, costs: Sequence[Cost]) -> None:
     for cost in costs:
         state = f"{cost.state_bytes:,}" if cost.state_bytes else ""
         table.add_row(cost.question, cost.choice, f"{cost.seconds_per_row * 1e6:.2f} us", state)
+    console.print(table)
+
+
+def print_startup(console: Console, starts: Sequence[Start]) -> None:
+    """One line per step and system."""
+    title = "startup: each step in a new process (start), or the size on disk (installed)"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name in ("step", "system"):
+        table.add_column(name)
+    for name in ("processor", "elapsed", "MB"):
+        table.add_column(name, justify="right")
+    for start in starts:
+        if start.processor is None:
+            table.add_row(start.step, start.system, "not installed", "", "")
+            continue
+        times = (time_text(start.processor), time_text(start.elapsed)) if start.processor else ("", "")
+        table.add_row(start.step, start.system, *times, f"{start.megabytes:,.0f}")
     console.print(table)
 
 

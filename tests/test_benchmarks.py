@@ -45,6 +45,7 @@ from benchmarks.report import (
     print_scaling,
     print_shapes,
     print_soak,
+    print_startup,
     print_usage,
 )
 from benchmarks.rewrites import SHARES as REWRITES
@@ -53,6 +54,7 @@ from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two
 from benchmarks.shapes import SHAPES, measure_shapes
 from benchmarks.shapes import SHARES as SHAPE_SHARES
 from benchmarks.soak import measure_soak
+from benchmarks.startup import Start, measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
@@ -415,3 +417,19 @@ def test_a_soak_test_notices_a_wrong_view(tmp_path: Path) -> None:
     assert "differs in" in last.problem
     console = Console(file=io.StringIO(), width=190)
     assert not print_soak(console, [last])
+
+
+@pytest.mark.slow
+def test_startup() -> None:
+    starts = list(measure_startup(1, cold=False))
+    steps = {(start.step, start.system) for start in starts}
+    assert steps >= {("import", "numpy and pyarrow"), ("version", "dbsp"), ("run on two rows", "souffle")}
+    ours = [start for start in starts if start.system == "dbsp"]
+    assert all(start.processor and start.elapsed and start.megabytes > 5 for start in ours)
+    sizes = {start.system: start for start in starts if start.step == "installed"}
+    assert sizes["dbsp-circuits"].megabytes > 50
+    console = Console(record=True, width=120)
+    print_startup(console, [*starts, Start("version", "another")])
+    text = console.export_text()
+    assert "run on two rows" in text
+    assert "not installed" in text

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
+from dbsp.compiler.planner.simplex import least_cover
 
 EXACT_VARIABLES = 9
 """With at most this many variables the best decomposition is found, otherwise a good one."""
@@ -47,20 +47,18 @@ def fractional_cover(
     Raises:
         ValueError: no edge has one of the variables.
     """
-    from scipy.optimize import linprog  # slow to import
-
     costs = [1.0] * len(edges) if costs is None else costs
     wanted = sorted({name for edge in edges for name in edge} if variables is None else set(variables))
     if not wanted or not edges:
         if wanted:
             raise ValueError(f"no edge covers {wanted[0]}")
         return Cover((0.0,) * len(edges), 0.0)
-    has = np.array([[name in edge for edge in edges] for name in wanted], float)
-    if not has.any(axis=1).all():
-        raise ValueError(f"no edge covers {wanted[int(has.any(axis=1).argmin())]}")
-    solved = linprog(costs, A_ub=-has, b_ub=-np.ones(len(wanted)), bounds=(0, None), method="highs")
-    weights = tuple(round(float(weight), 9) + 0.0 for weight in solved.x)
-    return Cover(weights, round(float(np.dot(weights, costs)), 9))
+    for name in wanted:
+        if not any(name in edge for edge in edges):
+            raise ValueError(f"no edge covers {name}")
+    solved = least_cover([[name in edge for name in wanted] for edge in edges], costs)
+    weights = tuple(round(float(weight), 9) + 0.0 for weight in solved)
+    return Cover(weights, round(sum(weight * cost for weight, cost in zip(weights, costs, strict=True)), 9))
 
 
 def agm_bound(edges: Sequence[Collection[str]], rows: Sequence[float]) -> float:

@@ -195,7 +195,7 @@ def render(dot: str, format: str = "svg") -> bytes:
             import pygraphviz  # noqa: F401  (only a test whether it loads)
         except ImportError:
             raise SetupError(
-                "a picture needs Graphviz, which is not installed: run 'pip install pygraphviz', "
+                "a picture needs Graphviz, which is not installed: run 'pip install dbsp-circuits[draw]', "
                 "'apt install graphviz' or 'brew install graphviz'. DOT output works without it"
             ) from None
     done = subprocess.run(command, input=dot.encode(), capture_output=True, check=False)

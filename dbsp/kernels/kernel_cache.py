@@ -62,17 +62,18 @@ def fill_cache(kernels: Iterable[Kernel], done: Callable[[str], None]) -> None:
     """
     with _alone():
         missing = missing_kernels(kernels)
-        names: queue.SimpleQueue[str] = queue.SimpleQueue()
-        for kernel in missing:
-            names.put(kernel.__name__)
-        count = min(_cores(), len(missing)) if _starts_python() else 0
+        # Kernels of one module call the same others, so one process compiles them.
+        modules: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+        for module in dict.fromkeys(kernel.__module__ for kernel in missing):
+            modules.put([kernel.__name__ for kernel in missing if kernel.__module__ == module])
+        count = min(_cores(), modules.qsize()) if _starts_python() else 0
         processes: list[subprocess.Popen[str]] = []
         try:
             with suppress(OSError):
                 processes.extend(_process() for _ in range(count))
             with ThreadPoolExecutor(max(1, len(processes))) as threads:
                 for process in processes:
-                    threads.submit(_feed, process, names, done)
+                    threads.submit(_feed, process, modules, done)
         finally:
             for process in processes:
                 process.kill()
@@ -117,18 +118,22 @@ def _process() -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=none, text=True)
 
 
-def _feed(process: subprocess.Popen[str], names: queue.SimpleQueue[str], done: Callable[[str], None]) -> None:
-    """Give one name after the other to a process."""
+def _feed(
+    process: subprocess.Popen[str], modules: queue.SimpleQueue[list[str]], done: Callable[[str], None]
+) -> None:
+    """Give the kernels of one module after the other to a process."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(queue.Empty, OSError):  # there is no more name, or the process has ended
         while True:
-            name = names.get_nowait()
-            process.stdin.write(f"{name}\n")
+            names = modules.get_nowait()
+            process.stdin.write("".join(f"{name}\n" for name in names))
             process.stdin.flush()
-            if not process.stdout.readline():
-                return
-            done(name)
+            for _ in names:
+                line = process.stdout.readline()
+                if not line:
+                    return
+                done(line.strip())
 
 
 def _cores() -> int:

@@ -110,7 +110,9 @@ def test_without_any_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("PATH", "")
     monkeypatch.setitem(sys.modules, "pygraphviz", None)
     assert importlib.util.find_spec("graphviz") is not None
-    with pytest.raises(SetupError, match=r"pip install pygraphviz.*DOT output works without it \[setup\]"):
+    with pytest.raises(
+        SetupError, match=r"pip install dbsp-circuits\[draw\].*DOT output works without it \[setup\]"
+    ):
         drawing.to_svg(closure())
     drawing.write(closure(), tmp_path / "c.gv")
 
