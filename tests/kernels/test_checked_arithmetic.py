@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Rows
 from dbsp.kernels.jit import add_product, add_weights, kernel, multiply_weights
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.tiers import entry
@@ -33,7 +33,7 @@ def test_sums_and_products_are_exact_or_refused(a: int, b: int) -> None:
 
 @entry
 @kernel
-def _add_up(terms: Codes) -> tuple[int, int]:
+def _add_up(terms: Rows) -> tuple[int, int]:
     high = low = 0
     for i in range(terms.shape[0]):
         high, low = add_product(high, low, terms[i, 0], terms[i, 1])

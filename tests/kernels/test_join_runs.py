@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp.kernels import gather, join_runs, join_timed_runs
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.jit import at_address, kernel
 from dbsp.kernels.run_search import gallop, gallop_keys
 from dbsp.kernels.tiers import entry
@@ -19,13 +19,13 @@ from tests.kernels.support import Pairs, Stack, bags, canonical, near, pairs_of,
 
 @entry
 @kernel
-def _gallop(table: Codes, k: int, low: int, high: int, keys: Codes, i: int, m: int, after: int) -> int:
+def _gallop(table: Rows, k: int, low: int, high: int, keys: Rows, i: int, m: int, after: int) -> int:
     return gallop(at_address(table[0, 0]), k, low, high, keys, i, m, after)
 
 
 @entry
 @kernel
-def _gallop_keys(keys: Codes, low: int, table: Codes, at: int, m: int) -> int:
+def _gallop_keys(keys: Rows, low: int, table: Rows, at: int, m: int) -> int:
     return gallop_keys(keys, low, at_address(table[0, 0]), at, m)
 
 
@@ -123,7 +123,7 @@ def test_gather(bag: Pairs, stack: Stack, m: int, data: st.DataObject) -> None:
     rows, found, first = gather(array, m, stack.table, stack.count, 3, split)
     found_pairs = pairs_of(rows, found)
 
-    def expected(runs: Sequence[tuple[Codes, Codes]]) -> Pairs:
+    def expected(runs: Sequence[tuple[Rows, Codes]]) -> Pairs:
         return sorted(pair for run in runs for pair in pairs_of(*run) if pair[0][:m] in keys)
 
     assert sorted(found_pairs[:first]) == expected(stack.runs[:split])

@@ -13,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, ZSet
-from dbsp.circuit.stage import Stage
-from dbsp.kernels import gather_bands, nearest_present
 from dbsp.runtime.agreement import check_agreement
 from tests.harness import final_views, follow, start, view
 from tests.reference import Row, Z, add, consolidate, scale
@@ -250,11 +248,3 @@ def test_the_least_int_does_not_fit_an_optional_column() -> None:
     run = circuit.start()
     with pytest.raises(ValueOutOfRangeError, match="cannot be stored in an optional int column"):
         run.step({"a": [(1,)], "b": [(1, -(2**63))]})
-
-
-def test_kernels_are_compiled_for_one_signature() -> None:
-    for stage in Stage:
-        circuit = Circuit()
-        circuit.output("out", asof(True)(circuit))
-        circuit.start(stage).step({"a": [(1, 1, 2)], "b": [(1, 1, 1, "x"), (1, 0, 1, "y")]})
-    assert len(nearest_present.signatures) == len(gather_bands.signatures) == 1  # type: ignore[attr-defined]
