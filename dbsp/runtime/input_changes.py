@@ -161,7 +161,9 @@ def _has_columns(change: Mapping[Any, Any] | ZSet) -> bool:
 
 def _add_relation(error: DbspError, relation: str) -> None:
     where = f"relation '{relation}'"
-    error.where = f"{where}, {error.where}" if error.where else where
+    if error.where and not error.where.startswith(where):
+        where = f"{where}, {error.where}"
+    error.where = where
 
 
 _FORMS = (
