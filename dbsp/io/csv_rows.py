@@ -257,9 +257,13 @@ class CsvRows(FileRows):
 
     def names_hint(self, given: Sequence[str], schema: Schema) -> str:
         if len(given) == 1 < schema.arity and (found := _DELIMITER.search(given[0])):
+            if self.relation is not None:
+                return f'write .input {self.relation}(IO=csv, delimiter="{found[0]}")'
             return f"pass the delimiter of the file, delimiter={found[0]!r}"
         hint = super().names_hint(given, schema)
-        if self._format.header is True:
+        if self._format.header is True and self.relation is not None:
+            hint += f"; write .input {self.relation}(IO=csv, headers=false) if the first line has values"
+        elif self._format.header is True:
             hint += ", or header=False if the first line has values"
         return hint
 

@@ -41,6 +41,8 @@ class FileRows(RowSource):
         self.max_unpacked = max_unpacked
         self.watcher: Callable[[int], None] | None = None
         """Called with the number of bytes of each read, instead of a progress bar."""
+        self.relation: str | None = None
+        """The relation whose directive names the files; None if they are read in Python."""
         self._names = _names_of(columns)
 
     def __repr__(self) -> str:
@@ -132,6 +134,8 @@ class FileRows(RowSource):
 
     def names_hint(self, given: Sequence[str], schema: Schema) -> str:
         """Return what to do if no column of a file has a name of the relation."""
+        if self.relation is not None:
+            return "a column of the file needs the name that .decl gives it"
         pairs = ", ".join(f"{old!r}: {new!r}" for old, new in zip(given, schema.names, strict=False))
         return f"to rename them, pass columns={{{pairs}}}"
 

@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import PosixPath as Path
 from typing import Any
 
 import duckdb
@@ -395,6 +396,15 @@ WRONG: dict[str, tuple[Any, str]] = {
     "weights": (
         {"x": [1, 2], "s": ["a", "b"], "f": [1.0, 2.0], "weight": [1, None]},
         r"row 1, column 'weight': expected int, got None \[invalid-weight\]",
+    ),
+    "a file": (
+        "a.csv",
+        r"got 'a.csv' of type str; read a file by dbsp.read_csv, read_parquet or read_ndjson",
+    ),
+    "a path": (Path("a.csv"), r"got PosixPath\('a.csv'\) of type PosixPath; read a file by dbsp.read_csv"),
+    "a connection": (
+        duckdb.connect().execute("select 1 as x"),
+        r"of type DuckDBPyConnection; pass the result of connection.sql\(",
     ),
     "one object": (Sale(1, "a", 1.0), r"got the single row Sale\(x=1, s='a', f=1.0\); write it as a list"),
 }
