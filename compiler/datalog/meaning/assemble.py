@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
@@ -51,20 +51,23 @@ def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
     strata = stratify(declarations.relations, rules, subsumptions, report)
     check_recursion(strata, report)
     report.raise_errors()
-    _warn_of_unused_limits(relations.values(), strata, report)
+    declarations = replace(declarations, relations=_without_unused_limits(relations, strata, report))
     return _program(declarations, [fact for _, fact in facts], rules, subsumptions, strata, report)
 
 
-def _warn_of_unused_limits(
-    relations: Iterable[checked.Relation], strata: Sequence[checked.Stratum], report: Report
-) -> None:
-    """Warn of limits of relations without recursion: as in Soufflé they have no effect."""
+def _without_unused_limits(
+    relations: Mapping[str, checked.Relation], strata: Sequence[checked.Stratum], report: Report
+) -> dict[str, checked.Relation]:
+    """Remove limits of relations without recursion, with a warning: in Soufflé they have no effect."""
     recursive = {name for stratum in strata if stratum.recursive for name in stratum.relations}
-    for relation in relations:
-        if relation.limit is not None and relation.name not in recursive:
-            message = f".limitsize has no effect on '{relation.name}', which is not recursive"
+    kept = dict(relations)
+    for name, relation in relations.items():
+        if relation.limit is not None and name not in recursive:
+            message = f".limitsize has no effect on '{name}', which is not recursive"
             hint = "a limit ends the iterations of a recursion"
             report.warning(relation.span, message, hint, code="no-effect")
+            kept[name] = replace(relation, limit=None)
+    return kept
 
 
 def _constants(clause: TypedClause) -> tuple[Value, ...] | None:

@@ -252,6 +252,10 @@ REFUSALS = """
     less(x) :- e(x, y), x < y.
     many(x) :- e(x, _), 1 < count : { e(x, _) }.
     none(x) :- e(x, y), e(y + 0, x + 1).
+    all(x) :- e(x, _).
+    .decl all(x: number)
+    .output all
+    .limitsize all(n=2)
 """
 
 
@@ -273,6 +277,7 @@ REFUSALS = """
         ("best", (1, 9), "      - e(1, 9)   is missing"),
         ("few", (3,), "   few(3) is derived, but the recursion ended when 'few' had 3 rows (.limitsize)"),
         ("few", (50,), "   the recursion ended when 'few' had 3 rows (.limitsize)"),
+        ("all", (9,), "all(9)   is missing\n   <program>:19: all(x) :- e(x, _)."),
         ("twin", (1, 2), "      - twin(x, x)   the head requires equal values here"),
         ("total", (1, 9), "      - total(1, 1 + 2)   the rule derives this row instead"),
         ("less", (3,), "      - 3 < 0   does not hold"),
