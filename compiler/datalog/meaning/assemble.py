@@ -58,7 +58,7 @@ def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
 def _without_unused_limits(
     relations: Mapping[str, checked.Relation], strata: Sequence[checked.Stratum], report: Report
 ) -> dict[str, checked.Relation]:
-    """Remove limits of relations without recursion, with a warning: in Soufflé they have no effect."""
+    """Remove limits of relations without recursion, with a warning; Soufflé ignores them, too."""
     recursive = {name for stratum in strata if stratum.recursive for name in stratum.relations}
     kept = dict(relations)
     for name, relation in relations.items():
