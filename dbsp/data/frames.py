@@ -442,7 +442,7 @@ def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column
         if len(weights) and weights.min() < 0:
             raise InputError(
                 f"the Z-set has a row of weight {int(weights.min())}, which a table shows only in a weight "
-                "column; pass weight_column",
+                "column; convert it by to_arrow, to_polars or to_pandas with weight_column='weight'",
                 code="invalid-weight",
             )
         rows = np.repeat(rows, weights, axis=0)

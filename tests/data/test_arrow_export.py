@@ -53,6 +53,8 @@ def test_a_view_with_negative_weights_is_not_a_table_of_rows() -> None:
     circuit.output("o", circuit.input("a", x=int))
     run = circuit.start()
     run.step({"a": {(1,): -1}})
-    with pytest.raises(InputError, match=r"has a row of weight -1, .* pass weight_column \[invalid-weight\]"):
+    with pytest.raises(
+        InputError, match=r"has a row of weight -1, .* with weight_column='weight' \[invalid-weight\]"
+    ):
         pa.table(run.view("o"))
     assert run.view("o").to_arrow().to_pylist() == [{"x": 1, "weight": -1}]

@@ -356,7 +356,8 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
     (
         lambda: (-ROWS).to_arrow(weight_column=None),
         InputError,
-        "the Z-set has a row of weight -1, which a table shows only in a weight column; pass weight_column "
+        "the Z-set has a row of weight -1, which a table shows only in a weight column; convert it "
+        "by to_arrow, to_polars or to_pandas with weight_column='weight' "
         "[invalid-weight]",
     ),
     (
