@@ -98,8 +98,7 @@ def shown_progress(total: int) -> Iterator[Callable[[str], None]]:
     if os.environ.get("DBSP_QUIET"):
         yield lambda name: None
         return
-    cores = "1 core" if _cores() == 1 else f"{_cores()} cores"
-    text = f"dbsp: compiling {counted(total, 'kernel')} for this machine on {cores}"
+    text = f"dbsp: compiling {counted(total, 'kernel')} for this machine on {counted(_cores(), 'core')}"
     if not sys.stderr.isatty():
         print(f"{text}; this happens once ('dbsp warmup' does it in advance)", file=sys.stderr, flush=True)
         yield lambda name: None
