@@ -91,6 +91,16 @@ def test_relations_to_count_for(text: str, wanted: list[set[str]]) -> None:
     assert searched(text) == wanted
 
 
+def test_one_of_two_relations_of_a_rule_is_selected() -> None:
+    """Together, the demand of q could bind more columns of p than each count assumes."""
+    text = LEFT + "q(x, y) :- e(x, y). q(x, z) :- q(x, y), e(y, z), p(3, z). o(y) :- p(4, y)."
+    assert selected(text) == {"p": "all uses bind x by constants"}
+    apart = text.replace("p(3, z)", "z != 3") + "oo(x, y) :- n(x), q(x, y)."
+    assert (len(selected(apart)), searched(apart)) == (1, [{"q"}])
+    text += "oo(x, y) :- n(x), q(x, y)."
+    assert len(selected(text)) + len(searched(text)) == 1
+
+
 def test_options_and_declarations_decide() -> None:
     text = GRAPH + LEFT + "o(y) :- p(5, y). o(y) :- p(6, y)."
     report = dbsp.compile(text).explain()
@@ -151,6 +161,7 @@ def test_flat_graphs_and_stars_are_derived_in_full() -> None:
     # In a left recursion, a value demands no other.
     program = dbsp.compile(GRAPH + LEFT + NEAR)
     assert is_on_demand(program, program.start({"e": flat, "n": [(5,)]}))
+    assert not is_on_demand(program, program.start({"e": star, "n": [(0,)]}))
 
 
 def test_constants_of_uses_and_of_inputs_are_counted() -> None:
