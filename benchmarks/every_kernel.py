@@ -60,6 +60,9 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     circuit.output("ranked", bag.rank(by="v"))
     circuit.output("before", bag.lag("v", 1, by="v"))
     circuit.output("loops", dbsp.multiway_join([bag("a", "b"), bag("b", "c"), bag("c", "a")]))
+    limited = [bag("a", "b"), bag("b", "c"), bag("a", "c")]
+    where = [dbsp.col("a") < dbsp.col("b"), dbsp.col("c") != 5, dbsp.col("c") >= dbsp.col("b")]
+    circuit.output("limited", dbsp.multiway_join(limited, where=where))
     circuit.output("near", bag.range_join(keyed, on=["id"], left="v", right="v", low=0, high=1))
     circuit.output("latest", bag.asof_join(keyed, on=["id"], left="v", right="v"))
     with circuit.fixpoint("near_and_near") as scope:

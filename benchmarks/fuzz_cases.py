@@ -16,7 +16,8 @@ from benchmarks.fuzz_programs import ProgramWriter, mutated
 from dbsp import Circuit, CompileError, DbspError, Run, Schema, col, count, from_json, max_, sum_
 from dbsp.circuit.graph import Graph
 from dbsp.data.types import Type
-from dbsp.io import ChangeScriptReader, parse_change_script, read_facts
+from dbsp.io.change_script import ChangeScriptReader, parse_change_script
+from dbsp.io.facts import read_facts
 from dbsp.io.json_rows import parse_json_rows
 
 OK, REFUSED, FAILED = "ok", "refused", "failed"

@@ -13,6 +13,9 @@ from benchmarks.changes import Change, Codes, Row, take
 CLOSING = 0.4
 """The share of edges (a, c) that close a path a -> b -> c and so form triangles."""
 
+CLOSING_ROUNDS = 200
+"""How often edges that close paths are drawn; then the others close none."""
+
 
 def power_law(edges: int, chance: np.random.Generator, *, degree: int = 5, exponent: float = 2.4) -> Codes:
     """Return distinct edges without loops; the degrees follow a power law with this exponent.
@@ -30,7 +33,13 @@ def power_law(edges: int, chance: np.random.Generator, *, degree: int = 5, expon
         return number[np.searchsorted(bounds, chance.random((count, 2)), side="right").clip(max=nodes - 1)]
 
     loose = collect(edges - int(CLOSING * edges), draw)
-    return collect(edges, lambda count: closing(loose, count, chance), loose)
+    rounds = iter(range(CLOSING_ROUNDS))
+
+    def draw_closed(count: int) -> Codes:
+        # A small graph may have too few paths.
+        return draw(count) if next(rounds, None) is None else closing(loose, count, chance)
+
+    return collect(edges, draw_closed, loose)
 
 
 def uniform(edges: int, chance: np.random.Generator, *, degree: int = 5) -> Codes:

@@ -145,9 +145,21 @@ def _intervals(size: int) -> Rows:
     }
 
 
+def _edges(size: int) -> np.ndarray[Any, Any]:
+    return power_law(size, np.random.default_rng(5))
+
+
 def _graph(size: int) -> Rows:
-    edges = power_law(size, np.random.default_rng(5))
+    edges = _edges(size)
     return {"e": pa.table({"x": edges[:, 0], "y": edges[:, 1]})}
+
+
+def _hub_flips(size: int) -> Iterator[Rows]:
+    """Yield ticks that change the edges between the nodes of most edges."""
+    edges = _edges(size)
+    degrees = np.bincount(edges.ravel())
+    hubs = edges[np.argsort(-degrees[edges].min(axis=1), kind="stable")].tolist()
+    return flips("e", lambda at: tuple(hubs[at]), len(hubs))
 
 
 SHAPES = (
@@ -224,11 +236,11 @@ SHAPES = (
         "triangles with an order",
         20_000,
         lambda size: (
-            declarations("e(x, y)", "t(x, y, z)")
-            + "t(x, y, z) :- e(x, y), e(y, z), e(x, z), x < y, y < z, z < x + 50."
+            declarations("e(x, y)", "t(x, y, z)") + "t(x, y, z) :- e(x, y), e(y, z), e(x, z), x < y, y < z, "
+            f"z < x + {size // 20}."
         ),
         _graph,
-        lambda size: flips("e", lambda at: (at % 50, at % 50 + 1), size),
+        _hub_flips,
     ),
     Shape(
         "what a few nodes reach",

@@ -36,7 +36,6 @@ from dbsp.compiler.first_tick import count_relations, load
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.compiler.question_methods import QuestionMethods
-from dbsp.compiler.why.question import unknown_relation
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
@@ -164,6 +163,8 @@ class Program(QuestionMethods, Displayed):
             'x: int, y: str'
         """
         if relation not in self.rewritten.relations:
+            from dbsp.compiler.why.question import unknown_relation
+
             message, names = unknown_relation(relation, self.rewritten.relations)
             raise InputError(f"{message} ({names})", code="unknown-relation")
         return relation_schema(self.rewritten.relations[relation])

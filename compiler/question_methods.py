@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.why.proof import Proof
-from dbsp.compiler.why.refusal import Refusal
-from dbsp.compiler.why.session import Progress, WhySession
 from dbsp.data.zset import ZSet
 from dbsp.runtime.run import Run
+
+if TYPE_CHECKING:  # most runs ask nothing
+    from dbsp.compiler.why.proof import Proof
+    from dbsp.compiler.why.refusal import Refusal
+    from dbsp.compiler.why.session import Progress, WhySession
 
 
 @methods_end_at_caller
@@ -136,6 +138,8 @@ class QuestionMethods:
         """
         state = self._states.get(run)
         if state is None or not state.current:
+            from dbsp.compiler.why.session import WhySession
+
             state = self._states[run] = WhySession(self.checked, run)
         state.progress = progress
         return state

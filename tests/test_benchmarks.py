@@ -116,6 +116,12 @@ def test_graphs_have_the_number_of_edges_and_no_loops(make_graph: Callable[..., 
     assert (edges[:, 0] != edges[:, 1]).all()
 
 
+def test_small_graphs_have_the_number_of_edges() -> None:
+    """Also those with too few paths to close."""
+    for number in range(40):
+        assert len(power_law(number, np.random.default_rng(number))) == number
+
+
 def test_degrees_are_skewed_and_paths_are_closed() -> None:
     skewed, even = (make(20_000, np.random.default_rng(7)) for make in (power_law, uniform))
     assert np.bincount(skewed.ravel()).max() > 10 * np.bincount(even.ravel()).max()

@@ -19,7 +19,8 @@ from dbsp import Circuit, CircuitError, CompileError, DbspError, InputError, Pro
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.cli.program_files import FactFileErrors
-from dbsp.io import DataError, read_facts
+from dbsp.io.facts import read_facts
+from dbsp.io.problems import DataError
 from dbsp.runtime.run import Run
 from dbsp.runtime.unknown_names import UnknownOutputError
 from tests.circuit.test_circuit_files import doubled

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command (from `sys.argv` if no arguments are given) and exit with its exit code."""
     if arguments is None:
         # The process is ours. Collecting cycles while modules load takes an eighth of a short run.
-        gc.set_threshold(100_000, 20, 20)
+        gc.set_threshold(300_000, 20, 20)
     from dbsp.cli.app import app
     from dbsp.cli.console import open_missing_streams, report, show_warning
     from dbsp.errors import DbspError, MemoryLimitError

@@ -15,7 +15,8 @@ from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError, shorten
-from dbsp.io import ChangeLine, CommitLine, ScriptTick, write_place
+from dbsp.io.change_script import ChangeLine, CommitLine, ScriptTick
+from dbsp.io.places import write_place
 from dbsp.io.results import literal_of
 from dbsp.io.table_places import TABLE_FILES
 from dbsp.runtime.run import Run

@@ -10,7 +10,9 @@ from dbsp.cli.console import report
 from dbsp.cli.result_outputs import tick_lines
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
-from dbsp.io import ChangeLine, CommitLine, DataError, ScriptTick, format_rows
+from dbsp.io.change_script import ChangeLine, CommitLine, ScriptTick
+from dbsp.io.problems import DataError
+from dbsp.io.results import format_rows
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 

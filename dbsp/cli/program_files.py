@@ -20,8 +20,9 @@ from dbsp.compiler.program import Program
 from dbsp.data.table_forms import ListedRows, gathered
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import CompileError, DbspError, InputError
-from dbsp.io import ChangeScriptReader, Place, ScriptTick, read_change_script, read_place
+from dbsp.io.change_script import ChangeScriptReader, ScriptTick, read_change_script
 from dbsp.io.file_rows import FileRows
+from dbsp.io.places import Place, read_place
 from dbsp.io.table_places import found_beside
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult

@@ -10,7 +10,8 @@ from dbsp.cli.console import remark
 from dbsp.compiler.datalog.meaning.directives import result_target
 from dbsp.compiler.program import Program
 from dbsp.errors import InputError
-from dbsp.io import Place, format_delta, write_place
+from dbsp.io.places import Place, write_place
+from dbsp.io.results import format_delta
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 

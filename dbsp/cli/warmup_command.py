@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from dbsp.errors import counted
+
 EXAMPLES = """Example, in the build of a container image:
 
 RUN pip install dbsp-circuits && dbsp warmup"""
@@ -26,5 +28,5 @@ def warmup() -> None:
         with shown_progress(len(missing)) as done:
             fill_cache(missing, done)
     seconds = time.perf_counter() - started
-    summary = f"compiled {len(missing)} kernels" if missing else "all kernels were in the cache"
+    summary = f"compiled {counted(len(missing), 'kernel')}" if missing else "all kernels were in the cache"
     print(f"{summary}: {cache_folder()}; {seconds:.1f} s")

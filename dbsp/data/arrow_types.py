@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dbsp.data.decimals import LIMIT, too_many_digits
 from dbsp.data.schema import Schema
 from dbsp.data.timestamps import zone_of
 from dbsp.data.types import (
@@ -94,6 +95,31 @@ def without_zones(table: pa.Table, schema: Schema) -> pa.Table:
     return table
 
 
+def without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of lists or structs whose texts are not views, as those of Polars are.
+
+    PyArrow cannot take or filter lists and structs of views.
+    """
+    plain = _plain(column.type) if column.type.num_fields else column.type
+    return column if plain == column.type else column.cast(plain)
+
+
+def _plain(arrow: pa.DataType) -> pa.DataType:
+    """Return the Arrow type with plain texts instead of views, also inside."""
+    if pa.types.is_string_view(arrow):
+        return pa.large_string()
+    if pa.types.is_binary_view(arrow):
+        return pa.large_binary()
+    if pa.types.is_struct(arrow):
+        return pa.struct([field.with_type(_plain(field.type)) for field in arrow])
+    if not _is_list(arrow):
+        return arrow
+    field = arrow.value_field.with_type(_plain(arrow.value_type))
+    if pa.types.is_fixed_size_list(arrow):
+        return pa.list_(field, arrow.list_size)
+    return pa.list_(field) if pa.types.is_list(arrow) else pa.large_list(field)
+
+
 def _is_list(arrow: pa.DataType) -> bool:
     return any(
         test(arrow) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -137,12 +163,21 @@ def parsed_type(type_: Type) -> pa.DataType | None:
 
 
 def decimal_codes(array: pa.Array) -> Codes:
-    """Return the ints of decimals of at most 18 digits: the low words of their 128 bits."""
+    """Return the ints of decimals of at most 18 digits: the low words of their 128 bits.
+
+    Raises ValueOutOfRangeError for more digits, which PyArrow's parser of CSV accepts.
+    """
     array = array.cast(pa.decimal128(MOST_DIGITS, array.type.scale))
     if not len(array):
         return np.empty(0, np.int64)
-    words = np.frombuffer(array.buffers()[1], np.int64, 2 * (array.offset + len(array)))
-    return words[2 * array.offset :: 2].copy()
+    words = np.frombuffer(array.buffers()[1], np.int64, 2 * (array.offset + len(array)))[2 * array.offset :]
+    codes, high = words[::2].copy(), words[1::2]
+    wrong = (high != codes >> 63) | (codes <= -LIMIT) | (codes >= LIMIT)
+    if array.null_count:  # the words of nulls are arbitrary
+        wrong &= array.is_valid().to_numpy(zero_copy_only=False)
+    if wrong.any():
+        raise too_many_digits(array[int(np.argmax(wrong))].as_py(), array.type.scale)
+    return codes
 
 
 def decimal_array(codes: Codes, null: npt.NDArray[np.bool_] | None, scale: int) -> pa.Array:

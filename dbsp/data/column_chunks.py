@@ -18,13 +18,12 @@ from dbsp.data.columns import encode_column, float_codes
 from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import out_of_int_range
 from dbsp.data.recode import recode_rows
-from dbsp.data.schema import Schema
+from dbsp.data.schema import Schema, named_twice
 from dbsp.data.types import BOOL, FLOAT, INT, Type
 from dbsp.data.weights import weight_name
 from dbsp.errors import (
     DbspError,
     InputError,
-    SchemaError,
     ValueOutOfRangeError,
     at_place,
     counted,
@@ -127,11 +126,7 @@ def _places(chunk: Chunk, schema: Schema) -> tuple[Sequence[int], int | None]:
         return range(schema.arity), None
     names = chunk.names
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SchemaError(
-            f"column {twice!r} occurs twice in ({', '.join(names)}); rename one of the two",
-            code="duplicate-column",
-        )
+        raise named_twice(names)
     weight = names.index(weight_name(schema)) if weight_name(schema) in names else None
     rest = [place for place in range(len(names)) if place != weight]
     given = [names[place] for place in rest]
@@ -154,6 +149,8 @@ def _encode_column(column: Column, name: str, type_: Type, interner: Interner, f
 def _located(column: Column, name: str, type_: Type, interner: Interner, first: int) -> DbspError:
     """Return the error of a column, with the first row that has it if the values are the cause."""
     if (error := _error(column[:0], type_, interner)) is not None:
+        if type_.kind == "int" and error.message.endswith("one of type float"):
+            error.message += "; convert it to ints, in pandas by .astype('Int64')"
         return at_place(error, f"column {name!r}")
     start, end = 0, len(column)
     while end - start > 1:
@@ -232,10 +229,12 @@ def _arrow_of(column: npt.NDArray[Any]) -> Any:
 def _arrow_codes(column: Any, type_: Type, interner: Interner) -> Codes:
     import pyarrow as pa
 
+    from dbsp.data.arrow_types import without_views
     from dbsp.data.frames import encode_arrow_values, source_type
 
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
+    column = without_views(column)
     source = source_type(column, type_)
     try:
         codes = encode_arrow_values(column, source, interner)

@@ -35,14 +35,14 @@ def decimal_code(value: Any, scale: int) -> int:
             raise _misfit(value)
         if isinstance(value, int):
             if abs(value) >= LIMIT:
-                raise _too_large(value, scale)
+                raise too_many_digits(value, scale)
             return checked_code(int(value) * 10**scale, scale, value)
     if not value.is_finite():
         raise InputError(f"expected a decimal number, got {value}", code="wrong-type")
     if not value:
         return 0
     if value.adjusted() >= MOST_DIGITS:
-        raise _too_large(value, scale)
+        raise too_many_digits(value, scale)
     try:
         code = int(_EXACT.scaleb(_EXACT.quantize(value, _UNITS[scale]), scale))
     except decimal.Inexact:
@@ -57,7 +57,7 @@ def checked_code(code: int, scale: int, value: Any = None) -> int:
     """Return the code. Raises ValueOutOfRangeError if it has more than 18 digits."""
     if -LIMIT < code < LIMIT:
         return code
-    raise _too_large(decimal_of(code, scale) if value is None else value, scale)
+    raise too_many_digits(decimal_of(code, scale) if value is None else value, scale)
 
 
 def decimal_of(code: int, scale: int) -> Decimal:
@@ -113,7 +113,8 @@ def _misfit(value: Any) -> InputError:
     )
 
 
-def _too_large(value: Any, scale: int) -> ValueOutOfRangeError:
+def too_many_digits(value: Any, scale: int) -> ValueOutOfRangeError:
+    """Return the error for a decimal that does not fit in 18 digits."""
     return ValueOutOfRangeError(
         f"expected a decimal with at most {MOST_DIGITS - scale} digits before the point and {scale} after "
         f"it, got {shorten(value)}"

@@ -21,6 +21,7 @@ from dbsp.data.arrow_types import (
     decimal_array,
     decimal_codes,
     type_of_arrow,
+    without_views,
 )
 from dbsp.data.batch import Batch
 from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
@@ -28,7 +29,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.nested_values import list_elements, lists_of, struct_columns, struct_layout
 from dbsp.data.plain_codes import NULL_AS_INT, out_of_int_range
 from dbsp.data.recode import recode_rows
-from dbsp.data.schema import Schema, as_schema, suggestion
+from dbsp.data.schema import Schema, as_schema, named_twice, suggestion
 from dbsp.data.timestamps import MAX_DAY, MIN_DAY, TIME_RANGES, nanoseconds_refused
 from dbsp.data.types import FLOAT, INT, OBJECT, Type
 from dbsp.data.weights import consolidated
@@ -43,11 +44,20 @@ from dbsp.errors import (
     wrong_argument,
 )
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.limits import NULL
+from dbsp.kernels.limits import INT64_MAX, NULL
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        plain = without_views(column)
+        if plain is not column:
+            table = table.set_column(at, name, plain)
+    return table
 
 
 def schema_of_arrow(table: pa.Table) -> Schema:
     """Return the schema of an Arrow table; a column with nulls is optional."""
+    table = _without_views(table)
     return Schema(tuple(table.column_names), tuple(map(_found_type, table.columns)))
 
 
@@ -82,6 +92,7 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
     """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
+    table = _without_views(table)
     if table.num_columns != schema.arity:
         names = ", ".join(table.column_names)
         raise SchemaError(
@@ -108,9 +119,12 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
 def source_type(column: pa.ChunkedArray, wanted: Type) -> Type:
     """Return the type to encode a column with, before it is converted to the wanted type.
 
-    Lists and structs are tuples among objects. Those of an Arrow type without a type here, such as
-    a struct with a field of nulls only, are encoded value by value.
+    Decimals without digits after the point are ints in a column of ints, such as the sums of ints
+    of DuckDB. Lists and structs are tuples among objects. Those of an Arrow type without a type
+    here, such as a struct with a field of nulls only, are encoded value by value.
     """
+    if wanted.kind == "int" and pa.types.is_decimal(column.type) and column.type.scale == 0:
+        return INT.optional() if column.null_count else INT
     found = _found_type(column)
     if wanted.kind == "object" and found.kind in ("list", "struct"):
         return OBJECT.optional() if found.nullable else OBJECT
@@ -174,9 +188,11 @@ def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
     kind = type_.kind
     if kind == "int":
         try:
+            if pa.types.is_decimal(array.type):
+                array = array.cast(pa.decimal128(38, 0))  # PyArrow casts only these to ints correctly
             return _numpy(array.cast(pa.int64()))
         except pa.ArrowInvalid:
-            raise out_of_int_range(pc.max(array).as_py()) from None
+            raise out_of_int_range(_beyond(array)) from None
     if kind == "float":
         return float_codes(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
     if kind == "bool":
@@ -197,6 +213,13 @@ def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
         ns = array.cast(pa.int64()).to_numpy()
         raise nanoseconds_refused(f"{ns[np.argmax(ns % 1000 != 0)]} ns", kind) from None
     return _checked(_numpy(utc), *TIME_RANGES[kind])
+
+
+def _beyond(array: pa.Array) -> int:
+    """Return a value of an array of ints that is outside the 64-bit range."""
+    bounds = pc.min_max(array)
+    low, high = int(bounds["min"].as_py()), int(bounds["max"].as_py())
+    return high if high > INT64_MAX else low
 
 
 def _encode_nested(array: pa.Array, type_: Type, interner: Interner) -> Codes:
@@ -441,9 +464,12 @@ def pandas_table(frame: Any, schema: Any = None) -> pa.Table:
             f"expected a pandas DataFrame, got {shorten(frame)} of type {type(frame).__name__}",
             code="wrong-type",
         )
+    names = list(frame.columns)
+    if len(set(names)) != len(names):
+        raise named_twice(names)
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         reason = "; ".join(map(str, error.args))
         raise InputError(
             f"the frame cannot be converted to an Arrow table: {reason}", code="unsupported-value"

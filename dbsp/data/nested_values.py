@@ -28,6 +28,13 @@ EncodeColumn = Callable[[Type, Sequence[Any], Interner, str], Codes]
 DecodeColumn = Callable[[Type, Codes, Interner], list[Any]]
 
 
+def _of_part(error: DbspError, part: str) -> DbspError:
+    """Return the error of a part of a value; a missing one needs an optional part, not a column."""
+    if error.code == "missing-value":
+        error.message = error.message.replace("declare the column optional", f"declare the {part} optional")
+    return error
+
+
 # --- structs --------------------------------------------------------------------------------------
 
 
@@ -94,7 +101,7 @@ def encode_struct(value: Any, fields: Sequence[tuple[str, Encoder]], interner: I
         try:
             codes.append(encode(part, interner))
         except DbspError as error:
-            raise at_place(error, f"field {name!r}") from None
+            raise at_place(_of_part(error, "field"), f"field {name!r}") from None
     return interner.construct_one(_layout(len(codes)), codes)
 
 
@@ -153,7 +160,7 @@ def encode_list(value: Any, encode: Encoder, interner: Interner) -> int:
         try:
             codes.append(encode(element, interner))
         except DbspError as error:
-            raise at_place(error, f"element {at}") from None
+            raise at_place(_of_part(error, "elements"), f"element {at}") from None
     return interner.encode(tuple(codes))
 
 

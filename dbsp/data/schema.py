@@ -427,6 +427,15 @@ class Schema(Displayed):
         raise AssertionError("expected an error in one of the columns")
 
 
+def named_twice(names: Sequence[Any]) -> SchemaError:
+    """Return the error for columns of which two have one name."""
+    twice = next(name for name in names if list(names).count(name) > 1)
+    return SchemaError(
+        f"column {twice!r} occurs twice in ({', '.join(map(str, names))}); rename one of the two",
+        code="duplicate-column",
+    )
+
+
 def _positional_names(arity: int) -> tuple[str, ...]:
     """Return the names of columns without names: c0, c1 and so on."""
     return tuple(f"c{i}" for i in range(arity))

@@ -70,9 +70,7 @@ def chunks_of(table: Any, schema: Schema) -> Iterator[Chunk]:
     if kind in _ARROW:
         return arrow_chunks([table])
     if kind == _PANDAS:
-        from dbsp.data.frames import pandas_table
-
-        return arrow_chunks([pandas_table(_with_names(table), schema)])
+        return iter([_pandas_chunk(_with_names(table), schema)])
     if kind in _COLUMN_CLASSES:
         raise _single_column(table)
     if kind in _HUGGING_FACE:
@@ -221,10 +219,8 @@ def _column(name: str, values: Any, schema: Schema) -> Column:
     if isinstance(values, list | tuple | range):
         return values
     if _class_of(values) == ("pandas", "Series"):
-        from dbsp.data.frames import pandas_table
-
         narrow = schema.select([schema.names.index(name)]) if name in schema.names else None
-        return pandas_table(values.to_frame(name), narrow).column(0)
+        return _pandas_chunk(values.to_frame(name), narrow).columns[0]
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         import pyarrow as pa
 
@@ -259,6 +255,32 @@ def _with_names(frame: Any) -> Any:
     if list(frame.columns) == list(range(len(frame.columns))):
         return frame.set_axis([f"c{j}" for j in range(len(frame.columns))], axis=1)
     return frame
+
+
+def _pandas_chunk(frame: Any, schema: Schema | None) -> Chunk:
+    """Return the chunk of a pandas frame.
+
+    Columns of objects that do not fit one Arrow type are converted value by value, so that an error
+    names the row.
+    """
+    from dbsp.data.frames import pandas_table
+
+    try:
+        table = pandas_table(frame, schema)
+        return Chunk(tuple(table.schema.names), table.columns, table.num_rows)
+    except InputError:
+        if not any(frame.iloc[:, j].dtype == object for j in range(frame.shape[1])):
+            raise
+    columns: list[Column] = []
+    for j in range(frame.shape[1]):
+        series = frame.iloc[:, j]
+        try:
+            columns.append(pandas_table(series.to_frame(), schema).column(0))
+        except InputError:
+            if series.dtype != object:
+                raise
+            columns.append(series.where(series.notna(), None).tolist())
+    return Chunk(tuple(map(str, frame.columns)), columns, len(frame))
 
 
 def _stream_chunks(table: Any) -> Iterator[Chunk]:

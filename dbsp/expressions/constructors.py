@@ -266,4 +266,8 @@ define("construct", "construct expects a structure, a constructor and its fields
 define("nil", "nil expects a type of records", _resolve_nil)
 define("made_by", "made_by expects a constructed value and one of its constructors", _resolve_made_by)
 define("code_of", "code_of expects a constructed value", _resolve_code)
-define("field", "field expects a constructed value, a constructor and the place of a field", _resolve_field)
+define(
+    "field",
+    "field expects a struct and the name of a field, or a constructed value, a constructor and a position",
+    _resolve_field,
+)

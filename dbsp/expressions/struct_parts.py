@@ -9,6 +9,7 @@ import numpy as np
 
 from dbsp.data.interner import Interner
 from dbsp.data.nested_values import list_elements, struct_layout
+from dbsp.data.schema import suggestion
 from dbsp.data.types import BOOL, INT, Type
 from dbsp.errors import SchemaError
 from dbsp.expressions import constructors, strings  # noqa: F401  (their functions are extended)
@@ -114,8 +115,11 @@ def _field(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     names = [part.name for part in node.type.parts]
     if not isinstance(name, ConstantNode) or name.value not in names:
         given = repr(name.value) if isinstance(name, ConstantNode) else "an expression"
+        hint = suggestion(name.value, names) if isinstance(name, ConstantNode) else ""
         raise SchemaError(
-            f"unknown field {given} of a struct; the fields are {', '.join(names)}", code="unknown-column"
+            f"unknown field {given} of a struct{f'{hint} The' if hint else '; the'} fields are "
+            f"{', '.join(names)}",
+            code="unknown-column",
         )
     return StructFieldNode(node, names.index(name.value))
 

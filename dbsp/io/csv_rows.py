@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbsp.data.schema import Schema
-from dbsp.errors import ArgumentError, InputError, shorten, wrong_argument
+from dbsp.data.schema import Schema, named_twice
+from dbsp.data.types import INT
+from dbsp.errors import ArgumentError, DbspError, InputError, shorten, wrong_argument
 from dbsp.io.data_files import DataFile, Source
 from dbsp.io.file_rows import ColumnChoice, FileRows, Part
 from dbsp.io.unpacking_stream import UnpackingStream
@@ -19,7 +20,9 @@ _CONVERSION = re.compile(
     r"(?P<reason>.*)",
     re.DOTALL,
 )
+_REFUSED = re.compile(r"In CSV column #(?P<column>\d+): Row #(?P<row>\d+): (?P<reason>.*)", re.DOTALL)
 _PARSE = re.compile(r"CSV parse error: (?:Row #(?P<row>\d+): )?(?P<reason>.*)", re.DOTALL)
+_DELIMITER = re.compile(r"[;,\t|]")
 _VALUE = re.compile(r"invalid value '(.*)'", re.DOTALL)
 
 
@@ -122,8 +125,14 @@ class CsvRows(FileRows):
             raise self._error(file, fields, error) from None
 
     def _batches(
-        self, file: DataFile, fields: Schema, advance: Callable[[int], None], use_threads: bool
+        self,
+        file: DataFile,
+        fields: Schema,
+        advance: Callable[[int], None],
+        use_threads: bool,
+        texts: bool = False,
     ) -> Iterator[Any]:
+        """Read the rows. With `texts`, the columns of the relation are not converted."""
         import pyarrow as pa
         from pyarrow import csv
 
@@ -139,6 +148,10 @@ class CsvRows(FileRows):
             for name, type_ in zip(fields.names, fields.types, strict=True)
             if (found := parsed_type(type_)) is not None
         }
+        if (weight := self.weight_in_file(fields)) not in types:
+            types[weight] = pa.int64()
+        if texts:
+            types = dict.fromkeys(types, pa.string())
         stream = pa.PythonFile(UnpackingStream(file, self.max_unpacked, advance), mode="r")
         reader = csv.open_csv(
             stream,
@@ -179,7 +192,7 @@ class CsvRows(FileRows):
 
     # --- errors -----------------------------------------------------------------------------------
 
-    def _error(self, file: DataFile, fields: Schema, error: Exception) -> InputError:
+    def _error(self, file: DataFile, fields: Schema, error: Exception) -> DbspError:
         """Return the error of a file; the file is read again, by one thread, to find the row."""
         import pyarrow as pa
 
@@ -198,16 +211,22 @@ class CsvRows(FileRows):
             error = again
         if match := _CONVERSION.fullmatch(str(error)):
             return self._conversion_error(file, fields, match)
+        if match := _REFUSED.fullmatch(str(error)):
+            return self._refused_text(file, fields, match)
         if match := _PARSE.fullmatch(str(error)):
             reason = match["reason"][:1].lower() + match["reason"][1:]
             text = f"{self._row(match, ': ')}{shorten(reason, 200)[1:-1]}"
             return InputError(text, where=file.shown, code="invalid-line")
         return self.unreadable(file, error)
 
-    def _conversion_error(self, file: DataFile, fields: Schema, match: re.Match[str]) -> InputError:
+    def _conversion_error(self, file: DataFile, fields: Schema, match: re.Match[str]) -> DbspError:
         names = self._names_in(file, fields)
         place = int(match["column"])
         name = names[place] if place < len(names) else f"number {place + 1}"
+        if len(set(names)) != len(names):
+            error = named_twice(names)
+            error.where = file.shown
+            return error
         column = f"{self._row(match, ', ')}column {name!r}: "
         if "invalid UTF8" in match["reason"]:
             text = f"{column}expected UTF-8 text; or pass the encoding of the file, such as encoding='latin1'"
@@ -215,7 +234,38 @@ class CsvRows(FileRows):
         type_ = fields.type_of(name) if name in fields.names else match["type"]
         value = _VALUE.fullmatch(match["reason"])
         got = f"got {shorten(value[1])}" if value else match["reason"]
-        return InputError(f"{column}expected {type_}, {got}", where=file.shown, code="wrong-type")
+        code = "wrong-type"
+        if name == self.weight_in_file(fields):
+            type_, code = INT, "invalid-weight"
+        return InputError(f"{column}expected {type_}, {got}", where=file.shown, code=code)
+
+    def _refused_text(self, file: DataFile, fields: Schema, match: re.Match[str]) -> DbspError:
+        """Return the error for a text that PyArrow refuses without naming it, such as a decimal."""
+        place, row = int(match["column"]), int(match["row"]) - (self._format.header is True)
+        before = 0
+        for batch in self._batches(file, fields, lambda size: None, use_threads=False, texts=True):
+            if row <= before + batch.num_rows:
+                name, text = batch.schema.names[place], batch.column(place)[row - before - 1].as_py()
+                type_ = fields.type_of(name) if name in fields.names else batch.column(place).type
+                message = f"row {row}, column {name!r}: expected {type_}, got {shorten(text)}"
+                if "data loss" not in match["reason"]:
+                    return InputError(message, where=file.shown, code="wrong-type")
+                message += "; round it, or declare more digits after the point"
+                return InputError(message, where=file.shown, code="value-out-of-range")
+            before += batch.num_rows
+        raise AssertionError(f"expected row {row} in {file.shown}")
+
+    def names_hint(self, given: Sequence[str], schema: Schema) -> str:
+        if len(given) == 1 < schema.arity and (found := _DELIMITER.search(given[0])):
+            if self.relation is not None:
+                return f'write .input {self.relation}(IO=csv, delimiter="{found[0]}")'
+            return f"pass the delimiter of the file, delimiter={found[0]!r}"
+        hint = super().names_hint(given, schema)
+        if self._format.header is True and self.relation is not None:
+            hint += f"; write .input {self.relation}(IO=csv, headers=false) if the first line has values"
+        elif self._format.header is True:
+            hint += ", or header=False if the first line has values"
+        return hint
 
     def _row(self, match: re.Match[str], after: str) -> str:
         """Return the number of the row, counted from 1 after the line with the names."""

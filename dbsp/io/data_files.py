@@ -63,9 +63,10 @@ def _find(given: str, endings: Sequence[str], filesystem: Any) -> list[DataFile]
 
     system, path = _opened(given, filesystem)
     try:
-        if _WILDCARD.search(path):
-            return _matching(system, path, given)
         info = system.get_file_info(path)
+        # A name with brackets may be that of a file, such as a download named "sales[1].csv".
+        if info.type == fs.FileType.NotFound and _WILDCARD.search(path):
+            return _matching(system, path, given)
         if info.type == fs.FileType.Directory:
             return _inside(system, path, given, endings)
     except OSError as error:
@@ -84,7 +85,7 @@ def _opened(given: str, filesystem: Any) -> tuple[Any, str]:
             return filesystem, given
         return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), given
     if not _SCHEME.match(given):
-        return fs.LocalFileSystem(), given
+        return fs.LocalFileSystem(), os.path.expanduser(given)
     try:
         system, path = fs.FileSystem.from_uri(given)
     except (ImportError, NotImplementedError, ValueError):

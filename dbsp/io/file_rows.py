@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from dbsp.data.column_chunks import Chunk, Column, RowSource
 from dbsp.data.schema import Schema, suggestion
 from dbsp.data.types import Type
+from dbsp.data.weights import weight_name
 from dbsp.errors import InputError, SchemaError, counted, shorten, wrong_argument
 from dbsp.io.data_files import DataFile, Source, find_files
 from dbsp.io.reading_progress import reading
@@ -40,6 +41,8 @@ class FileRows(RowSource):
         self.max_unpacked = max_unpacked
         self.watcher: Callable[[int], None] | None = None
         """Called with the number of bytes of each read, instead of a progress bar."""
+        self.relation: str | None = None
+        """The relation whose directive names the files; None if they are read in Python."""
         self._names = _names_of(columns)
 
     def __repr__(self) -> str:
@@ -104,11 +107,37 @@ class FileRows(RowSource):
             if name not in found
         }
         if self._names is None:
+            self._check_names(tuple(found), file, schema)
             return tuple(found), list(found.values()), rows
         for name in self._names:
             if name not in found:
                 raise self.unknown_column(name, tuple(found), file)
         return tuple(self._names.values()), [found[name] for name in self._names], rows
+
+    def weight_in_file(self, fields: Schema) -> str:
+        """Return the name in the file of the column of weights, which a file need not have."""
+        names = self._names or {}
+        relation = Schema(tuple(names.get(name, name) for name in fields.names), fields.types)
+        weight = weight_name(relation)
+        return next((old for old, new in names.items() if new == weight), weight)
+
+    def _check_names(self, names: Sequence[str], file: DataFile, schema: Schema) -> None:
+        """Raise InputError if no column of the file has a name of the relation."""
+        given = [name for name in names if name != weight_name(schema)]
+        if given and schema.arity and set(given).isdisjoint((*schema.names, "c0")):
+            raise InputError(
+                f"expected the columns ({schema.describe()}), got ({', '.join(given)}); "
+                f"{self.names_hint(given, schema)}",
+                where=file.shown,
+                code="unknown-column",
+            )
+
+    def names_hint(self, given: Sequence[str], schema: Schema) -> str:
+        """Return what to do if no column of a file has a name of the relation."""
+        if self.relation is not None:
+            return "a column of the file needs the name that .decl gives it"
+        pairs = ", ".join(f"{old!r}: {new!r}" for old, new in zip(given, schema.names, strict=False))
+        return f"to rename them, pass columns={{{pairs}}}"
 
     @staticmethod
     def unknown_column(name: str, known: Sequence[str], file: DataFile) -> SchemaError:

@@ -35,11 +35,15 @@ def open_table(
     Raises InputError if there is no such file, SchemaError if the relation has records or branches.
     """
     _refuse_terms(format_, schema, relation)
+    rows: FileRows
     if format_ == "parquet":
-        return ParquetRows(path, None, None, None)
-    if format_ == "ndjson":
-        return NdjsonRows(path, None, None, None)
-    return CsvRows(path, None, None, None, CsvFormat(delimiter, header=header))
+        rows = ParquetRows(path, None, None, None)
+    elif format_ == "ndjson":
+        rows = NdjsonRows(path, None, None, None)
+    else:
+        rows = CsvRows(path, None, None, None, CsvFormat(delimiter, header=header))
+    rows.relation = relation
+    return rows
 
 
 def table_bytes(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.deferred_signals import call_undisturbed
+from dbsp.errors import counted
 from dbsp.kernels.compiled import cache_folder, callees, compile_kernel, is_cached
 from dbsp.kernels.tiers import entries
 
@@ -97,8 +98,7 @@ def shown_progress(total: int) -> Iterator[Callable[[str], None]]:
     if os.environ.get("DBSP_QUIET"):
         yield lambda name: None
         return
-    cores = "1 core" if _cores() == 1 else f"{_cores()} cores"
-    text = f"dbsp: compiling {total} kernels for this machine on {cores}"
+    text = f"dbsp: compiling {counted(total, 'kernel')} for this machine on {counted(_cores(), 'core')}"
     if not sys.stderr.isatty():
         print(f"{text}; this happens once ('dbsp warmup' does it in advance)", file=sys.stderr, flush=True)
         yield lambda name: None

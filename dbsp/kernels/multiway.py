@@ -1,7 +1,8 @@
 """Extension of prefixes variable by variable: one delta term of a multi-way join.
 
     for each row of the delta, with its variables bound, and each level with its variable v in turn:
-        count       the values of v in each relation below the prefix; the smallest one proposes
+        count       the values of v in each relation below the prefix and within the limits of v;
+                    the smallest one proposes
         propose     its values of v, in order
         intersect   every other relation with v keeps or drops the value; it gallops to it
     and multiply by the weight of the row of each relation when all its columns are bound
@@ -22,10 +23,12 @@ array of numbers, which `dbsp.operators.joins.multiway_plan` writes:
                 whether all are bound at level 0, whether all are bound in the end, the last level
                 that binds one of them, where in the plan the slots of its level 0 are
     the slots of each use's level 0
-    each level  slot of the variable, whether it excludes None, number of members, then for each
-                member MEMBER numbers: the use, columns of a row, the first column that the level
-                binds, the column after the last, the level that bound the columns before, whether
-                all are bound now
+    each level  slot of the variable, whether it excludes None, number of members, number of limits
+                then for each member MEMBER numbers: the use, columns of a row, the first column
+                that the level binds, the column after the last, the level that bound the columns
+                before, whether all are bound now
+                then for each limit LIMIT numbers: its kind, the slot and the number whose sum is
+                the limit, whether this value itself is outside
 """
 
 from __future__ import annotations
@@ -37,11 +40,14 @@ from dbsp.kernels.copies import copy_codes, copy_rows, first_codes, first_rows
 from dbsp.kernels.jit import at_address, kernel, multiply_weights
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.prefix_ranges import (
+    LEVEL,
+    LIMIT,
     LIST,
     MEMBER,
     RANGE,
     TOGETHER,
     bind_value,
+    is_excluded,
     match_delta_row,
     next_common_value,
     next_value,
@@ -166,7 +172,7 @@ def extend_by_levels(
     part = plan[7]
     for level in range(1, levels + 1):
         parts[2 * level] = part
-        part += 3 + MEMBER * plan[part + 2]
+        part += LEVEL + MEMBER * plan[part + 2] + LIMIT * plan[part + 3]
     for s in range(slots):
         value[s] = plan[first_value + s]
 
@@ -212,7 +218,7 @@ def extend_by_levels(
         reached[0] += 1
         level = 1
         if levels:
-            parts[3] = open_level(plan, parts[2], ranges, size, uses)
+            parts[3] = open_level(plan, parts[2], value, ranges, size, uses)
         while level > 0:
             if level > levels:
                 # All variables are bound.
@@ -246,9 +252,11 @@ def extend_by_levels(
                 continue
             value[plan[part]] = v
             nonempty = bind_value(plan, part, level, v, ranges, size, uses)
+            if nonempty and plan[part + 3]:
+                nonempty = not is_excluded(plan, part, value)
             if nonempty and not (plan[part + 1] and v == NULL):
                 reached[level] += 1
                 level += 1
                 if level <= levels:
-                    parts[2 * level + 1] = open_level(plan, parts[2 * level], ranges, size, uses)
+                    parts[2 * level + 1] = open_level(plan, parts[2 * level], value, ranges, size, uses)
     return out_rows[:out], out_weights[:out]

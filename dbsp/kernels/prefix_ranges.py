@@ -6,21 +6,34 @@ level and use, since a use keeps the list of the last level that bound one of it
 
     LIST    number of ranges, weight of the row (if all its columns are bound)
     then per range RANGE numbers
-            address of the run, address of its weights, first row, end, cursor of the next level
+            address of the run, address of its weights, first row, end,
+            cursor of the next level and its end: the rows whose values are within its limits
+
+The *limits* of a level are bounds of its variable, computed from values that are bound already. A
+limit whose sum overflows does not apply.
 """
 
 from __future__ import annotations
 
 from dbsp.kernels.arrays import Pointer, Rows
-from dbsp.kernels.jit import at_address, kernel
+from dbsp.kernels.jit import add_flagged, at_address, kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.wide_sums import add_wide, fit_weight
+
+LEVEL = 4
+"""How many numbers of a plan describe a level, without its members and limits."""
 
 MEMBER = 6
 """How many numbers of a plan describe a member of a level."""
 
+LIMIT = 4
+"""How many numbers of a plan describe a limit of a level."""
+
+AT_LEAST, AT_MOST, OTHER_THAN = 0, 1, 2
+"""The kinds of limits."""
+
 LIST = 2
-RANGE = 5
+RANGE = 6
 
 TOGETHER = 32
 """How many rows of the delta are searched together."""
@@ -169,24 +182,70 @@ def match_delta_row(
 
 
 @kernel
-def open_level(plan: Pointer, part: int, ranges: Pointer, size: int, uses: int) -> int:
+def find_limits(plan: Pointer, part: int, value: Pointer) -> tuple[int, int]:
+    """Return the least and the largest value that the limits of a level allow."""
+    least, most = INT64_MIN, INT64_MAX
+    first = part + LEVEL + MEMBER * plan[part + 2]
+    for at in range(first, first + LIMIT * plan[part + 3], LIMIT):
+        bound, overflow = add_flagged(value[plan[at + 1]], plan[at + 2])
+        if overflow:
+            continue
+        if plan[at] == AT_LEAST:
+            if plan[at + 3]:
+                if bound == INT64_MAX:
+                    return INT64_MAX, INT64_MIN
+                bound += 1
+            least = max(least, bound)
+        elif plan[at] == AT_MOST:
+            if plan[at + 3]:
+                if bound == INT64_MIN:
+                    return INT64_MAX, INT64_MIN
+                bound -= 1
+            most = min(most, bound)
+    return least, most
+
+
+@kernel
+def is_excluded(plan: Pointer, part: int, value: Pointer) -> bool:
+    """Return whether a limit of a level excludes the value of its variable, and only this value."""
+    first = part + LEVEL + MEMBER * plan[part + 2]
+    for at in range(first, first + LIMIT * plan[part + 3], LIMIT):
+        if plan[at] == OTHER_THAN:
+            bound, overflow = add_flagged(value[plan[at + 1]], plan[at + 2])
+            if not overflow and bound == value[plan[part]]:
+                return True
+    return False
+
+
+@kernel
+def open_level(plan: Pointer, part: int, value: Pointer, ranges: Pointer, size: int, uses: int) -> int:
     """Count: move the cursors of a level to its first values; return the member with fewest values.
 
-    Returns -1 for two members with one range each.
+    The cursors and their ends leave out the values outside the limits of the level. Returns -1 for
+    two members with one range each.
     """
+    least, most = INT64_MIN, INT64_MAX
+    if plan[part + 3]:
+        least, most = find_limits(plan, part, value)
     fewest = INT64_MAX
     proposer = 0
     single = True
     members = plan[part + 2]
     for m in range(members):
-        member = part + 3 + MEMBER * m
+        member = part + LEVEL + MEMBER * m
         source = (plan[member + 4] * uses + plan[member]) * size
         offers = 0
         if ranges[source] != 1:
             single = False
         for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
-            ranges[at + 4] = ranges[at + 2]
-            offers += ranges[at + 3] - ranges[at + 2]
+            low, high = ranges[at + 2], ranges[at + 3]
+            if least > INT64_MIN or most < INT64_MAX:
+                k, c, run = plan[member + 1], plan[member + 2], at_address(ranges[at])
+                low = seek(run, k, c, low, high, least)
+                high = seek_past(run, k, c, low, high, most)
+            ranges[at + 4] = low
+            ranges[at + 5] = high
+            offers += high - low
         if offers < fewest:
             fewest = offers
             proposer = m
@@ -196,15 +255,15 @@ def open_level(plan: Pointer, part: int, ranges: Pointer, size: int, uses: int) 
 @kernel
 def next_common_value(plan: Pointer, part: int, ranges: Pointer, size: int, uses: int) -> tuple[bool, int]:
     """Do `next_value` in a tight loop for the usual case: two members, one range each."""
-    member = part + 3
+    member = part + LEVEL
     at = (plan[member + 4] * uses + plan[member]) * size + LIST
     k, c = plan[member + 1], plan[member + 2]
     member += MEMBER
     at2 = (plan[member + 4] * uses + plan[member]) * size + LIST
     k2, c2 = plan[member + 1], plan[member + 2]
     run, run2 = at_address(ranges[at]), at_address(ranges[at2])
-    i, high = ranges[at + 4], ranges[at + 3]
-    i2, high2 = ranges[at2 + 4], ranges[at2 + 3]
+    i, high = ranges[at + 4], ranges[at + 5]
+    i2, high2 = ranges[at2 + 4], ranges[at2 + 5]
     while i < high and i2 < high2:
         v = run[i * k + c]
         v2 = run2[i2 * k2 + c2]
@@ -227,7 +286,7 @@ def advance_cursors(ranges: Pointer, source: int, k: int, c: int, value: int) ->
     for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
         run = at_address(ranges[at])
         j = ranges[at + 4]
-        high = ranges[at + 3]
+        high = ranges[at + 5]
         if j < high and run[j * k + c] < value:
             j = seek(run, k, c, j + 1, high, value)
             ranges[at + 4] = j
@@ -248,7 +307,7 @@ def next_value(
     """
     least = INT64_MIN
     while True:
-        member = part + 3 + MEMBER * proposer
+        member = part + LEVEL + MEMBER * proposer
         source = (plan[member + 4] * uses + plan[member]) * size
         found, v = advance_cursors(ranges, source, plan[member + 1], plan[member + 2], least)
         if not found:
@@ -256,7 +315,7 @@ def next_value(
         least = v
         for m in range(plan[part + 2]):
             if m != proposer:
-                member = part + 3 + MEMBER * m
+                member = part + LEVEL + MEMBER * m
                 source = (plan[member + 4] * uses + plan[member]) * size
                 found, least = advance_cursors(ranges, source, plan[member + 1], plan[member + 2], v)
                 if not found:
@@ -276,14 +335,14 @@ def bind_value(plan: Pointer, part: int, level: int, v: int, ranges: Pointer, si
     """
     matched = True
     for m in range(plan[part + 2]):
-        member = part + 3 + MEMBER * m
+        member = part + LEVEL + MEMBER * m
         u, k, column, until = plan[member], plan[member + 1], plan[member + 2], plan[member + 3]
         source = (plan[member + 4] * uses + u) * size
         to = (level * uses + u) * size
         list_end = to + LIST
         for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
             run = at_address(ranges[at])
-            j, high = ranges[at + 4], ranges[at + 3]
+            j, high = ranges[at + 4], ranges[at + 5]
             if j == high or run[j * k + column] != v:
                 continue
             end = j + 1

@@ -76,8 +76,8 @@ def choose_tier(name: str) -> None:
 
 
 def entries() -> list[Callable[..., Any]]:
-    """Return the kernels that callers call."""
-    return [entry.kernel for entry in _tiers.entries]
+    """Return the kernels of this package that callers call."""
+    return [entry.kernel for entry in _tiers.entries if entry.kernel.__module__.startswith(f"{__package__}.")]
 
 
 def entry(kernel: F) -> F:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -161,7 +162,9 @@ def _has_columns(change: Mapping[Any, Any] | ZSet) -> bool:
 
 def _add_relation(error: DbspError, relation: str) -> None:
     where = f"relation '{relation}'"
-    error.where = f"{where}, {error.where}" if error.where else where
+    if error.where and not error.where.startswith(where):
+        where = f"{where}, {error.where}"
+    error.where = where
 
 
 _FORMS = (
@@ -177,6 +180,10 @@ def _check_rows(change: Any, schema: Schema) -> None:
         shown = f"the single row {shorten(change)}; write it as a list, [{shorten(change)}]"
     elif isinstance(change, str | bytes) or not isinstance(change, Iterable):
         shown = f"{shorten(change)} of type {type(change).__name__}"
+        if isinstance(change, str | PathLike):
+            shown += "; read a file by dbsp.read_csv, read_parquet or read_ndjson"
+        elif type(change).__name__ == "DuckDBPyConnection":
+            shown += "; pass the result of connection.sql(...)"
     if shown is not None:
         raise InputError(f"expected {_FORMS}, got {shown}", code="invalid-change")
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 
@@ -163,7 +164,10 @@ def _coded_result(kind: str, type_: Type, place: tuple[int, int], accumulated: C
         low, high = limits(type_)
         wrong = (accumulated[:, 0] > 0) & ((total < low) | (total > high))
         if wrong.any():
-            raise ValueOutOfRangeError(f"the sum {int(total[np.argmax(wrong)])} does not fit in {type_}")
+            found: int | Decimal = int(total[np.argmax(wrong)])
+            if type_.kind == "decimal":
+                found = Decimal(found).scaleb(-type_.scale)
+            raise ValueOutOfRangeError(f"the sum {found} does not fit in {type_}")
     return np.where(count == 0, NULL, total) if place[1] else total
 
 

@@ -5,7 +5,8 @@
 The term starts from the rows of dRi and binds the other variables one by one, in its own order. A
 variable that is a function of bound variables is computed as soon as they are bound, and a
 condition is tested as soon as its variables are bound. Between these actions, one `ExtendPrefix`
-binds several variables depth first, which needs memory for one prefix only.
+binds several variables depth first, which needs memory for one prefix only. A comparison that
+limits the values of a variable is a part of the level that binds it (see `value_limits`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TypeAlias
 
 from dbsp.expressions import Expression
 from dbsp.expressions.substitution import is_total
+from dbsp.operators.joins.value_limits import Bound, Limit
 
 AtomTerm: TypeAlias = "str | Expression | None"
 """The term of a column in an atom: a variable, a constant, or None if the column is not read."""
@@ -39,10 +41,14 @@ class UseAtom:
 
 @dataclass(frozen=True)
 class ExtendPrefix:
-    """Bind the variables of `levels` in turn; `uses` are the atoms that restrict them."""
+    """Bind the variables of `levels` in turn; `uses` are the atoms that restrict them.
+
+    `bounds` are the bounds of the variable of each level.
+    """
 
     levels: tuple[str, ...]
     uses: tuple[UseAtom, ...]
+    bounds: tuple[tuple[Bound, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,14 @@ class TestCondition:
     condition: Expression
 
 
-Action: TypeAlias = ExtendPrefix | BindVariable | RequireEqual | TestCondition
+@dataclass(frozen=True)
+class TestLimit:
+    """Keep the prefixes within a limit."""
+
+    limit: Limit
+
+
+Action: TypeAlias = ExtendPrefix | BindVariable | RequireEqual | TestCondition | TestLimit
 
 
 def variables_of(terms: Sequence[AtomTerm]) -> tuple[str, ...]:
@@ -82,10 +95,16 @@ def delta_term(
     order: Sequence[str],
     extensions: Extensions,
     conditions: Sequence[Expression],
+    limits: Sequence[Limit | None] = (),
+    narrowing: Sequence[Limit] = (),
 ) -> tuple[Action, ...]:
     """Return the actions of the term of atom `start` that binds the other variables in this
-    order."""
-    return tuple(_Term(atoms, start, order, extensions, conditions).actions())
+    order.
+
+    `limits` has for each condition the equivalent limit, or None. `narrowing` are limits without a
+    condition.
+    """
+    return tuple(_Term(atoms, start, order, extensions, conditions, limits, narrowing).actions())
 
 
 def column_sets(actions: Sequence[Action]) -> dict[int, list[frozenset[int]]]:
@@ -148,6 +167,8 @@ class _Term:
         order: Sequence[str],
         extensions: Extensions,
         conditions: Sequence[Expression],
+        limits: Sequence[Limit | None],
+        narrowing: Sequence[Limit],
     ) -> None:
         self._atoms = atoms
         self._variables = [variables_of(terms) for terms in atoms]
@@ -157,6 +178,8 @@ class _Term:
         # By number: `==` between expressions builds an expression, so `in` does not work.
         self._extensions = dict(enumerate(extensions))
         self._conditions = dict(enumerate(conditions))
+        self._limits = {number: limit for number, limit in enumerate(limits) if limit is not None}
+        self._narrowing = list(narrowing)
 
     def actions(self) -> Iterator[Action]:
         yield from self._computed()
@@ -183,6 +206,10 @@ class _Term:
                 if (partial or is_total(condition)) and self._bound.keys() >= set(condition.columns):
                     del self._conditions[number]
                     yield TestCondition(condition)
+        for limit in self._narrowing:
+            if self._bound.keys() >= set(limit.columns):
+                yield TestLimit(limit)
+        self._narrowing = [one for one in self._narrowing if not self._bound.keys() >= set(one.columns)]
 
     def _needed(self) -> set[str]:
         """Return the variables of atoms that the order does not bind, and their dependencies."""
@@ -202,19 +229,32 @@ class _Term:
         """Bind variables until a computation or test becomes possible, or all."""
         before = set(self._bound)
         levels: list[str] = []
+        bounds: list[tuple[Bound, ...]] = []
         while self._order:
             name = self._order.pop(0)
             if name in self._bound:
                 continue
             levels.append(name)
             self._bound[name] = None
+            bounds.append(tuple(self._take_bounds(name)))
             if self._order and self._may_compute():
                 break
         steps = {name: level for level, name in enumerate(levels, 1)}
         uses = [use for j in self._open if (use := self._use(j, before, steps)) is not None]
         complete = {use.atom for use in uses if use.complete}
         self._open = [j for j in self._open if j not in complete]
-        return ExtendPrefix(tuple(levels), tuple(uses))
+        return ExtendPrefix(tuple(levels), tuple(uses), tuple(bounds))
+
+    def _take_bounds(self, name: str) -> Iterator[Bound]:
+        """Yield the bounds of a variable by the variables bound before; no action tests them."""
+        for number, limit in self._limits.items():
+            if number in self._conditions and self._bound.keys() >= set(limit.columns):
+                del self._conditions[number]
+                yield from limit.bounds(name)
+        for limit in [*self._narrowing]:
+            if self._bound.keys() >= set(limit.columns) and limit.bounds(name):
+                self._narrowing.remove(limit)
+                yield from limit.bounds(name)
 
     def _may_compute(self) -> bool:
         bound = self._bound.keys()

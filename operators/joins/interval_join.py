@@ -32,7 +32,8 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.errors import SchemaError
+from dbsp.data.types import Type
+from dbsp.errors import SchemaError, expect_present
 from dbsp.kernels import (
     arrange,
     consolidate,
@@ -42,7 +43,7 @@ from dbsp.kernels import (
 )
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.operators.joins.band import Band
+from dbsp.operators.joins.band import Band, distance
 from dbsp.operators.joins.join import (
     DeltaJoin,
     JoinStep,
@@ -55,7 +56,7 @@ from dbsp.operators.joins.join import (
 from dbsp.operators.traces.arrange import arranged, key_first, order_of
 
 DISTANCE = within(Between(-INT64_MAX, INT64_MAX))
-_KINDS = ("int", "date", "timestamp")
+_KINDS = ("int", "date", "time", "timestamp", "timestamptz", "duration")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class IntervalJoin(Operator):
         points, intervals = inputs
         left = (*self.left_key, self.point, self.point)
         check_key_types(left, (*self.right_key, self.first, self.last), points, intervals)
-        _check_kind(points, self.point)
+        _check_kind(points.types[self.point])
         return picked_columns(self.columns, self.names, points, intervals)
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
@@ -162,7 +163,7 @@ class DeltaIntervalJoin(DeltaJoin):
             )
         left = (*range(self.key), self.key, self.key)
         check_key_types(left, (*range(self.key), self.key, self.last), points, intervals)
-        _check_kind(points, self.key)
+        _check_kind(points.types[self.key])
         return super().schema(*inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
@@ -173,10 +174,19 @@ class DeltaIntervalJoin(DeltaJoin):
         return IntervalJoinStep(left, right, self.key, columns, turned, scope, reach)
 
 
-def _check_kind(schema: Schema, column: int) -> None:
-    if schema.types[column].kind not in _KINDS:
+def interval_offset(type_: Type, offset: Any, which: str) -> int:
+    """Return an offset of `first` or `last` in the unit of the codes of the type.
+
+    0 is an offset for every type. Raises SchemaError if it does not fit the type.
+    """
+    _check_kind(type_)
+    return 0 if offset == 0 else int(expect_present(distance(type_, offset, which), which))
+
+
+def _check_kind(type_: Type) -> None:
+    if type_.kind not in _KINDS:
         raise SchemaError(
-            f"expected an int, date or timestamp column, got {schema.types[column]}: an interval join "
+            f"expected an int, date, time, timestamp or duration column, got {type_}: an interval join "
             "compares codes",
             code="wrong-type",
         )

@@ -29,6 +29,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
     """Return the join as a function of complete Z-sets."""
     bindings = join.bindings(*inputs)
     null_mismatch = join.null_mismatch(*inputs)
+    narrowing = join.narrowing_limits(inputs)
 
     def evaluate(*batches: Batch) -> Batch:
         if impossible(join.atoms, inputs, interner):
@@ -61,6 +62,8 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
         for condition in join.conditions:
             bound = bind(condition, bindings.select(bindings.indices(names)))
             found = filter_rows(found, bound.mask(found.rows, interner))
+        for limit in narrowing:
+            found = filter_rows(found, limit.holds(found.rows, names, interner))
         taken = np.array([names.index(name) for name in join.columns], np.int64)
         return Batch(*project(found.rows, found.weights, taken))
 

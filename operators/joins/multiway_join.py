@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbsp.circuit.field_ranges import SOME_INPUTS
@@ -36,7 +36,9 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Expression, bind
+from dbsp.expressions.substitution import is_total
 from dbsp.operators.joins.delta_term import (
+    Action,
     Atoms,
     AtomTerm,
     Extensions,
@@ -51,6 +53,7 @@ from dbsp.operators.joins.multiway_definition import definition, impossible
 from dbsp.operators.joins.multiway_split import split
 from dbsp.operators.joins.multiway_step import MultiwayJoinStep
 from dbsp.operators.joins.multiway_term import AtomReader, TermStep
+from dbsp.operators.joins.value_limits import Limit, limit_of
 from dbsp.operators.linear.project import Project
 from dbsp.operators.traces.arrange import expect_order, in_own_order
 
@@ -68,6 +71,10 @@ class MultiwayJoin(Operator):
     Conditions and extensions that cannot fail are evaluated as soon as their variables are bound,
     the others on the result (`dbsp.operators.joins.multiway_split`). An extension that binds a
     variable of an atom is evaluated earlier, also for rows that a later atom rejects.
+
+    A condition that limits a variable (see `dbsp.operators.joins.value_limits`) is a part of the
+    level that binds the variable. `narrowing` are such conditions that may fail: the join leaves
+    out the rows for which they are false, and an operator after it evaluates them on the others.
     """
 
     input_counts = SOME_INPUTS
@@ -77,6 +84,7 @@ class MultiwayJoin(Operator):
     extensions: Extensions = field(default=(), compare=False)
     conditions: tuple[Expression, ...] = field(default=(), compare=False)
     orders: tuple[tuple[str, ...], ...] = ()
+    narrowing: tuple[Expression, ...] = field(default=(), compare=False)
     identity: tuple[Any, ...] = field(init=False, repr=False)
     """The fields that equality compares: `==` on expressions builds another expression."""
 
@@ -87,12 +95,14 @@ class MultiwayJoin(Operator):
         )
         extensions = tuple((name, value.key) for name, value in self.extensions)
         conditions = tuple(condition.key for condition in self.conditions)
-        object.__setattr__(self, "identity", (atoms, extensions, conditions))
+        narrowing = tuple(condition.key for condition in self.narrowing)
+        object.__setattr__(self, "identity", (atoms, extensions, conditions, narrowing))
 
     @property
     def label(self) -> str:
         atoms = ", ".join(f"({', '.join(map(shown, terms))})" for terms in self.atoms)
-        return f"{self.name} {atoms} -> {', '.join(self.columns)}"
+        tested = ", ".join(map(repr, (*self.conditions, *self.narrowing)))
+        return f"{self.name} {atoms}{' where ' + tested if tested else ''} -> {', '.join(self.columns)}"
 
     @property
     def law(self) -> str:
@@ -106,12 +116,13 @@ class MultiwayJoin(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         bindings = self.bindings(*inputs)
-        for condition in self.conditions:
+        for condition in (*self.conditions, *self.narrowing):
             type_ = bind(condition, bindings).type
             if type_.kind != "bool":
                 raise SchemaError(
                     f"expected a condition, got {condition!r} of type {type_}", code="invalid-expression"
                 )
+        self.narrowing_limits(inputs)
         self._check_orders()
         return bindings.select(bindings.indices(self.columns))
 
@@ -210,10 +221,34 @@ class MultiwayJoin(Operator):
             return self.orders
         return tuple(default_order(self.atoms, i, self.extensions) for i in range(len(self.atoms)))
 
+    def narrowing_limits(self, inputs: Sequence[Schema]) -> list[Limit]:
+        """Return the limits that `narrowing` sets. Raises SchemaError if a condition sets none."""
+        bindings, excluded = self.bindings(*inputs), self.null_mismatch(*inputs)
+        found = []
+        for condition in self.narrowing:
+            limit = limit_of(condition, bindings, excluded)
+            if limit is None:
+                raise SchemaError(
+                    f"expected a condition that limits the values of a variable, got {condition!r}",
+                    code="invalid-expression",
+                )
+            found.append(limit)
+        return found
+
+    def terms(self, inputs: Sequence[Schema]) -> list[tuple[Action, ...]]:
+        """Return the actions of each delta term."""
+        bindings, excluded = self.bindings(*inputs), self.null_mismatch(*inputs)
+        limits = [limit_of(c, bindings, excluded) if is_total(c) else None for c in self.conditions]
+        narrowing = self.narrowing_limits(inputs)
+        return [
+            delta_term(self.atoms, start, order, self.extensions, self.conditions, limits, narrowing)
+            for start, order in enumerate(self.term_orders())
+        ]
+
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         """Return the join of the columns that are read, then the operators that can fail on a
         row."""
-        core, rest = split(self)
+        core, rest = split(self, [stream.schema for stream in inputs])
         stream = core.narrowed(rewriting, inputs)
         for operator in rest:
             stream = rewriting.add(operator, stream)
@@ -231,7 +266,7 @@ class MultiwayJoin(Operator):
             atoms.append(tuple(terms[c] for c in columns))
         names_left = {name for terms in atoms for name in variables_of(terms)}
         orders = tuple(tuple(name for name in order if name in names_left) for order in self.orders)
-        join = MultiwayJoin(tuple(atoms), self.columns, self.extensions, self.conditions, orders)
+        join = replace(self, atoms=tuple(atoms), orders=orders)
         return rewriting.add(join, *kept)
 
     def _lookup_columns(self, start: int, order: tuple[str, ...]) -> frozenset[int]:
@@ -253,7 +288,7 @@ class MultiwayJoin(Operator):
         """Return the atoms with None in place of variables that are used only once."""
         used = Counter(term for terms in self.atoms for term in terms if isinstance(term, str))
         used.update(name for name, value in self.extensions for name in (name, *value.columns))
-        used.update(name for condition in self.conditions for name in condition.columns)
+        used.update(name for c in (*self.conditions, *self.narrowing) for name in c.columns)
         used.update(self.columns)
         return tuple(
             tuple(None if isinstance(term, str) and used[term] == 1 else term for term in terms)
@@ -261,7 +296,7 @@ class MultiwayJoin(Operator):
         )
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        core, rest = split(self)
+        core, rest = split(self, inputs)
         evaluate = definition(core, interner, inputs)
         schema = core.schema(*inputs)
         functions = []
@@ -281,8 +316,7 @@ class MultiwayJoin(Operator):
         chosen = TermArrangements(rewriting)
         rows = []
         orders = self.term_orders()
-        for start, order in enumerate(orders):
-            actions = delta_term(self.atoms, start, order, self.extensions, self.conditions)
+        for start, actions in enumerate(self.terms([stream.schema for stream in inputs])):
             sets = column_sets(actions)
             rows.append(
                 [
@@ -328,8 +362,7 @@ class DeltaMultiwayJoin(Operator):
     def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         join = self.join
         schemas = self._inputs([stream.schema for stream in inputs])
-        for start, (row, order) in enumerate(zip(self.places, join.term_orders(), strict=True)):
-            actions = delta_term(join.atoms, start, order, join.extensions, join.conditions)
+        for start, (row, actions) in enumerate(zip(self.places, join.terms(schemas), strict=True)):
             read = column_sets(actions)
             for atom, place in enumerate(row):
                 own = in_own_order(inputs[place].schema, self.arranged[place])
@@ -370,8 +403,7 @@ class DeltaMultiwayJoin(Operator):
         terms: list[TermStep] = []
         if impossible(join.atoms, schemas, scope.interner):
             return MultiwayJoinStep(terms, scope)
-        for start, order in enumerate(join.term_orders()):
-            actions = delta_term(join.atoms, start, order, join.extensions, join.conditions)
+        for start, actions in enumerate(join.terms(schemas)):
             readings = [
                 AtomReader(terms_, sources[place], self.arranged[place], new=j < start)
                 for j, (terms_, place) in enumerate(zip(join.atoms, self.places[start], strict=True))

@@ -27,19 +27,31 @@ class PlannedUse:
     """Whether all columns are bound after the last level; then the weights are multiplied in."""
 
 
+@dataclass(frozen=True)
+class PlannedLevel:
+    """The slot of a level's variable, whether None has no match there, and its limits.
+
+    A limit is its kind, a slot, the number that is added to the value in it, and whether it is
+    strict.
+    """
+
+    slot: int
+    excludes_null: bool
+    limits: tuple[tuple[int, int, int, int], ...] = ()
+
+
 def written_plan(
     given: Sequence[int],
     taken: Sequence[int],
     values: Mapping[int, int],
     slots: int,
-    levels: Sequence[tuple[int, bool]],
+    levels: Sequence[PlannedLevel],
     uses: Sequence[PlannedUse],
     depth: int,
 ) -> Codes:
     """Return the plan: `given` and `taken` are the slots of the input and output columns.
 
-    `values` are the codes of slots that hold constants, `levels` the slot of each level's variable
-    and whether None has no match there, `depth` the number of nested scopes.
+    `values` are the codes of slots that hold constants, `depth` the number of nested scopes.
     """
     constants = [values.get(slot, 0) for slot in range(slots)]
     uses_at = HEADER + len(given) + len(taken) + slots
@@ -55,13 +67,15 @@ def written_plan(
         at += use.bound[0]
     for use in uses:
         numbers += use.slots[: use.bound[0]]
-    for level, (slot, skips) in enumerate(levels, 1):
+    for level, planned in enumerate(levels, 1):
         members = [(u, use) for u, use in enumerate(uses) if use.bound[level] > use.bound[level - 1]]
-        numbers += [slot, int(skips), len(members)]
+        numbers += [planned.slot, int(planned.excludes_null), len(members), len(planned.limits)]
         for u, use in members:
             first, until = use.bound[level - 1 : level + 1]
             weighted = use.complete and not use.coordinates and until == use.bound[-1]
             numbers += [u, use.width, first, until, _last(use, level - 1), int(weighted)]
+        for limit in planned.limits:
+            numbers += limit
     return np.array(numbers, np.int64)
 
 

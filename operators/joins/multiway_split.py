@@ -6,18 +6,24 @@ Therefore expressions that can fail become separate operators after the join, wh
 rows of the result: first the conditions, then the extensions, then the conditions that read these
 extensions. The exception is an extension whose value is used to look up an atom: the terms evaluate
 it.
+
+A condition after the join that limits a variable, as `z < x + 50` does, also narrows the join: the
+terms do not propose values for which the condition is false.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dbsp.circuit.operator import Operator
+from dbsp.data.schema import Schema
 from dbsp.expressions import col
 from dbsp.expressions.substitution import is_total
 from dbsp.operators.joins.delta_term import variables_of
+from dbsp.operators.joins.value_limits import conjuncts, limit_of
 from dbsp.operators.linear.filter import Filter
 from dbsp.operators.linear.map import Map
 from dbsp.operators.linear.project import Project
@@ -26,8 +32,11 @@ if TYPE_CHECKING:
     from dbsp.operators.joins.multiway_join import MultiwayJoin
 
 
-def split(join: MultiwayJoin) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
+def split(join: MultiwayJoin, inputs: Sequence[Schema]) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
     """Return the join without expressions that can fail, and the operators for its result."""
+    single = tuple(part for condition in join.conditions for part in conjuncts(condition))
+    if len(single) > len(join.conditions):
+        join = replace(join, conditions=single)
     lookups = _lookup_variables(join)
     late: dict[str, None] = {}
     grown = True
@@ -45,11 +54,13 @@ def split(join: MultiwayJoin) -> tuple[MultiwayJoin, tuple[Operator, ...]]:
     used = [*join.columns, *(name for value in extensions.values() for name in value.columns)]
     used += [name for condition in (*tested, *after) for name in condition.columns]
     names = tuple(dict.fromkeys(name for name in used if name not in late))
+    bindings, excluded = join.bindings(*inputs), join.null_mismatch(*inputs)
     core = replace(
         join,
         columns=names,
         extensions=tuple(pair for pair in join.extensions if pair[0] not in late),
         conditions=tuple(c for c in join.conditions if not any(c is other for other in (*tested, *after))),
+        narrowing=tuple(c for c in tested if limit_of(c, bindings, excluded) is not None),
     )
     rest: list[Operator] = [Filter(condition) for condition in tested]
     while extensions:

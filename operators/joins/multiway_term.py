@@ -29,12 +29,14 @@ from dbsp.operators.joins.delta_term import (
     ExtendPrefix,
     RequireEqual,
     TestCondition,
+    TestLimit,
     UseAtom,
     variables_of,
 )
 from dbsp.operators.joins.multiway_definition import constant_code
-from dbsp.operators.joins.multiway_plan import PlannedUse, written_plan
+from dbsp.operators.joins.multiway_plan import PlannedLevel, PlannedUse, written_plan
 from dbsp.operators.joins.term_rows import TermRows
+from dbsp.operators.joins.value_limits import Limit, literal_code
 
 if TYPE_CHECKING:
     from dbsp.operators.joins.multiway_join import MultiwayJoin
@@ -185,6 +187,8 @@ class _Writer:
                     functions.append(self._require_equal(names, variable, value))
                 case TestCondition(condition):
                     functions.append(self._test_condition(names, condition))
+                case TestLimit(limit):
+                    functions.append(self._test_limit(names, limit))
         if names != self._join.columns or not timed:
             functions.append(self._select_columns(names, timed))
         return functions
@@ -197,15 +201,19 @@ class _Writer:
         needed = set(columns)
         for action in rest:
             match action:
-                case ExtendPrefix(uses=uses):
+                case ExtendPrefix(uses=uses, bounds=bounds):
                     for use in uses:
                         needed.update(variables_of(self._join.atoms[use.atom]))
+                    sources = (bound.source for level in bounds for bound in level)
+                    needed.update(source for source in sources if isinstance(source, str))
                 case BindVariable(_, value):
                     needed.update(value.columns)
                 case RequireEqual(variable, value):
                     needed.update((variable, *value.columns))
                 case TestCondition(condition):
                     needed.update(condition.columns)
+                case TestLimit(limit):
+                    needed.update(limit.columns)
         return tuple(name for name in bound if name in needed)
 
     def _bind_variable(
@@ -253,6 +261,15 @@ class _Writer:
 
         return test
 
+    def _test_limit(self, names: tuple[str, ...], limit: Limit) -> Callable[[Codes, Codes], Prefixes]:
+        interner = self._scope.interner
+
+        def test(rows: Codes, weights: Codes) -> Prefixes:
+            keep = limit.holds(rows, names, interner)
+            return rows[keep], weights[keep]
+
+        return test
+
     def _select_columns(self, names: tuple[str, ...], timed: bool) -> Callable[[Codes, Codes], Prefixes]:
         columns = [names.index(name) for name in self._join.columns]
         columns += [len(names) + d for d in range(self._scope.depth if timed else 0)]
@@ -292,12 +309,23 @@ class _Writer:
             width = len(reading.order) + coordinates
             uses.append(PlannedUse(width, coordinates, tuple(own), tuple(counts), use.complete))
             sides.append((source, reading.new))
+        levels = []
+        for name, bounds in zip(extend.levels, extend.bounds, strict=True):
+            limits = []
+            for bound in bounds:
+                if isinstance(bound.source, str):
+                    slot = slots[bound.source]
+                else:
+                    slot = len(slots) + len(values)
+                    values[slot] = literal_code(bound.source, self._scope.interner)
+                limits.append((bound.kind, slot, bound.offset, int(bound.strict)))
+            levels.append(PlannedLevel(slots[name], name in self._null_mismatch, tuple(limits)))
         plan = written_plan(
             [slots[name] for name in names],
             [slots[name] for name in needed],
             values,
             len(slots) + len(values),
-            [(slots[name], name in self._null_mismatch) for name in extend.levels],
+            levels,
             uses,
             self._scope.depth,
         )

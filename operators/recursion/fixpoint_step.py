@@ -28,7 +28,6 @@ from dbsp.operators.recursion.modes import (
     CHANGED_ROW,
     EvaluationHistory,
     Recursion,
-    joined,
 )
 from dbsp.operators.recursion.restart_budget import RestartBudget
 from dbsp.operators.traces.arrange import own_trace
@@ -146,7 +145,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         done = self._inner.run(where, quiet, budget, 1 if first else CHANGED_ROW)
         if done is None:
             return self._restart(where, timed=True)
-        arrivals = tuple(map(joined, self._history.arrivals, done.arrived))
+        arrivals = tuple(map(_joined, self._history.arrivals, done.arrived))
         rows = self._history.rows + _gained(done)
         if first:
             self._history = replace(self._history, rows=rows, arrivals=arrivals).restarted(done.work)
@@ -191,7 +190,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
             timed=timed,
             rows=rows,
             restarts=self._history.restarts + 1,
-            arrivals=tuple(map(joined, arrivals, done.arrived)) if timed else arrivals,
+            arrivals=tuple(map(_joined, arrivals, done.arrived)) if timed else arrivals,
         ).restarted(done.work)
 
     def _entered(self, index: int) -> Batch | None:
@@ -261,3 +260,13 @@ def _difference(new: Batch | None, old: Batch) -> Batch | None:
     if new is None:
         new = Batch.empty(old.arity)
     return Batch(*concatenate(new.rows, new.weights, old.rows, old.weights, -1)) or None
+
+
+def _joined(past: Codes, present: dict[int, int]) -> Codes:
+    """Return the arrivals by iteration after a tick that changed some of them."""
+    size = max(len(past), max(present, default=-1) + 1)
+    total = np.zeros(size, np.int64)
+    total[: len(past)] = past
+    for iteration, rows in present.items():
+        total[iteration] += rows
+    return total[: int(np.flatnonzero(total)[-1]) + 1] if total.any() else total[:0]

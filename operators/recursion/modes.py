@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dbsp.kernels.arrays import Codes
+if TYPE_CHECKING:  # every command reads the names of the modes, and NumPy is slow to import
+    from dbsp.kernels.arrays import Codes
 
 STEP_ROWS = 24
 """The fixed cost of a step of one operator, in rows."""
@@ -117,13 +116,3 @@ class EvaluationHistory:
         each = work / max(changed, 1)
         mean = each if not self.per_change else (1 - MEMORY) * self.per_change + MEMORY * each
         return replace(self, rows=rows, per_change=mean, arrivals=arrivals)
-
-
-def joined(past: Codes, present: dict[int, int]) -> Codes:
-    """Return the arrivals by iteration after a tick that changed some of them."""
-    size = max(len(past), max(present, default=-1) + 1)
-    total = np.zeros(size, np.int64)
-    total[: len(past)] = past
-    for iteration, rows in present.items():
-        total[iteration] += rows
-    return total[: int(np.flatnonzero(total)[-1]) + 1] if total.any() else total[:0]

@@ -13,6 +13,7 @@ from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
 from dbsp.operators.joins.asof_join import AsofJoin
 from dbsp.operators.joins.band import Band
+from dbsp.operators.joins.interval_join import IntervalJoin, interval_offset
 from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.outer_join import OuterJoin
 from dbsp.operators.joins.range_join import RangeJoin
@@ -256,6 +257,82 @@ class JoinMethods(graph.Stream):
         def joined(chosen: Sequence[str]) -> S:
             columns = offered.columns(chosen)
             return RangeJoin(left_key, right_key, x, y, band, columns, tuple(chosen))(self, other)
+
+        if where is None:
+            return joined(names)
+        return _where(joined(offered.with_those_of(where, names)), where, names)
+
+    @located("IntervalJoin")
+    def interval_join(
+        self: S,
+        other: S,
+        on: On = (),
+        *,
+        left: str,
+        first: str,
+        last: str,
+        low: Any = 0,
+        high: Any = 0,
+        select: Sequence[str] | None = None,
+        where: Expression | None = None,
+    ) -> S:
+        """Combine each row with the intervals of `other` that contain it.
+
+            (a join b)(x, y) = a(x) * b(y)   where x[on] = y[on]
+                                             and y[first] + low <= x[left] <= y[last] + high
+
+        The columns of the result are those of `join`. A row whose value is None has no partner. A
+        changed interval costs O(log n + matches), a changed point also one comparison for each
+        interval of its key that begins before it; the state is one trace per side.
+
+        Parameters:
+            other: the stream of intervals.
+            on: the key, as in `join`; by default none.
+            left: a column of this stream: int, date or timestamp.
+            first: the column of `other` with the start of the interval, of the same type.
+            last: the column of `other` with its end, of the same type.
+            low: added to the start: an int, or a timedelta for dates and timestamps.
+            high: added to the end, written like `low`; -1 for int intervals without their end.
+            select: the names of the columns of the result, as in `join`.
+            where: a further condition on a pair, as in `join`.
+
+        Returns:
+            A stream of the selected columns.
+
+        Raises:
+            SchemaError: a column does not exist or occurs twice in `on`, `left` and `first`; types
+                differ; or an offset does not fit the type.
+            ArgumentError: `other` is not a stream, or `on` does not name columns.
+
+        Examples:
+            >>> circuit = Circuit("prices")
+            >>> day = circuit.input("day", day=int)
+            >>> price = circuit.input("price", since=int, until=int, euro=int)
+            >>> circuit.output("at", day.interval_join(price, left="day", first="since", last="until"))
+            >>> circuit.start().step({"day": [(5,)], "price": [(1, 5, 10), (6, 9, 11)]})["at"].rows()
+            [(5, 1, 5, 10)]
+        """
+        expect_stream(other, "interval_join")
+        pairs = key_columns(self.schema, other.schema, on)
+        left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+        point = self.schema.index(left)
+        start, end = other.schema.index(first), other.schema.index(last)
+        if len({*left_key, point}) <= len(pairs) or len({*right_key, start}) <= len(pairs):
+            raise SchemaError(
+                "a column occurs twice in on=, left= and first=; name each column once, and compare "
+                "others with where=",
+                code="invalid-join-key",
+            )
+        type_ = self.schema.types[point]
+        offsets = interval_offset(type_, low, "low"), interval_offset(type_, high, "high")
+        offered = JoinColumns.of(self.schema, other.schema, right_key)
+        names = offered.chosen(select)
+
+        def joined(chosen: Sequence[str]) -> S:
+            columns = offered.columns(chosen)
+            return IntervalJoin(left_key, right_key, point, start, end, *offsets, columns, tuple(chosen))(
+                self, other
+            )
 
         if where is None:
             return joined(names)

@@ -46,6 +46,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "semijoin",
         "antijoin",
         "range_join",
+        "interval_join",
         "asof_join",
         "group_by",
         "rank",

@@ -11,7 +11,8 @@ import pytest
 import dbsp
 from dbsp import Circuit, DbspError, Schema, ZSet, col, from_json, lit
 from dbsp.cli.commands import _number
-from dbsp.io import ChangeScriptReader, parse_change_script, read_facts
+from dbsp.io.change_script import ChangeScriptReader, parse_change_script
+from dbsp.io.facts import read_facts
 from dbsp.io.json_rows import parse_json_rows
 from tests.cli.support import Command
 

@@ -11,8 +11,7 @@ import pytest
 from dbsp import Circuit, DbspError, col
 from dbsp.cli import main
 from dbsp.cli.program_files import apply_tick
-from dbsp.io import ChangeScriptReader
-from dbsp.io.change_script import parse_change_script
+from dbsp.io.change_script import ChangeScriptReader, parse_change_script
 from tests.cli.support import DIVIDE, REACH, Command
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")

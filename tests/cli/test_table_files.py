@@ -141,6 +141,25 @@ def test_texts_and_floats_come_back(tmp_path: Path, run: Command) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
+def test_names_of_other_columns(tmp_path: Path, run: Command, format_: str) -> None:
+    write(tmp_path / "in" / f"edge.{format_}", EDGES.rename_columns(["a", "b"]))
+    done = run("run", program(tmp_path), "-F", f"{tmp_path}/in")
+    assert done.code == 1
+    expected = "expected the columns (x: int, y: int), got (a, b); a column of the file needs the name that"
+    assert expected in done.err
+    hint = "; write .input edge(IO=csv, headers=false) if the first line has values"
+    assert (hint in done.err) == (format_ == "csv")
+
+
+def test_another_delimiter(tmp_path: Path, run: Command) -> None:
+    (tmp_path / "edge.csv").write_text("x;y\n1;2\n")
+    done = run("run", program(tmp_path), "-F", str(tmp_path))
+    assert 'got (x;y); write .input edge(IO=csv, delimiter=";") [unknown-column]' in done.err
+    parameters = '(IO=csv, delimiter=";")'
+    assert "1\t2\n" in run("run", program(tmp_path, parameters), "-F", str(tmp_path), "-D", "-").out
+
+
+@pytest.mark.parametrize("format_", FORMATS)
 def test_wrong_tables(tmp_path: Path, run: Command, format_: str) -> None:
     command = ["run", program(tmp_path, f"(IO={format_})"), "-F", str(tmp_path), "-D", "-"]
     missing = run(*command)

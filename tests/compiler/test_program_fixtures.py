@@ -19,7 +19,7 @@ import dbsp
 from dbsp.cli import main
 from dbsp.compiler.datalog.meaning.checked import Relation
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, type_of
-from dbsp.io import read_change_script
+from dbsp.io.change_script import read_change_script
 from dbsp.io.term_text import read_cell
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.dl"))

@@ -440,7 +440,7 @@ def test_parts_of_structs_and_lists(name: str, rows: list[Any]) -> None:
     ("expression", "message"),
     [
         (col("s").field("z"), "unknown field 'z' of a struct; the fields are a, b"),
-        (col("i").field("a"), "field expects a"),
+        (col("i").field("a"), "field expects a struct and the name of a field, or"),
         (col("i").element(0), 'element expects a list and a position, got col("i") (int) and 0 (int)'),
         (col("l").element("x"), "element expects a list and a position"),
         (col("l").contains("x"), "contains expects"),

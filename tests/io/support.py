@@ -11,7 +11,7 @@ from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
 from dbsp.errors import InputError
-from dbsp.io import read_place
+from dbsp.io.places import read_place
 
 NAMED = Schema.of(id=int, name=str)
 

@@ -18,15 +18,9 @@ from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
-from dbsp.io import (
-    ChangeScriptReader,
-    DataError,
-    ScriptTick,
-    format_delta,
-    parse_change_script,
-    read_change_script,
-)
-from dbsp.io.results import float_text, format_rows, literal_of
+from dbsp.io.change_script import ChangeScriptReader, ScriptTick, parse_change_script, read_change_script
+from dbsp.io.problems import DataError
+from dbsp.io.results import float_text, format_delta, format_rows, literal_of
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 INPUTS = {

@@ -18,9 +18,11 @@ from dbsp.data.terms import Record
 from dbsp.data.types import define_structures, structure_type
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
-from dbsp.io import DataError, Medium, Place, format_delta, format_rows, read_facts, write_place
-from dbsp.io.facts import _Reader
+from dbsp.io.facts import _Reader, read_facts
 from dbsp.io.json_rows import format_json_rows
+from dbsp.io.places import Medium, Place, write_place
+from dbsp.io.problems import DataError
+from dbsp.io.results import format_delta, format_rows
 from dbsp.io.term_text import read_cell
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 

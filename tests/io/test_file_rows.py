@@ -288,7 +288,16 @@ CSV: list[tuple[str, str]] = [
     ("", r"expected a line with the names of the columns, got an empty file \[invalid-line\]"),
     ("x,x\n1,2\n", r"column 'x' occurs twice in \(x, x\)"),
     ("x,s\n99999999999999999999,a\n", r"row 1, column 'x': expected int, got '99999999999999999999'"),
-    ("x\ts\n1\ta\n", r".*got \(x\ts\); missing: 'x', 's'"),
+    ("x\ts\n1\ta\n", r".*got \(x\ts\); pass the delimiter of the file, delimiter='\\t' \[unknown-column"),
+    ("x;s;t\n1;a;b\n", r".*got \(x;s;t\); pass the delimiter of the file, delimiter=';'"),
+    ("x,x\n1,a\n", r"column 'x' occurs twice in \(x, x\); rename one of the two \[duplicate-column\]"),
+    (
+        "1,a\n2,b\n",
+        r"expected the columns \(x: int, s: str\), got \(1, a\); to rename them, pass "
+        r"columns=\{'1': 'x', 'a': 's'\}, or header=False if the first line has values \[unknown-column\]",
+    ),
+    ("x,s,weight\n1,a,2\n2,b,x\n", r"row 2, column 'weight': expected int, got 'x' \[invalid-weight\]"),
+    ("x,s,weight\n1,a,1.5\n", r"row 1, column 'weight': expected int, got '1.5' \[invalid-weight\]"),
     ("x,s\n,a\n", r"row 1, column 'x': expected int, got None"),
 ]
 
@@ -298,6 +307,53 @@ def test_wrong_csv(tmp_path: Path, number: int) -> None:
     text, message = CSV[number]
     (tmp_path / "a.csv").write_text(text)
     refused(dbsp.read_csv(tmp_path / "a.csv"), r"relation 'a', .*a\.csv: " + message, x=int, s=str)
+
+
+def test_decimals_in_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the row, also in a later chunk and with a column renamed."""
+    monkeypatch.setattr(csv_rows, "_BLOCK", 64)
+    path = tmp_path / "a.csv"
+    price = "decimal(18, 2)"
+    path.write_text("price\n" + "1.50\n" * 300 + "1.505\n")
+    source = dbsp.read_csv(path, columns={"price": "p"})
+    refused(source, r"row 301, column 'price': expected decimal\(18, 2\), got '1.505'; round it", p=price)
+    for scale, text in ((6, "123456789012345678"), (2, "-12345678901234567.5"), (1, "9" * 30)):
+        path.write_text(f"p\n1.5\n{text}\n")
+        refused(dbsp.read_csv(path), r"row 2, column 'p': expected .*decimal", p=f"decimal(18, {scale})")
+    path.write_text("p,q\n,1\n9999999999999999.99,1\n-9999999999999999.99,1\n")
+    most = Decimal("9999999999999999.99")
+    assert rows_of(dbsp.read_csv(path), p=f"{price}?", q=int) == [(None, 1), (-most, 1), (most, 1)]
+    path.write_text("p\n1.5x\n")
+    refused(dbsp.read_csv(path), r"row 1, column 'p': expected decimal\(18, 2\), got '1.5x'", p=price)
+
+
+def test_a_renamed_column_of_weights(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x,change\n1,2\n2,-1\n")
+    source = dbsp.read_csv(path, columns={"x": "x", "change": "weight"})
+    assert started(x=int).step({"a": source})["o"].to_dict() == {(1,): 2, (2,): -1}
+    path.write_text("x,change\n1,2\n2,y\n")
+    refused(source, r"row 2, column 'change': expected int, got 'y' \[invalid-weight\]", x=int)
+
+
+def test_names_of_no_column_fit(tmp_path: Path, ending: str) -> None:
+    write, read = FORMATS[ending]
+    write(tmp_path / "a", pa.table({"p": [1], "q": ["a"]}))
+    refused(
+        read(tmp_path / "a"),
+        r"relation 'a', .*a: expected the columns \(x: int, s: str\), got \(p, q\); to rename them, pass "
+        r"columns=\{'p': 'x', 'q': 's'\}",
+        x=int,
+        s=str,
+    )
+
+
+def test_names_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may be named like a glob; `~` is the home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a[1].csv").write_text("x\n1\n")
+    assert rows_of(dbsp.read_csv(tmp_path / "a[1].csv"), x=int) == [(1,)]
+    assert rows_of(dbsp.read_csv("~/a*.csv"), x=int) == [(1,)]
 
 
 def test_options_of_csv(tmp_path: Path) -> None:
@@ -491,7 +547,7 @@ def test_a_long_read_shows_a_bar(tmp_path: Path, ending: str, monkeypatch: pytes
     assert shown[0] == (f"reading {read(tmp_path / 'a').format}", size)
     assert shown[-2:] == [size, "closed"]
     shown.clear()
-    refused(read(tmp_path / "a"), "missing", y=int)
+    refused(read(tmp_path / "a"), "to rename them", y=int)
     assert shown[-1:] in (["closed"], [])
 
 

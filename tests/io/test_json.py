@@ -11,7 +11,8 @@ import pytest
 from dbsp.compiler.datalog.meaning.directives import result_target
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.io import DataError, write_place
+from dbsp.io.places import write_place
+from dbsp.io.problems import DataError
 from tests.io.support import NAMED, read, refused
 
 

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from dbsp.compiler.datalog.meaning.directives import fact_source, result_target
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.io import DataError, read_place, unpack, write_place
+from dbsp.io import unpack
+from dbsp.io.places import read_place, write_place
+from dbsp.io.problems import DataError
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from tests.io.support import NAMED, read, refused, rows_of
 

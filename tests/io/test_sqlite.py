@@ -13,7 +13,7 @@ from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
-from dbsp.io import read_place, write_place
+from dbsp.io.places import read_place, write_place
 from tests.io.support import NAMED, rows_of
 
 

@@ -10,7 +10,9 @@ import pytest
 import dbsp
 from dbsp.compiler.datalog.meaning.directives import fact_source, result_target
 from dbsp.data.terms import Branch, Record
-from dbsp.io import ChangeScriptReader, DataError, read_place, write_place
+from dbsp.io.change_script import ChangeScriptReader
+from dbsp.io.places import read_place, write_place
+from dbsp.io.problems import DataError
 from tests.io.support import rows_of
 
 TERMS = """

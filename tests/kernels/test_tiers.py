@@ -107,7 +107,7 @@ def test_no_kernel_is_compiled_for_other_types_than_it_declares() -> None:
     choose_tier(COMPILED)
     use_every_kernel(long_runs=False)
     for kernel in entries():
-        if kernel.__name__ in kernels.__all__:  # other tests call kernels of their own
+        if kernel.__name__ in kernels.__all__:  # the others are called by tests only
             assert compiled(kernel).signatures == [signature_of(kernel)], kernel.__name__
 
 

@@ -3,6 +3,8 @@
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import PosixPath as Path
 from typing import Any
 
 import duckdb
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, DbspError, Run, ZSet, compile
+from dbsp import Circuit, DbspError, Run, ZSet, col, compile
 
 ROWS = [(1, "a", 1.5), (2, "b", 2.5), (2, "b", 2.5)]
 TABLE = pa.table({"s": ["a", "b", "b"], "f": [1.5, 2.5, 2.5], "x": [1, 2, 2]})
@@ -159,6 +161,93 @@ def test_columns_of_other_types() -> None:
     ]
 
 
+NESTED: list[dict[str, Any]] = [
+    {"l": ["a", None], "s": {"t": "x"}, "d": [{"t": "p"}, {"t": None}], "b": [b"1"]},
+    {"l": [], "s": None, "d": None, "b": None},
+    {"l": None, "s": {"t": None}, "d": [], "b": [None]},
+]
+
+
+@pytest.mark.parametrize("rows", [slice(0, 3), slice(1, 3), slice(0, 1)])
+def test_nested_texts_of_polars(rows: slice) -> None:
+    """Polars exports them as views, which PyArrow does not filter."""
+    listed = NESTED[rows]
+    schema = {
+        "l": pl.List(pl.String),
+        "s": pl.Struct({"t": pl.String}),
+        "d": pl.List(pl.Struct({"t": pl.String})),
+        "b": pl.List(pl.Binary),
+    }
+    frame = pl.DataFrame(NESTED, schema=schema)[rows]
+    types = {"l": "list[str?]?", "s": "{t: str?}?", "d": "list[{t: str?}]?", "b": "list[bytes?]?"}
+    circuit = Circuit("nested")
+    circuit.output("o", circuit.input("a", **types))
+    run = circuit.start()
+    run.step({"a": frame})
+    expected = ZSet.from_rows([tuple(row.values()) for row in listed], schema=types)
+    assert run.view("o") == expected
+    assert ZSet.from_arrow(pa.table(frame), None, types) == expected
+    assert len(ZSet.from_arrow(pa.table(frame), None)) == len(listed)
+    run.step({"a": pl.DataFrame(run.view("o")).with_columns(weight=-1)})
+    assert not run.view("o")
+
+
+def test_sums_of_duckdb_are_ints() -> None:
+    """DuckDB sums ints to 128 bits, which Arrow has as decimals."""
+    circuit = Circuit("sums")
+    circuit.output("o", circuit.input("a", x=int | None))
+    run = circuit.start()
+    run.step({"a": duckdb.sql("select sum(x) as x from range(5) t(x) union all select null::hugeint")})
+    assert run.view("o").rows() == [(None,), (10,)]
+    for width in (pa.decimal32(5, 0), pa.decimal64(9, 0), pa.decimal128(20, 0), pa.decimal256(50, 0)):
+        table = pa.table({"x": pa.array([Decimal(-7), Decimal(3)], width)})
+        assert run.step({"a": table})["o"].rows() == [(-7,), (3,)]
+
+
+def test_objects_of_several_types() -> None:
+    class Point:
+        pass
+
+    circuit = Circuit("objects")
+    circuit.output("o", circuit.input("a", x=object | None, f=float))
+    run = circuit.start()
+    point = Point()
+    frame = pd.DataFrame({"x": [1, "a", None, point], "f": pd.Series([1.0, None, 2.0, 3.0], dtype=object)})
+    change = run.step({"a": frame})["o"].to_dict()
+    assert {row[0] for row in change} == {1, "a", None, point}
+    assert sum(row[1] != row[1] for row in change) == 1  # NaN, as in every column of floats of pandas
+
+
+def test_an_error_names_the_relation_once() -> None:
+    circuit = Circuit("keys")
+    circuit.output("o", circuit.input("a", key="x", x=int, s=str))
+    run = circuit.start()
+    with pytest.raises(DbspError, match=r"^relation 'a': row 0: expected a row of \(x: int, s: str\), got 7"):
+        run.input("a").delete([7])
+
+
+def test_a_misspelt_field_has_a_suggestion() -> None:
+    place = Circuit("fields").input("a", place={"city": str, "zip": int})
+    with pytest.raises(
+        DbspError, match=r"unknown field 'ctiy' of a struct; did you mean 'city'\? The fields are"
+    ):
+        place.map(x=col("place").field("ctiy"))
+
+
+def test_a_missing_part_of_a_value() -> None:
+    circuit = Circuit("parts")
+    circuit.output("o", circuit.input("a", l=list[int], s={"t": int}))
+    run = circuit.start()
+    with pytest.raises(DbspError, match=r"element 1: expected int, .* declare the elements optional"):
+        run.step({"a": [([1, None], {"t": 1})]})
+    with pytest.raises(DbspError, match=r"field 't': expected int, .* declare the field optional"):
+        run.step(
+            {"a": pl.DataFrame({"l": [[1]], "s": [{"t": None}]}, schema_overrides={"l": pl.List(pl.Int64)})}
+        )
+    with pytest.raises(DbspError, match=r"column 'l': expected a list, .* declare the column optional"):
+        run.step({"a": [(None, {"t": 1})]})
+
+
 def test_missing_values() -> None:
     circuit = Circuit("t")
     circuit.output("o", circuit.input("a", x=int | None, f=float))
@@ -261,7 +350,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "floats": (
         {"x": np.array([1.0]), "s": ["a"], "f": [1.0]},
-        r"relation 'a': column 'x': expected a column of type int, got one of type float \[schema-mismatch\]",
+        r"relation 'a': column 'x': expected a column of type int, got one of type float; "
+        r"convert it to ints, in pandas by \.astype\('Int64'\) \[schema-mismatch\]",
     ),
     "complex": (
         {"x": np.array([1j]), "s": ["a"], "f": [1.0]},
@@ -275,9 +365,46 @@ WRONG: dict[str, tuple[Any, str]] = {
         [TABLE, (1, "a", 1.0)],
         r"expected another table after the first, got \(1, ",
     ),
+    "an int of 70 bits": (
+        pd.DataFrame({"x": [1, 2**70], "s": ["a", "b"], "f": [1.0, 2.0]}),
+        r"row 1, column 'x': expected an int from -2\*\*63 to 2\*\*63 - 1, got 1180591620717411303424",
+    ),
+    "a series of 70 bits": (
+        {"x": pd.Series([1, 2**70]), "s": ["a", "b"], "f": [1.0, 2.0]},
+        r"row 1, column 'x': expected an int from -2\*\*63 to 2\*\*63 - 1, got 1180591620717411303424",
+    ),
+    "infinite": (
+        pd.DataFrame({"x": [1], "s": ["a"], "f": [Decimal("Infinity")]}),
+        r"row 0, column 'f': expected float, got Decimal\('Infinity'\) of type Decimal",
+    ),
+    "mixed texts": (
+        pd.DataFrame({"x": [1, 2], "s": ["a", 5], "f": [1.0, 2.0]}),
+        r"row 1, column 's': expected str, got 5 of type int",
+    ),
+    "twice in pandas": (
+        pd.DataFrame([[1, "a", 1.0]], columns=["x", "s", "x"]),
+        r"column 'x' occurs twice in \(x, s, x\); rename one of the two \[duplicate-column\]",
+    ),
+    "sparse": (
+        pd.DataFrame({"x": pd.arrays.SparseArray([0, 1]), "s": ["a", "b"], "f": [1.0, 2.0]}),
+        r"cannot be converted to an Arrow table: Sparse pandas data \(column x\) not supported",
+    ),
+    "a sum of DuckDB": (
+        duckdb.sql("select 1180591620717411303424 as x, 'a' as s, 1.0::double as f"),
+        r"row 0, column 'x': expected an int from -2\*\*63 to 2\*\*63 - 1, got 1180591620717411303424",
+    ),
     "weights": (
         {"x": [1, 2], "s": ["a", "b"], "f": [1.0, 2.0], "weight": [1, None]},
         r"row 1, column 'weight': expected int, got None \[invalid-weight\]",
+    ),
+    "a file": (
+        "a.csv",
+        r"got 'a.csv' of type str; read a file by dbsp.read_csv, read_parquet or read_ndjson",
+    ),
+    "a path": (Path("a.csv"), r"got PosixPath\('a.csv'\) of type PosixPath; read a file by dbsp.read_csv"),
+    "a connection": (
+        duckdb.connect().execute("select 1 as x"),
+        r"of type DuckDBPyConnection; pass the result of connection.sql\(",
     ),
     "one object": (Sale(1, "a", 1.0), r"got the single row Sale\(x=1, s='a', f=1.0\); write it as a list"),
 }

@@ -16,6 +16,8 @@ from dbsp.compiler.datalog.plans.plan_steps import (
     SubPlan,
     all_steps,
 )
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.compiler.planner.estimate import TermEstimate
 from dbsp.compiler.planner.estimate_report import report, show_number
 from dbsp.errors import expect_type
@@ -68,9 +70,36 @@ def _rows(step: PlannedMultiwayJoin, plan: RulePlan, counted: Terms) -> tuple[Te
 def show_multiway(step: PlannedMultiwayJoin) -> str:
     """Return the step in one line."""
     parts = [f"multi-way join {_listed(map(show_part, step.parts))}"]
+    limits = [show_literal(condition) for condition in step.conditions if is_limit(condition)]
+    if limits:
+        parts[0] += f" with {_listed(limits)}"
     parts += [f"let {show_variable(name)} = {show_term(term)}" for name, term in step.extensions]
-    parts += [f"keep rows with {show_literal(condition)}" for condition in step.conditions]
+    parts += [
+        f"keep rows with {show_literal(condition)}"
+        for condition in step.conditions
+        if not is_limit(condition)
+    ]
     return "; ".join(parts)
+
+
+def is_limit(condition: syntax.Comparison) -> bool:
+    """Whether a multi-way join proposes only values for which the condition holds."""
+    left, right = condition.left, condition.right
+    if condition.operator not in ("=", "!=", "<", "<=", ">", ">="):
+        return False
+    if not isinstance(left, syntax.Variable):
+        left, right = right, left
+    if not isinstance(left, syntax.Variable) or left.kind not in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
+        return False
+    match right:
+        case syntax.Call(function="+", arguments=(syntax.Constant(), syntax.Variable() as inner)) | (
+            syntax.Call(function="+" | "-", arguments=(syntax.Variable() as inner, syntax.Constant()))
+        ):
+            # A difference of unsigned numbers may have no value, and floats are not counted.
+            kinds = (Kind.NUMBER, Kind.UNSIGNED) if right.function == "+" else (Kind.NUMBER,)
+            return left.kind in kinds and right.word == 64 and inner != left
+        case _:
+            return isinstance(right, syntax.Variable | syntax.Constant) and right != left
 
 
 def show_part(part: JoinPart) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from dbsp.compiler.datalog.plans.plan_steps import PlannedRange
 from dbsp.errors import expect_present
-from dbsp.operators.joins.interval_join import IntervalJoin
 from dbsp.operators.streams.stream import Stream
 
 
@@ -18,17 +17,13 @@ def join_range(
         name = expect_present(within.first or within.last, "a limit of a range")
         low, high = (None, -within.low) if within.last is None else (-within.high, None)
         return points.range_join(limits, left=within.point, right=name, low=low, high=high, select=list(keep))
-    a, b = points.schema, limits.schema
-    columns = tuple(a.index(name) if name in a.names else -b.index(name) - 1 for name in keep)
-    join = IntervalJoin(
-        a.indices(on),
-        b.indices(on),
-        a.index(within.point),
-        b.index(within.first),
-        b.index(within.last),
-        within.low,
-        within.high,
-        columns,
-        tuple(keep),
+    return points.interval_join(
+        limits,
+        on=list(on),
+        left=within.point,
+        first=within.first,
+        last=within.last,
+        low=within.low,
+        high=within.high,
+        select=list(keep),
     )
-    return join(points, limits)

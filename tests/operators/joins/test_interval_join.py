@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, SchemaError, Stream
+from dbsp import Circuit, SchemaError, Stream, col
 from dbsp.operators.joins.interval_join import IntervalJoin
 from dbsp.runtime.agreement import check_agreement
 from tests import reference
@@ -145,8 +146,37 @@ def test_a_point_that_few_intervals_contain_yields_few_rows() -> None:
 def test_columns_without_an_order_are_refused() -> None:
     c = Circuit("wrong")
     a, b = c.input("a", x=str), c.input("b", first=str, last=str)
-    with pytest.raises(SchemaError, match="expected an int, date or timestamp column, got str"):
+    with pytest.raises(SchemaError, match="expected an int, date, time, timestamp or duration column"):
         IntervalJoin((), (), 0, 0, 1, 0, 0, (0,), ("x",))(a, b)
     b = c.input("c", first=str, last=int)
     with pytest.raises(SchemaError, match="cannot join 'x: str' with 'last: int'"):
         IntervalJoin((), (), 0, 0, 1, 0, 0, (0,), ("x",))(a, b)
+
+
+def test_days_of_price_intervals() -> None:
+    c = Circuit("prices")
+    day = c.input("day", shop=str, day=dt.date)
+    price = c.input("price", shop=str, since=dt.date, until=dt.date, euro=int)
+    found = day.interval_join(
+        price,
+        on="shop",
+        left="day",
+        first="since",
+        last="until",
+        high=-dt.timedelta(1),
+        where=col("euro") > 1,
+    )
+    c.output("at", found)
+    run = c.start()
+    first, second, third = (dt.date(2026, 1, day) for day in (1, 2, 3))
+    rows = [("tea", first, third, 5), ("tea", first, third, 1), ("ink", first, third, 7)]
+    out = run.step({"day": [("tea", first), ("tea", second), ("tea", third)], "price": rows})["at"]
+    assert found.schema.names == ("shop", "day", "since", "until", "euro")
+    assert out.rows() == [("tea", first, first, third, 5), ("tea", second, first, third, 5)]
+
+
+def test_an_offset_of_another_type_is_refused() -> None:
+    c = Circuit()
+    a, b = c.input("a", x=dt.date), c.input("b", u=dt.date, v=dt.date)
+    with pytest.raises(SchemaError, match="low: expected a timedelta of whole days for a date column, got 3"):
+        a.interval_join(b, left="x", first="u", last="v", low=3)

@@ -67,6 +67,7 @@ STREAMS: list[tuple[Build, str]] = [
     (lambda c, a: a.join("b", on="x"), "join expects a stream"),
     (lambda c, a: a.left_join("b", on="x"), "an outer join expects a stream"),
     (lambda c, a: a.range_join("b", left="x", right="x"), "range_join expects a stream"),
+    (lambda c, a: a.interval_join("b", left="x", first="x", last="y"), "interval_join expects a stream"),
     (lambda c, a: a.asof_join("b", left="x", right="x"), "asof_join expects a stream"),
     (lambda c, a: a.semijoin("b", on="x"), "semijoin expects a stream"),
     (lambda c, a: a.antijoin("b", on="x"), "antijoin expects a stream, as circuit.input() and the methods"),
@@ -225,6 +226,12 @@ CODES: list[tuple[Build, type[DbspError], str, str]] = [
         SchemaError,
         "invalid-join-key",
         "compare others with where=",
+    ),
+    (
+        lambda c, a: a.interval_join(a, on="x", left="x", first="x", last="x"),
+        SchemaError,
+        "invalid-join-key",
+        "occurs twice in on=, left= and first=; name each column once, and compare others with where=",
     ),
     (
         lambda c, a: a.asof_join(a, on="x", left="x", right="x"),

@@ -12,7 +12,8 @@ from dbsp import Branch
 from dbsp.circuit.stage import Stage
 from dbsp.compiler.datalog.meaning.checked import Rule
 from dbsp.errors import InputError, IterationLimitError
-from dbsp.io import read_change_script, read_facts
+from dbsp.io.change_script import read_change_script
+from dbsp.io.facts import read_facts
 from dbsp.io.problems import DataError
 from dbsp.io.results import format_rows
 from dbsp.runtime.agreement import check_agreement

@@ -68,7 +68,7 @@ def steps(rule: str, strategy: str = "auto") -> list[str]:
         (
             "o(z) :- e(x, y), e(y, z), e(x, z), x < y, v = z / y, v > 1, !n(z).",
             [
-                "multi-way join e(x, y), e(y, z), e(x, z); keep rows with x < y",
+                "multi-way join e(x, y), e(y, z), e(x, z) with x < y",
                 "keep rows without n(z)",
                 "let v = z / y",
                 "keep rows with v > 1",
@@ -82,7 +82,7 @@ def steps(rule: str, strategy: str = "auto") -> list[str]:
         # A difference of unsigned numbers is computed after the conditions.
         (
             "ou(d) :- uu(x, y), uu(y, z), uu(x, z), x >= y, d = x - y.",
-            ["multi-way join uu(x, y), uu(y, z), uu(x, z); keep rows with x >= y", "let d = x - y"],
+            ["multi-way join uu(x, y), uu(y, z), uu(x, z) with x >= y", "let d = x - y"],
         ),
         # The join evaluates constants and repeated variables, so that traces are shared.
         (
