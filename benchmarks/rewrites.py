@@ -105,6 +105,13 @@ CASES = (
         5_000,
     ),
     Case(
+        "choose_demand",
+        "closure from two nodes",
+        _REACH + "path(x, z) :- path(x, y), e(y, z).\nout(1, y) :- path(1, y).\nout(2, y) :- path(2, y).",
+        "components",
+        20_000,
+    ),
+    Case(
         "demand",
         "closure from the ends of a node",
         _REACH + "path(x, z) :- e(x, y), path(y, z).\nout(x, y) :- e(1, x), path(x, y).",
@@ -173,7 +180,7 @@ def play(case: Case, on: bool, base: Codes, changes: Sequence[Tick]) -> tuple[Fi
     """Return the figures and the result."""
     magic = case.rewriting == "demand"
     names = (*case.others, *(() if magic or not on else (case.rewriting,)))
-    run = dbsp.compile(_EDGES + case.rules, rewrites=names, magic=magic and on).start()
+    run = dbsp.compile(_EDGES + case.rules, rewrites=names, magic=on if magic else None).start()
     table = pa.table({"x": base[:, 0], "y": base[:, 1]})
     began = time.process_time()
     run.step({"e": table})

@@ -1,8 +1,9 @@
 """Shapes of rules that are slow unless the compiler knows them: time and memory of each.
 
 Every shape is one small program. `plan` is the time from the text to a run: the choice of the plan
-and the circuit. `load` is the first tick, `tick` the median of ticks of one change. Memory is the
-stored state, and the peak of the process above its memory before the load.
+and the circuit. `load` is the first tick; for a shape that is planned for its counts, it includes
+that plan. `tick` is the median of ticks of one change. Memory is the stored state, and the peak of
+the process above its memory before the load.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Shape:
     rules: Callable[[int], str]
     load: Callable[[int], Rows]
     changes: Callable[[int], Iterator[Rows]]
+    counted: bool = False
+    """Whether the run starts with the rows and is planned for their counts."""
 
 
 class Measured(NamedTuple):
@@ -69,9 +72,13 @@ def play(shape: Shape, size: int, ticks: int) -> Measured:
     load = shape.load(size)
     before = begin_peak()
     began = time.process_time()
-    run = dbsp.compile(shape.rules(size)).start()
+    program = dbsp.compile(shape.rules(size))
+    run = program.start()
     planned = time.process_time()
-    run.step(load)
+    if shape.counted:
+        run = program.start(load)
+    else:
+        run.step(load)
     loaded = time.process_time()
     taken = []
     for _, change in zip(range(ticks), shape.changes(size), strict=False):
@@ -248,5 +255,6 @@ SHAPES = (
             "start": [(50,)],
         },
         lambda size: flips("e", lambda at: (at % 50 + 40, at % 50 + 41), size),
+        counted=True,
     ),
 )

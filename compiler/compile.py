@@ -27,7 +27,7 @@ def compile(
     macros: Mapping[str, str | float] | None = None,
     include: Iterable[str | Path] = (),
     rewrites: bool | Iterable[str] = True,
-    magic: bool | Iterable[str] = False,
+    magic: bool | Iterable[str] | None = None,
     functors: Mapping[str, Callable[..., Any]] | None = None,
     recursion: Recursion | str = Recursion.AUTO,
     word_size: int | None = None,
@@ -54,7 +54,9 @@ def compile(
             `dbsp.compiler.datalog.compiler_passes.REWRITES`). They change the cost of a run, never
             its results.
         magic: relations to derive on demand, only as far as the outputs need them: all for which
-            that is possible, or the named ones. Errors in rows that are not derived do not occur.
+            that is possible, none, or the named ones. Errors in rows that are not derived do not
+            occur. By default the compiler chooses relations for which this pays, and none whose
+            rules can fail other than by overflow.
         functors: by name, the Python functions for the functors that the program declares with
             `.functor f(...)`. A function must depend on its arguments only: results are cached, and
             a retracted row is computed again.
@@ -98,7 +100,7 @@ def compile(
     options = CompileOptions(
         strategy=choice("strategy", Strategy, strategy),
         disabled=_disabled(rewrites),
-        magic=magic if isinstance(magic, bool) else tuple(magic),
+        magic=magic if magic is None or isinstance(magic, bool) else tuple(magic),
         functors=dict(functors or {}),
         recursion=choice("recursion", Recursion, recursion),
         word_size=word_size,

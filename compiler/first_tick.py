@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from dbsp.compiler.datalog.circuits.lower import lower_program
 from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
-from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import PlannableProgram, ProgramPlanner, statistics
@@ -23,9 +22,6 @@ class StartableProgram(PlannableProgram, Protocol):
 
     @property
     def checked(self) -> CheckedProgram: ...
-
-    @property
-    def plans(self) -> dict[int, RulePlan]: ...
 
     @property
     def facts(self) -> Mapping[str, list[tuple[Any, ...]]]: ...

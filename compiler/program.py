@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from dbsp.compiler.datalog.meaning.word_size import range_of
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
+from dbsp.compiler.datalog.rewrites.demanded_keys import why_few_keys
 from dbsp.compiler.first_tick import count_relations, load
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import ProgramPlanner
@@ -70,6 +72,11 @@ class Program(QuestionMethods, Displayed):
         self.options = options
         context = CompileContext.of(source, options)
         super().__init__(COMPILER.run(source, context, until="assemble"))
+        self._rewrite(context)
+        self._texts = dict(context.report.sources)
+
+    def _rewrite(self, context: CompileContext) -> None:
+        """Rewrite and plan the checked program."""
         planned: PlannedProgram = COMPILER.run(self.checked, context, start=CHECKED, until="plan")
         self.rewritten: checked.CheckedProgram = planned.program
         """The program after the rewritings: cheaper rules for the same outputs (see
@@ -81,7 +88,28 @@ class Program(QuestionMethods, Displayed):
         self.plans: dict[int, RulePlan] = planned.plans
         """The plan of every rule, by the number of the rule, based on the rules alone, without
         counts."""
-        self._texts = dict(context.report.sources)
+        self._searches = context.searches
+
+    def suited_to(self, counted: Statistics, current: Mapping[str, str]) -> Program:
+        """Return the program with the relations on demand that suit these counts.
+
+        `current` are the relations that a run derives on demand because of earlier counts, with the
+        reasons. They stay if the counts do not tell.
+        """
+        selected: dict[str, str] = {}
+        for search in self._searches:
+            why = why_few_keys(search, counted)
+            if why is None:
+                selected.update((name, current[name]) for name in search.columns if name in current)
+            elif why:
+                selected.update((name, f"{column}: {why}") for name, column in search.columns.items())
+        if not selected:
+            return self
+        suited = copy(self)
+        suited.__dict__.pop("_query", None)
+        suited.options = replace(self.options, demanded=selected)
+        suited._rewrite(CompileContext.of(self.source, suited.options))
+        return suited
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process compiles the same texts, without the included files.
@@ -359,6 +387,13 @@ class Program(QuestionMethods, Displayed):
         if plans is None:
             planner = None if run is None else run.planner
             plans = planner.plans if isinstance(planner, ProgramPlanner) else self.plans
+        if run is not None and isinstance(run.planner, ProgramPlanner):
+            suited = run.planner.program
+            if isinstance(suited, Program) and suited is not self and suited.options.demanded:
+                return suited._explain(run, plans, after)
+        return self._explain(run, plans, after)
+
+    def _explain(self, run: Run | None, plans: Mapping[int, RulePlan], after: str | None) -> str:
         if after is not None:
             context = CompileContext.of(self.source, self.options)
             context.plans = plans

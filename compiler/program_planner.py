@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from dbsp.circuit.stage import Stage
+from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
 from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
@@ -28,7 +29,15 @@ class PlannableProgram(Protocol):
     @property
     def rewritten(self) -> CheckedProgram: ...
 
+    @property
+    def plans(self) -> dict[int, RulePlan]: ...
+
+    @property
+    def options(self) -> CompileOptions: ...
+
     def columns(self, relation: str) -> Schema: ...
+
+    def suited_to(self, counted: Statistics, current: Mapping[str, str]) -> PlannableProgram: ...
 
     def plans_for(
         self, statistics: Statistics, rules: Iterable[Rule] | None = None
@@ -41,17 +50,21 @@ class ProgramPlanner:
     """Chooses the circuit of a program for one run (see `dbsp.runtime.replanning`)."""
 
     def __init__(self, program: PlannableProgram, plans: Mapping[int, RulePlan], max_iterations: int) -> None:
-        self.program = program
+        self.program: PlannableProgram = program
+        """The program with the relations that the run derives on demand."""
         self.plans = plans
         """The plan of every rule in the run, by the number of the rule."""
         self.restored = False
         """Whether the circuit comes from a checkpoint, so that its plans are unknown."""
         self._max_iterations = max_iterations
-        self._proposed = plans
+        self._written = program
+        self._proposed = (program, plans)
 
     def propose(self, run: Run) -> Proposal | None:
         """Return the circuit for the current rows of the run, or None if no plan changes."""
-        return self._proposal(self.program.plans_for(statistics(self.program, run, run.rows)))
+        counted = statistics(self._written, run, run.rows)
+        program = self._written.suited_to(counted, self.program.options.demanded)
+        return self._proposal(program, program.plans_for(statistics(program, run, run.rows)))
 
     def propose_first(self, run: Run, rows: Source) -> Proposal | None:
         """Return the circuit for the rows of the first tick, or None if no plan changes.
@@ -60,38 +73,37 @@ class ProgramPlanner:
         one multi-way join creates at most as many rows as the largest possible result. Binary joins
         may load it faster, but the gain is less than the cost of counting.
         """
-        program = self.program
+        program = self._written.suited_to(statistics(self._written, run, rows), {})
+        plans = self.plans if program is self.program else program.plans
         rules_to_count = [
             rule
             for rule in program.rewritten.clauses
             if any(
                 len(group.scans) > 2 and group.choice.kind != "multiway"
-                for group in self.plans[rule.number].joined
+                for group in plans[rule.number].joined
             )
         ]
-        if not rules_to_count:
-            return None
-        return self._proposal(
-            {**self.plans, **program.plans_for(statistics(program, run, rows), rules_to_count)}
-        )
+        if rules_to_count:
+            plans = {**plans, **program.plans_for(statistics(program, run, rows), rules_to_count)}
+        return self._proposal(program, plans)
 
-    def _proposal(self, plans: Mapping[int, RulePlan]) -> Proposal | None:
+    def _proposal(self, program: PlannableProgram, plans: Mapping[int, RulePlan]) -> Proposal | None:
         """Return the circuit for these plans, or None if the run already uses them."""
-        program = self.program
+        other = self.restored or program.options.demanded.keys() != self.program.options.demanded.keys()
         changed = [
             rule
             for rule in program.rewritten.clauses
-            if self.restored or plans[rule.number].steps != self.plans[rule.number].steps
+            if other or plans[rule.number].steps != self.plans[rule.number].steps
         ]
         if not changed:
             return None
-        self._proposed = plans
+        self._proposed = (program, plans)
         circuit = program.circuit_for(plans, self._max_iterations).circuit(Stage.PHYSICAL)
         return Proposal(circuit, tuple(f"{rule.span}: {show_rule(rule)}" for rule in changed))
 
     def adopt(self, proposal: Proposal) -> None:
         """Record that the run switched to the latest proposal."""
-        self.plans = self._proposed
+        self.program, self.plans = self._proposed
         self.restored = False
 
 

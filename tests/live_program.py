@@ -35,7 +35,7 @@ class Subject:
         text: str,
         limit: int = 400,
         strategy: str = "auto",
-        magic: bool = False,
+        magic: bool | None = False,
         functors: Mapping[str, Callable[..., Any]] | None = None,
         recursion: str = "auto",
     ) -> None:

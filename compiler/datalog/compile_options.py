@@ -14,13 +14,15 @@ from dbsp.operators.recursion.modes import Recursion
 class CompileOptions:
     """The options of a program; `compile` documents them.
 
-    `disabled` names the rewritings to skip, `magic` the relations to derive on demand, or True for
-    all relations for which that is possible.
+    `disabled` names the rewritings to skip, `magic` the relations to derive on demand: True for all
+    relations for which that is possible, None for those that the compiler chooses.
     """
 
     strategy: Strategy = Strategy.AUTO
     disabled: frozenset[str] = frozenset()
-    magic: bool | tuple[str, ...] = False
+    magic: bool | tuple[str, ...] | None = None
+    demanded: Mapping[str, str] = field(default_factory=dict)
+    """The relations that the planner selected for the data, with the reasons."""
     functors: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     recursion: Recursion = Recursion.AUTO
     word_size: int | None = None

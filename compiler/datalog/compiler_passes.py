@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -50,6 +50,7 @@ from dbsp.compiler.datalog.meaning.witness import ground_witnesses
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
+from dbsp.compiler.datalog.rewrites.choose_demand import DemandSearch, choose_demand
 from dbsp.compiler.datalog.rewrites.demand import demand, on_demand
 from dbsp.compiler.datalog.rewrites.drop_dead import drop_dead
 from dbsp.compiler.datalog.rewrites.factor import factor
@@ -87,6 +88,8 @@ class CompileContext(PassContext):
     plans: Mapping[int, RulePlan] | None = None
     """The plans to use, by the rule's number; None plans the rules by their shape."""
     max_iterations: int = MAX_ITERATIONS
+    searches: tuple[DemandSearch, ...] = ()
+    """The relations that the planner may select for on-demand derivation."""
 
     @classmethod
     def of(cls, source: SourceText, options: CompileOptions) -> CompileContext:
@@ -138,6 +141,17 @@ def _clauses(
 def _rewriting(rewriting: Rewriting) -> Callable[[CheckedProgram, CompileContext], CheckedProgram]:
     """The pass that rewrites rules."""
     return lambda program, context: apply(rewriting, program, context.changes)
+
+
+def _choose_demand(program: CheckedProgram, context: CompileContext) -> CheckedProgram:
+    if context.options.magic is not None:
+        return program
+    choice = choose_demand(program)
+    context.searches = tuple(choice.searches)
+    selected = {**choice.selected, **context.options.demanded}
+    context.changes.extend(f"{name} is derived on demand: {why}" for name, why in selected.items())
+    relations = {name: replace(program.relations[name], magic=True) for name in selected}
+    return replace(program, relations={**program.relations, **relations}) if relations else program
 
 
 def _demand(program: CheckedProgram, context: CompileContext) -> CheckedProgram:
@@ -205,6 +219,8 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
     Pass("assemble", TYPED, CHECKED, "number the rules and check that they are stratifiable",
          lambda program, context: assemble(program, context.report)),
     _SIMPLIFY,
+    Pass("choose_demand", CHECKED, CHECKED, "select recursive relations of which few rows are needed",
+         _choose_demand, optional=True),
     Pass("demand", CHECKED, CHECKED, "derive only the needed rows of the selected relations (magic sets)",
          _demand),
     _SIMPLIFY,

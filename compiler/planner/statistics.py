@@ -136,6 +136,14 @@ class Statistics:
     def knows(self, relation: str) -> bool:
         return self._rows(relation) is not None
 
+    def codes(self, relation: str) -> Codes:
+        """Return the rows of a known relation."""
+        return expect_present(self._rows(relation), f"known rows of relation '{relation}'")
+
+    def code(self, relation: str, column: int, value: Any) -> int | None:
+        """Return the code of a constant in a column, None if no row has it or codes are unknown."""
+        return None if self._encode is None else self._encode(relation, column, value)
+
     def rows(self, relation: str) -> float | None:
         """Return the number of rows of the relation."""
         found = self._rows(relation)
@@ -228,7 +236,7 @@ class Statistics:
         constants."""
         pattern = Atom(atom.relation, (), atom.fixed, atom.equal)
         if pattern not in self._matching:
-            rows = expect_present(self._rows(atom.relation), f"known rows of relation '{atom.relation}'")
+            rows = self.codes(atom.relation)
             fits: Mask = np.ones(len(rows), np.bool_)
             share = 1.0
             for column, value in atom.fixed:

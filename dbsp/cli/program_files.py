@@ -55,7 +55,7 @@ def _compiled(path: Path, compilation: Compilation, defined: Mapping[str, str]) 
             macros=defined,
             include=compilation.include or (),
             rewrites=_rewrites(compilation.disabled),
-            magic=_names(compilation.magic),
+            magic=None if compilation.magic is None else _names(compilation.magic),
             functors=load_functors(compilation.functors or ()),
             recursion=compilation.recursion,
             word_size=None if compilation.word_size is None else int(compilation.word_size),

@@ -85,7 +85,8 @@ def rules_text(program: checked.CheckedProgram) -> str:
 def _relations(relations: Mapping[str, checked.Relation]) -> Iterator[str]:
     for relation in relations.values():
         columns = ", ".join(f"{column.name}: {column.type_name}" for column in relation.attributes)
-        yield f".decl {relation.name}({columns})"
+        word = {True: " magic", False: " no_magic", None: ""}[relation.magic]
+        yield f".decl {relation.name}({columns}){word}"
         for kind, directives in (
             ("input", relation.inputs),
             ("output", relation.outputs),

@@ -11,9 +11,11 @@ with the data. Each relation keeps one form, determined by the columns that all 
 relation never has more rows than before.
 
 All rows of a relation are derived when it is an output, or an input by directive; when some use
-binds no column; when the relation is negated or aggregated over; and when iterations or
-subsumptions choose rows from it. The same holds when its demand would make the program
-unstratifiable: for example, when the demand is the negation of a relation that depends on it.
+binds no column; when it depends on itself through an aggregate; and when iterations or subsumptions
+choose rows from it. Negated atoms and aggregates are uses like all others: the rows with demanded
+values are complete. A relation is also derived in full when its demand would make the program
+unstratifiable: for example, when a rule negates p and derives rows of which the values are demanded
+from p.
 
 Sources: Bancilhon, Maier, Sagiv, Ullman, "Magic sets and other strange ways to implement logic
 programs", PODS 1986; Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
@@ -21,7 +23,7 @@ programs", PODS 1986; Beeri and Ramakrishnan, "On the power of magic", PODS 1987
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
@@ -39,13 +41,13 @@ from dbsp.errors import CompileError
 Columns = Mapping[str, tuple[int, ...]]
 
 
-def on_demand(program: checked.CheckedProgram, magic: bool | Collection[str]) -> set[str]:
+def on_demand(program: checked.CheckedProgram, magic: bool | Collection[str] | None) -> set[str]:
     """Return the relations to derive on demand. Raises CompileError for an unknown name.
 
     These are the relations declared `magic` and the named ones. True and "*" select all relations
     except those declared `no_magic`.
     """
-    names = set() if isinstance(magic, bool) else set(magic)
+    names = set() if magic is None or isinstance(magic, bool) else set(magic)
     every = magic is True or "*" in names
     for name in names - {"*"}:
         if name not in program.relations:
@@ -62,11 +64,11 @@ def demand(
     program: checked.CheckedProgram, relations: Collection[str], changes: list[str]
 ) -> checked.CheckedProgram:
     """Derive on demand those of the relations for which this is possible."""
-    why = _derived_in_full(program)
+    why = derived_in_full(program)
     wanted = {rule.head.relation for rule in program.rules if rule.head.relation in relations} - why.keys()
     while True:
-        columns = _bound_columns(program, wanted, why)
-        rules = _guarded(program, columns)
+        columns = bound_columns(program, wanted, why)
+        rules = guarded(program, columns)
         rewritten = replace(program, rules=rules, relations=_with_demands(program, columns))
         unstratified = _unstratified(rules, columns)
         if not unstratified:
@@ -85,18 +87,18 @@ def demand(
             changes.extend(
                 f"  {show_rule(rule)} (rule {rule.number} at {rule.span})"
                 for rule in rules
-                if rule.head.relation == _demand(name)
+                if rule.head.relation == demand_name(name)
             )
         elif name in why and any(rule.head.relation == name for rule in program.rules):
             changes.append(f"{name} is derived in full: {why[name]}")
     return rewritten if columns else program
 
 
-def _demand(name: str) -> str:
+def demand_name(name: str) -> str:
     return f"{name}#demand"  # no name in a source has a `#`
 
 
-def _derived_in_full(program: checked.CheckedProgram) -> dict[str, str]:
+def derived_in_full(program: checked.CheckedProgram) -> dict[str, str]:
     """Return the relations of which all rows are needed, each with the reason."""
     why: dict[str, str] = {}
     for name in (*program.outputs, *program.sizes):
@@ -115,14 +117,10 @@ def _derived_in_full(program: checked.CheckedProgram) -> dict[str, str]:
             # The relation must be complete before these iterations start.
             for atom in uses(rule):
                 why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} needs all of it")
-        positive = {id(literal) for literal in rule.body if isinstance(literal, syntax.Atom)}
-        for atom in uses(rule):
-            if id(atom) not in positive:
-                why.setdefault(atom.relation, f"rule {rule.number} at {rule.span} negates or aggregates it")
     return why
 
 
-def _bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why: dict[str, str]) -> Columns:
+def bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why: dict[str, str]) -> Columns:
     """Return the columns of each relation that all uses bind, for relations that have such columns.
 
     Every use removes the columns that it does not bind. Then the rules that use the relation are
@@ -161,17 +159,32 @@ def _guard(rule: checked.Rule, columns: Columns) -> syntax.Atom | None:
     if name not in columns:
         return None
     arguments = tuple(rule.head.arguments[column] for column in columns[name])
-    return syntax.Atom(_demand(name), arguments, rule.head.span, rule.head.name_span)
+    return syntax.Atom(demand_name(name), arguments, rule.head.span, rule.head.name_span)
 
 
-def _guarded(program: checked.CheckedProgram, columns: Columns) -> tuple[checked.Rule, ...]:
+def _keeps_values(rule: checked.Rule, bound: Sequence[int]) -> bool:
+    """Whether a row of the same relation already has the values that the rule must restrict.
+
+    By induction on the derivation, the values of each derived row are then needed.
+    """
+    return any(
+        isinstance(literal, syntax.Atom)
+        and literal.relation == rule.head.relation
+        and all(literal.arguments[column] == rule.head.arguments[column] for column in bound)
+        for literal in rule.body
+    )
+
+
+def guarded(program: checked.CheckedProgram, columns: Columns) -> tuple[checked.Rule, ...]:
     """Return the rules with their guards, followed by the rules of the demands."""
     rules = []
     for rule in program.rules:
-        guard = _guard(rule, columns)
+        name, guard = rule.head.relation, _guard(rule, columns)
         if guard is not None:
             order = None if rule.order is None else (0, *(place + 1 for place in rule.order))
-            rule = replace(rule, body=(guard, *rule.body), order=order)
+            # The rows of an input are those of its changes too.
+            if name in program.inputs or not _keeps_values(rule, columns[name]):
+                rule = replace(rule, body=(guard, *rule.body), order=order)
         rules.append(rule)
     number = max((rule.number for rule in program.clauses), default=0)
     found: dict[tuple[syntax.Atom, frozenset[syntax.Literal]], checked.Rule] = {}
@@ -188,7 +201,7 @@ def _demanding(program: checked.CheckedProgram, columns: Columns) -> Iterator[ch
     for rule in program.rules:
         for use in passes(rule, _guard(rule, columns), columns):
             arguments = tuple(use.atom.arguments[column] for column in columns[use.atom.relation])
-            head = syntax.Atom(_demand(use.atom.relation), arguments, use.atom.span, use.atom.name_span)
+            head = syntax.Atom(demand_name(use.atom.relation), arguments, use.atom.span, use.atom.name_span)
             yield checked.Rule(0, head, use.before, rule.span)
 
 
@@ -197,16 +210,22 @@ def _with_demands(program: checked.CheckedProgram, columns: Columns) -> dict[str
     for name, bound in columns.items():
         relation = program.relations[name]
         attributes = tuple(relation.attributes[column] for column in bound)
-        relations[_demand(name)] = checked.Relation(_demand(name), attributes, relation.span)
+        relations[demand_name(name)] = checked.Relation(demand_name(name), attributes, relation.span)
     return relations
 
 
 def _unstratified(rules: tuple[checked.Rule, ...], columns: Columns) -> set[str]:
-    """Return the relations on demand in a cycle through a negation or an aggregate."""
+    """Return relations on demand in a cycle through a negation or an aggregate.
+
+    These are the relations that are negated or aggregated over, if any is on demand: the others of
+    the cycle may then stay on demand.
+    """
     found = [use for rule in rules for use in dependencies(rule)]
     graph = DependencyGraph((use.used, use.user) for use in found)
     component: dict[str, int] = {}
     for number, names in enumerate(graph.components()):
         component.update(dict.fromkeys(names, number))
-    bad = {component[use.used] for use in found if use.how and component[use.used] == component[use.user]}
-    return {name for name in columns if {component.get(name), component.get(_demand(name))} & bad}
+    bad = [use for use in found if use.how and component[use.used] == component[use.user]]
+    cycles = {component[use.used] for use in bad}
+    in_cycle = {name for name in columns if {component.get(name), component.get(demand_name(name))} & cycles}
+    return in_cycle & {use.used for use in bad} or in_cycle

@@ -3,16 +3,19 @@
 The atoms of a body are ordered greedily: the next atom is the one with the largest part of its
 arguments bound. Only values that occur in a relation or in the program are passed, never computed
 values. So the passed values are finitely many, also in a recursion that counts.
+
+A negated atom follows all positive atoms. So does an aggregate: it is evaluated for each binding of
+the rest, and its own atoms are then ordered in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.tree import syntax
-from dbsp.compiler.datalog.tree.traversal import variables
+from dbsp.compiler.datalog.tree.traversal import children, variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +34,57 @@ def passes(
 
     `guard` binds arguments of the head. O(atoms^2) for each rule.
     """
-    known = set() if guard is None else _plain(guard)
     before: list[syntax.Literal] = [] if guard is None else [_plainly(guard)]
-    left = [literal for literal in rule.body if isinstance(literal, syntax.Atom)]
-    conditions = [literal for literal in rule.body if isinstance(literal, syntax.Comparison)]
+    known = set() if guard is None else _plain(guard)
+    yield from _passes(rule.body, rule.head.arguments, known, before, wanted)
+
+
+def _passes(
+    body: Sequence[syntax.Literal],
+    values: Iterable[syntax.Node],
+    known: set[str],
+    before: list[syntax.Literal],
+    wanted: Mapping[str, Collection[int]],
+) -> Iterator[PassedBindings]:
+    """Yield the atoms of a body, and of the aggregates in it and in `values`.
+
+    `before` are literals that hold, and `known` the variables that they bind.
+    """
+    left = [literal for literal in body if isinstance(literal, syntax.Atom)]
+    conditions = [literal for literal in body if isinstance(literal, syntax.Comparison)]
+
+    def passed(atom: syntax.Atom) -> PassedBindings:
+        columns = frozenset(c for c in wanted[atom.relation] if _is_bound(atom.arguments[c], known))
+        checks = [
+            condition
+            for condition in conditions
+            if _only_compares(condition) and variables(condition) <= known
+        ]
+        terms = set().union(*(variables(atom.arguments[column]) for column in columns))
+        return PassedBindings(atom, columns, _connected(terms, (*before, *checks)))
+
     while left:
         atom = max(left, key=lambda candidate: _boundness(candidate, known, wanted))  # of equals the first
         left = [candidate for candidate in left if candidate is not atom]
         if atom.relation in wanted:
-            columns = frozenset(c for c in wanted[atom.relation] if _is_bound(atom.arguments[c], known))
-            checks = [
-                condition
-                for condition in conditions
-                if _only_compares(condition) and variables(condition) <= known
-            ]
-            terms = set().union(*(variables(atom.arguments[column]) for column in columns))
-            yield PassedBindings(atom, columns, _connected(terms, (*before, *checks)))
+            yield passed(atom)
         before.append(_plainly(atom))
         known |= _plain(atom)
+    for literal in body:
+        if isinstance(literal, syntax.Negation) and literal.atom.relation in wanted:
+            yield passed(literal.atom)
+    for aggregate in (found for part in (*values, *body) for found in _aggregates(part)):
+        inner = () if aggregate.value is None else (aggregate.value,)
+        yield from _passes(aggregate.literals, inner, set(known), list(before), wanted)
+
+
+def _aggregates(node: syntax.Node) -> Iterator[syntax.Aggregate]:
+    """Yield the aggregates in a node that are not inside of another one."""
+    if isinstance(node, syntax.Aggregate):
+        yield node
+        return
+    for part in children(node):
+        yield from _aggregates(part)
 
 
 def _boundness(
