@@ -6,13 +6,9 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dbsp.display.displayed import Displayed
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
-
 
 Key: TypeAlias = tuple[str, tuple[Any, ...]]
 """The name of a relation and one of its rows."""
@@ -86,10 +82,7 @@ class Proof(Displayed):
     def __str__(self) -> str:
         return "\n".join(self.lines(DEPTH))
 
-    def _display(self) -> Document:
-        from dbsp.compiler.why.why_display import proof_document
-
-        return proof_document(self)
+    _described_by = "dbsp.compiler.why.why_display:proof_document"
 
     def __repr__(self) -> str:
         return f"<proof of {self.steps[self.goal].text}: height {self.height}, {len(self.steps)} rows>"

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dbsp.compiler.why.proof import Key, plain
 from dbsp.display.displayed import Displayed
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
-
 
 Status: TypeAlias = Literal["holds", "fails", "open"]
 
@@ -65,10 +61,7 @@ class Refusal(Displayed):
     notes: tuple[str, ...] = ()
     causes: tuple[Refusal, ...] = ()
 
-    def _display(self) -> Document:
-        from dbsp.compiler.why.why_display import refusal_document
-
-        return refusal_document(self)
+    _described_by = "dbsp.compiler.why.why_display:refusal_document"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

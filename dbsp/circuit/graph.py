@@ -19,8 +19,6 @@ from dbsp.errors import CircuitError, DbspError, counted, wrong_argument
 if TYPE_CHECKING:
     import networkx as nx
 
-    from dbsp.display.document import Document
-
 
 class Node:
     """An operator in a graph, with the streams it reads.
@@ -91,10 +89,7 @@ class Stream(Displayed, metaclass=PublicNames):
     def __dir__(self) -> list[str]:
         return dir(type(self))
 
-    def _display(self) -> Document:
-        from dbsp.circuit.graph_display import stream_document
-
-        return stream_document(self)
+    _described_by = "dbsp.circuit.graph_display:stream_document"
 
     def __repr__(self) -> str:
         return f"<stream of {self.node!r}: {self.schema.describe()}>"
@@ -387,10 +382,7 @@ class Graph(Displayed, metaclass=PublicNames):
     def __dir__(self) -> list[str]:
         return dir(type(self))
 
-    def _display(self) -> Document:
-        from dbsp.circuit.graph_display import graph_document
-
-        return graph_document(self)
+    _described_by = "dbsp.circuit.graph_display:graph_document"
 
     def __repr__(self) -> str:
         return f"<circuit '{self.name}': {counted(len(self.nodes), 'node')}>"

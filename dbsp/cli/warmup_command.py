@@ -19,8 +19,8 @@ def warmup() -> None:
     building an image.
     """
     from dbsp.kernels.compiled import cache_folder
+    from dbsp.kernels.jit import entries
     from dbsp.kernels.kernel_cache import fill_cache, missing_kernels, shown_progress
-    from dbsp.kernels.tiers import entries
 
     started = time.perf_counter()
     missing = missing_kernels(entries())

@@ -21,7 +21,6 @@ from dbsp.kernels.limits import INT64_MAX
 
 if TYPE_CHECKING:
     from dbsp.data.zset import ZSet
-    from dbsp.display.document import Document
 
 
 @methods_end_at_caller
@@ -85,10 +84,7 @@ class IndexedZSet(Displayed):
         rows = self._hi - self._lo
         return f"<IndexedZSet ({self.schema.describe()}) by ({self.key_schema.describe()}), {rows:,} rows>"
 
-    def _display(self) -> Document:
-        from dbsp.data.zset_display import zset_document
-
-        return zset_document(self.as_zset_view(), self.key_schema.arity)
+    _described_by = "dbsp.data.zset_display:index_document"
 
     # --- reading by prefix ------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from dbsp.display.displayed import Displayed
 from dbsp.errors import DbspError, InputError, SchemaError, at_place, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
 
 _POSITIONAL = frozenset({tuple, list})
 _FEW = 4
@@ -209,10 +206,7 @@ class Schema(Displayed):
         """
         return ", ".join(f"{name}: {type_}" for name, type_ in zip(self.names, self.types, strict=True))
 
-    def _display(self) -> Document:
-        from dbsp.data.zset_display import schema_document
-
-        return schema_document(self)
+    _described_by = "dbsp.data.zset_display:schema_document"
 
     def __str__(self) -> str:
         return f"({self.describe()})"

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.zset import ZSet
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
 
 
 class View(ZSet):
@@ -33,10 +28,7 @@ class View(ZSet):
     def renamed(self, *names: str) -> View:
         return View.wrap((zset := super().renamed(*names)).schema, zset.interner, zset.stored)
 
-    def _display(self) -> Document:
-        from dbsp.data.zset_display import view_document
-
-        return view_document(self)
+    _described_by = "dbsp.data.zset_display:view_document"
 
     @ends_at_caller
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

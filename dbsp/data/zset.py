@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,6 @@ from dbsp.errors import (
 from dbsp.kernels import arrange, concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
 
 _SHOWN_ROWS = 10
 
@@ -450,10 +447,7 @@ class ZSet(Displayed):
         columns = f", {self.schema.describe()}" if self.arity else ""
         return f"ZSet({{{text}{more}}}{columns})"
 
-    def _display(self) -> Document:
-        from dbsp.data.zset_display import zset_document
-
-        return zset_document(self)
+    _described_by = "dbsp.data.zset_display:zset_document"
 
     # --- the group --------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from dbsp.display.document import (
 from dbsp.errors import counted
 
 if TYPE_CHECKING:
+    from dbsp.data.indexed_zset import IndexedZSet
     from dbsp.data.zset import ZSet
 
 SHOWN_ROWS = 20
@@ -42,6 +43,11 @@ def zset_document(zset: ZSet, key: int = 0) -> Document:
     """Return the display of a Z-set; its first `key` columns are marked as its key."""
     title = line(strong("Z-set"), muted(f"  {row_count(len(zset))}"))
     return Document(title, (zset_table(zset, key=key),))
+
+
+def index_document(index: IndexedZSet) -> Document:
+    """Return the display of an indexed Z-set."""
+    return zset_document(index.as_zset_view(), index.key_schema.arity)
 
 
 def view_document(view: ZSet) -> Document:

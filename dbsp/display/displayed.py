@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dbsp.errors import DbspError
 
@@ -14,16 +15,22 @@ if TYPE_CHECKING:
 class Displayed:
     """A value that IPython and Jupyter show as HTML, and `rich` as a table or a tree.
 
-    A class describes its values by `_display`. `repr` stays short, and is the plain text of the
-    display unless the class has a `__str__` of its own. A display never raises an error of dbsp:
-    it shows the message instead.
+    A class names the function that describes its values, or defines `_display`. `repr` stays short,
+    and is the plain text of the display unless the class has a `__str__` of its own. A display
+    never raises an error of dbsp: it shows the message instead.
     """
 
     __slots__ = ()
 
+    _described_by: ClassVar[str]
+    """The function that describes a value, as "module:function". It is named, not imported: its
+    module imports the class, and is loaded with the first display only."""
+
     def _display(self) -> Document:
         """Return the display of this value; its size is bounded, whatever the size of the value."""
-        raise NotImplementedError
+        module, _, function = self._described_by.partition(":")
+        document: Document = getattr(import_module(module), function)(self)
+        return document
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None

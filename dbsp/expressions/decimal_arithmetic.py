@@ -23,7 +23,7 @@ from dbsp.errors import EvaluationError, SchemaError, ValueOutOfRangeError, shor
 from dbsp.expressions import arithmetic as ints
 from dbsp.expressions import strings  # noqa: F401  (its functions are extended)
 from dbsp.expressions.coded import LARGEST_EXACT, coded, coded_node, rounded, rounded_vector
-from dbsp.expressions.functions import define, extend, is_none
+from dbsp.expressions.functions import CONVERTERS, define, extend, is_none
 from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, GiveUp, Operation, StrictNode, fold
 
 
@@ -36,6 +36,9 @@ def rescaled(node: ExpressionNode, scale: int) -> ExpressionNode:
         return node
     type_ = decimal_type(scale)
     return fold(coded_node(type_, lambda a: a * by, lambda a: ints.mul_vector(a, by), [node]))
+
+
+CONVERTERS["decimal"] = lambda node, type_: rescaled(node, type_.scale)
 
 
 def _numbers(arguments: Sequence[ExpressionNode], count: int = 2) -> bool:

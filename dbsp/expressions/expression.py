@@ -70,7 +70,7 @@ class Expression(ValueMethods, Displayed):
             code="invalid-expression",
         )
 
-    def _call(self, function: str, *arguments: Any) -> Expression:
+    def _call(self, function: str, *arguments: Any) -> Any:
         return call(function, self, *arguments)
 
     # The subclasses below define these methods.

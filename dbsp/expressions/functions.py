@@ -25,6 +25,9 @@ class Function:
 
 FUNCTIONS: dict[str, Function] = {}
 
+CONVERTERS: dict[str, Callable[[ExpressionNode, Type], ExpressionNode]] = {}
+"""The conversions to types with parameters, by kind; the modules of their arithmetic add them."""
+
 
 def define(name: str, expects: str, resolve: Resolver) -> None:
     """Add a function to the table. Raises SchemaError if the name exists."""
@@ -85,8 +88,8 @@ def convert(node: ExpressionNode, type_: Type) -> ExpressionNode:
         return node
     if is_none(node):
         return ConstantNode(type_.optional(), None)
-    if type_.kind == "decimal":
-        return fold(_rescaled(node, type_.scale))
+    if type_.kind in CONVERTERS:
+        return fold(CONVERTERS[type_.kind](node, type_))
     return fold(StrictNode(type_.required(), _CONVERSIONS[type_.kind], [node]))
 
 
@@ -124,12 +127,6 @@ def _unify_parametric(nodes: Sequence[ExpressionNode], kinds: set[str]) -> Type 
     else:
         common = types[0] if len(set(types)) == 1 else INSTANT
     return common.optional() if any(node.type.nullable for node in nodes) else common
-
-
-def _rescaled(node: ExpressionNode, scale: int) -> ExpressionNode:
-    from dbsp.expressions.decimal_arithmetic import rescaled  # which extends the table
-
-    return rescaled(node, scale)
 
 
 def refuse(function: Function, written: Sequence[str], arguments: Sequence[ExpressionNode]) -> SchemaError:

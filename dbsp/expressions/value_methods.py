@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from dbsp.caller_tracebacks import methods_end_at_caller
-
-if TYPE_CHECKING:
-    from dbsp.expressions.expression import Expression
 
 
 @methods_end_at_caller
 class ValueMethods:
     """The methods of `Expression` for times, decimals, structs and lists."""
 
-    def _call(self, function: str, *arguments: Any) -> Expression:
+    def _call(self, function: str, *arguments: Any) -> Self:
         raise TypeError(f"{type(self).__name__} is not a form of expression")
 
     # --- parts of times ---------------------------------------------------------------------------
 
-    def year(self) -> Expression:
+    def year(self) -> Self:
         """Return the year of a date or a timestamp.
 
         In the zone of its column for a timestamp with a zone, as the other parts below.
@@ -34,7 +31,7 @@ class ValueMethods:
         """
         return self._call("year")
 
-    def month(self) -> Expression:
+    def month(self) -> Self:
         """Return the month of a date or a timestamp, from 1 to 12.
 
         Examples:
@@ -47,7 +44,7 @@ class ValueMethods:
         """
         return self._call("month")
 
-    def day(self) -> Expression:
+    def day(self) -> Self:
         """Return the day of the month of a date or a timestamp, from 1.
 
         Examples:
@@ -60,7 +57,7 @@ class ValueMethods:
         """
         return self._call("day")
 
-    def weekday(self) -> Expression:
+    def weekday(self) -> Self:
         """Return the day of the week of a date or a timestamp: 0 for Monday, 6 for Sunday.
 
         Examples:
@@ -73,7 +70,7 @@ class ValueMethods:
         """
         return self._call("weekday")
 
-    def hour(self) -> Expression:
+    def hour(self) -> Self:
         """Return the hour of a time or a timestamp, from 0 to 23.
 
         Examples:
@@ -86,7 +83,7 @@ class ValueMethods:
         """
         return self._call("hour")
 
-    def minute(self) -> Expression:
+    def minute(self) -> Self:
         """Return the minute of a time or a timestamp, from 0 to 59.
 
         Examples:
@@ -99,7 +96,7 @@ class ValueMethods:
         """
         return self._call("minute")
 
-    def second(self) -> Expression:
+    def second(self) -> Self:
         """Return the second of a time or a timestamp, from 0 to 59.
 
         Examples:
@@ -112,7 +109,7 @@ class ValueMethods:
         """
         return self._call("second")
 
-    def microsecond(self) -> Expression:
+    def microsecond(self) -> Self:
         """Return the microsecond of a time or a timestamp, from 0 to 999,999.
 
         Examples:
@@ -127,7 +124,7 @@ class ValueMethods:
 
     # --- conversions of times ---------------------------------------------------------------------
 
-    def to_date(self) -> Expression:
+    def to_date(self) -> Self:
         """Return the date of a timestamp.
 
         Examples:
@@ -140,7 +137,7 @@ class ValueMethods:
         """
         return self._call("to_date")
 
-    def to_time(self) -> Expression:
+    def to_time(self) -> Self:
         """Return the time of day of a timestamp.
 
         Examples:
@@ -153,7 +150,7 @@ class ValueMethods:
         """
         return self._call("to_time")
 
-    def to_timestamp(self) -> Expression:
+    def to_timestamp(self) -> Self:
         """Return the timestamp without zone of a date, or of a timestamp with a zone.
 
         A date becomes its midnight, an instant the local time in the zone of its column.
@@ -168,7 +165,7 @@ class ValueMethods:
         """
         return self._call("to_timestamp")
 
-    def in_zone(self, zone: str) -> Expression:
+    def in_zone(self, zone: str) -> Self:
         """Return the same instant in another zone.
 
         Parameters:
@@ -187,7 +184,7 @@ class ValueMethods:
         """
         return self._call("in_zone", zone)
 
-    def from_zone(self, zone: str) -> Expression:
+    def from_zone(self, zone: str) -> Self:
         """Return the instant of a local time in a zone.
 
         A local time that occurs twice, when clocks are set back, is the first of the two.
@@ -208,7 +205,7 @@ class ValueMethods:
         """
         return self._call("from_zone", zone)
 
-    def total_seconds(self) -> Expression:
+    def total_seconds(self) -> Self:
         """Return a duration in seconds, as a float.
 
         Examples:
@@ -221,7 +218,7 @@ class ValueMethods:
         """
         return self._call("total_seconds")
 
-    def total_microseconds(self) -> Expression:
+    def total_microseconds(self) -> Self:
         """Return a duration in microseconds, as an int.
 
         Examples:
@@ -234,7 +231,7 @@ class ValueMethods:
         """
         return self._call("total_microseconds")
 
-    def microseconds(self) -> Expression:
+    def microseconds(self) -> Self:
         """Return the duration of a number of microseconds.
 
         Examples:
@@ -248,7 +245,7 @@ class ValueMethods:
 
     # --- decimals ---------------------------------------------------------------------------------
 
-    def divide(self, other: Any, digits: int) -> Expression:
+    def divide(self, other: Any, digits: int) -> Self:
         """Return the quotient of two decimals or ints as a decimal, rounded half to even.
 
         Parameters:
@@ -269,7 +266,7 @@ class ValueMethods:
         """
         return self._call("divide", other, digits)
 
-    def round(self, digits: int) -> Expression:
+    def round(self, digits: int) -> Self:
         """Return a decimal with this number of digits after the point, rounded half to even.
 
         Parameters:
@@ -285,7 +282,7 @@ class ValueMethods:
         """
         return self._call("round", digits)
 
-    def to_decimal(self, digits: int) -> Expression:
+    def to_decimal(self, digits: int) -> Self:
         """Convert a number or a string to a decimal.
 
         Floats are rounded half to even; other values must have an exact result.
@@ -308,7 +305,7 @@ class ValueMethods:
 
     # --- structs and lists ------------------------------------------------------------------------
 
-    def field(self, name: str) -> Expression:
+    def field(self, name: str) -> Self:
         """Return a field of a struct.
 
         Parameters:
@@ -326,7 +323,7 @@ class ValueMethods:
         """
         return self._call("field", name)
 
-    def element(self, position: Any) -> Expression:
+    def element(self, position: Any) -> Self:
         """Return the element of a list at a position; None outside of the list.
 
         Parameters:

@@ -18,6 +18,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 KERNELS: list[Callable[..., Any]] = []
 """All kernels, each after the kernels that it calls."""
 
+ENTRIES: list[Callable[..., Any]] = []
+"""The kernels that callers call (see `dbsp.kernels.tiers`)."""
+
 OPERATIONS: list[Callable[..., Any]] = []
 """The operations that `dbsp.kernels.intrinsics` replaces by instructions in compiled kernels."""
 
@@ -32,6 +35,11 @@ def kernel(function: F) -> F:
     """
     KERNELS.append(function)
     return function
+
+
+def entries() -> list[Callable[..., Any]]:
+    """Return the kernels of this package that callers call."""
+    return [kernel for kernel in ENTRIES if kernel.__module__.startswith(f"{__package__}.")]
 
 
 def operation(function: F) -> F:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import counted
 from dbsp.kernels.compiled import cache_folder, callees, compile_kernel, is_cached
-from dbsp.kernels.tiers import entries
+from dbsp.kernels.jit import entries
 
 Kernel: TypeAlias = Callable[..., Any]
 

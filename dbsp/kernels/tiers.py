@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from dbsp.deferred_signals import call_undisturbed
-from dbsp.kernels.jit import at_address
+from dbsp.kernels.jit import ENTRIES, at_address
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,11 +75,6 @@ def choose_tier(name: str) -> None:
             entry.compiled.clear()
 
 
-def entries() -> list[Callable[..., Any]]:
-    """Return the kernels of this package that callers call."""
-    return [entry.kernel for entry in _tiers.entries if entry.kernel.__module__.startswith(f"{__package__}.")]
-
-
 def entry(kernel: F) -> F:
     """Return a function that calls a kernel in the current tier."""
     work_of = _measure_of(kernel)
@@ -106,6 +101,7 @@ def entry(kernel: F) -> F:
         finally:
             _tiers.spent += time.perf_counter() - started
 
+    ENTRIES.append(kernel)
     _tiers.entries.append(_Entry(kernel, call, compiled))
     return cast(F, call)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.interner import Interner
@@ -14,9 +14,6 @@ from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
 from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, encode_upserts
 from dbsp.runtime.ports import InputPort
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
 
 
 @methods_end_at_caller
@@ -43,10 +40,7 @@ class InputHandle(Displayed):
         self._interner = interner
         self._pieces: list[Piece] = []
 
-    def _display(self) -> Document:
-        from dbsp.runtime.run_display import handle_document
-
-        return handle_document(self)
+    _described_by = "dbsp.runtime.run_display:handle_document"
 
     def __repr__(self) -> str:
         rows = sum(len(weights) for _, weights, _ in self._pieces)

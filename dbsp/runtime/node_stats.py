@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dbsp.circuit.graph import Node
 from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
 
 
 class NodeStats:
@@ -50,7 +45,4 @@ class NodeStats:
 class StatsList(list[NodeStats], Displayed):
     """The statistics of several nodes; a list in every respect."""
 
-    def _display(self) -> Document:
-        from dbsp.runtime.run_display import stats_document
-
-        return stats_document(self)
+    _described_by = "dbsp.runtime.run_display:stats_document"

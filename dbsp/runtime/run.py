@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
@@ -18,9 +18,6 @@ from dbsp.runtime.run_inspection import Inspection
 from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.ticks import Ticks
 from dbsp.runtime.transplant import Transplant
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
 
 
 class Run(Ticks, StoredRelations, Inspection, Displayed):
@@ -44,10 +41,7 @@ class Run(Ticks, StoredRelations, Inspection, Displayed):
         self.planner = planner
         """The planner that chooses the circuit when the run is replanned, if there is one."""
 
-    def _display(self) -> Document:
-        from dbsp.runtime.run_display import run_document
-
-        return run_document(self)
+    _described_by = "dbsp.runtime.run_display:run_document"
 
     def __repr__(self) -> str:
         ports = f"({', '.join(self.input_ports)}) -> ({', '.join(self.output_ports)})"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.zset import ZSet
 from dbsp.display.displayed import Displayed
 from dbsp.runtime.unknown_names import UnknownOutputError
-
-if TYPE_CHECKING:
-    from dbsp.display.document import Document
 
 
 @methods_end_at_caller
@@ -63,10 +59,7 @@ class TickResult(Mapping[str, ZSet], Displayed):
     def __len__(self) -> int:
         return len(self._deltas)
 
-    def _display(self) -> Document:
-        from dbsp.runtime.tick_display import tick_document
-
-        return tick_document(self)
+    _described_by = "dbsp.runtime.tick_display:tick_document"
 
     def __repr__(self) -> str:
         changed = ", ".join(f"{name}: {delta!r}" for name, delta in self.items() if delta)

@@ -12,9 +12,9 @@ import pytest
 
 import dbsp
 from dbsp.kernels.compiled import cache_folder, is_cached
+from dbsp.kernels.jit import entries
 from dbsp.kernels.kernel_cache import fill_cache, missing_kernels
 from dbsp.kernels.sort import concatenate
-from dbsp.kernels.tiers import entries
 from tests.cli.support import PATHS, Command, process, read_until
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")

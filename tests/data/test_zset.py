@@ -20,8 +20,8 @@ from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import ArgumentError, InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.kernels.compiled import compiled
+from dbsp.kernels.jit import entries
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
-from dbsp.kernels.tiers import entries
 
 SCHEMA = Schema.of(n=int | None, s=str)
 ROWS = st.tuples(st.none() | st.integers(-2, 2), st.sampled_from(["", "a", "b", "é"]))

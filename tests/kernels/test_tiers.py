@@ -19,8 +19,8 @@ from benchmarks.every_kernel import use_every_kernel
 from dbsp import kernels
 from dbsp.kernels import tiers
 from dbsp.kernels.compiled import compiled, signature_of
-from dbsp.kernels.jit import KERNELS
-from dbsp.kernels.tiers import AUTOMATIC, BUDGET, COMPILED, INTERPRETED, choose_tier, entries
+from dbsp.kernels.jit import KERNELS, entries
+from dbsp.kernels.tiers import AUTOMATIC, BUDGET, COMPILED, INTERPRETED, choose_tier
 
 ROOT = Path(__file__).resolve().parents[2]
 
