@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from IPython.core.formatters import DisplayFormatter
 
 import dbsp
 from dbsp import Circuit, Schema, ZSet, col
@@ -66,8 +67,7 @@ def test_equal_values_have_equal_displays() -> None:
 
 
 def test_ipython_takes_the_display() -> None:
-    formatters = pytest.importorskip("IPython.core.formatters")
-    data, _ = formatters.DisplayFormatter().format(shop())
+    data, _ = DisplayFormatter().format(shop())
     assert set(data) == {"text/plain", "text/html", "image/svg+xml"}
     assert data["text/plain"] == "<circuit 'shop': 3 nodes>"
 
