@@ -49,7 +49,7 @@ from dbsp.kernels import (
 )
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
-from dbsp.operators.joins.join import check_key_types, null_mismatch_columns
+from dbsp.operators.joins.join import check_key_types, in_orders, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, expect_order, in_own_order, key_first, order_of
 
@@ -129,8 +129,7 @@ class AsofJoin(Operator):
         interner: Interner,
     ) -> Matching:
         """Return the matching of rows in the order `by_left` with runs in the order `by_right`."""
-        in_left, in_right = np.argsort(by_left), np.argsort(by_right)
-        columns = [int(in_left[v]) if v >= 0 else -int(in_right[-v - 1]) - 1 for v in self.columns]
+        columns = in_orders(self.columns, by_left, by_right)
         null_mismatch = null_mismatch_columns(a, b, pairs)
         return Matching(
             len(pairs), columns, a.select(by_left), b.select(by_right), null_mismatch, self.outer, interner

@@ -27,7 +27,7 @@ from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import Arranged, expect_arranged
+from dbsp.circuit.step_roles import expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -46,13 +46,14 @@ from dbsp.kernels.limits import INT64_MAX
 from dbsp.operators.joins.band import Band, distance
 from dbsp.operators.joins.join import (
     DeltaJoin,
-    JoinStep,
     check_key_types,
+    in_orders,
     is_injective,
     null_mismatch_columns,
     picked_columns,
     without_null,
 )
+from dbsp.operators.joins.range_join import ReachJoinStep
 from dbsp.operators.traces.arrange import arranged, key_first, order_of
 
 DISTANCE = within(Between(-INT64_MAX, INT64_MAX))
@@ -99,8 +100,8 @@ class IntervalJoin(Operator):
         pairs = list(zip(self.left_key, self.right_key, strict=True))
         by_left = np.array(key_first((*self.left_key, self.point), a_schema.arity), np.int64)
         by_right = np.array(key_first((*self.right_key, self.first), b_schema.arity), np.int64)
-        in_left, in_right = np.argsort(by_left), np.argsort(by_right)
-        columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
+        in_right = np.argsort(by_right)
+        columns = np.array(in_orders(self.columns, by_left, by_right), np.int64)
         reach = IntervalReach(
             len(pairs),
             int(in_right[self.last]),
@@ -127,8 +128,8 @@ class IntervalJoin(Operator):
         a = arranged(rewriting, left, [*(p for p, _ in pairs), self.point])
         b = arranged(rewriting, right, [*(p for _, p in pairs), self.first])
         injective = is_injective(self.columns, left.schema, right.schema, self.right_key)
-        in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
-        columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
+        in_b = np.argsort(order_of(b))
+        columns = in_orders(self.columns, order_of(a), order_of(b))
         joined = DeltaIntervalJoin(
             len(pairs),
             columns,
@@ -170,8 +171,8 @@ class DeltaIntervalJoin(DeltaJoin):
         left, right = expect_arranged(node, sources)
         points, intervals = (stream.schema for stream in node.inputs)
         reach = IntervalReach(self.key, self.last, self.low, self.high, points, intervals, self.null_mismatch)
-        columns, turned = np.array(self.columns, np.int64), np.array([-v - 1 for v in self.columns], np.int64)
-        return IntervalJoinStep(left, right, self.key, columns, turned, scope, reach)
+        of_left, of_right = reach.of_points, reach.of_intervals
+        return IntervalJoinStep(left, right, self.key, self.columns, scope, of_left, of_right)
 
 
 def interval_offset(type_: Type, offset: Any, which: str) -> int:
@@ -256,24 +257,8 @@ class IntervalReach:
         return rows, weights, starts, ends, np.ascontiguousarray(floor), column
 
 
-class IntervalJoinStep(JoinStep):
-    __slots__ = ("_reach",)
+class IntervalJoinStep(ReachJoinStep):
+    __slots__ = ()
 
     _join = staticmethod(join_intervals)
     _join_timed = staticmethod(join_timed_intervals)
-
-    def __init__(
-        self,
-        left: Arranged,
-        right: Arranged,
-        key: int,
-        from_left: Codes,
-        from_right: Codes,
-        scope: StepScope,
-        reach: IntervalReach,
-    ) -> None:
-        super().__init__(left, right, key, from_left, from_right, scope)
-        self._reach = reach
-
-    def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
-        return self._reach.of_points(delta) if from_left else self._reach.of_intervals(delta)

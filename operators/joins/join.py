@@ -65,8 +65,7 @@ class Join(Operator):
         left, right = inputs
         by_left = np.array(key_first(self.left_key, left.arity), np.int64)
         by_right = np.array(key_first(self.right_key, right.arity), np.int64)
-        in_left, in_right = np.argsort(by_left), np.argsort(by_right)
-        columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
+        columns = np.array(in_orders(self.columns, by_left, by_right), np.int64)
         key, width = len(self.left_key), right.arity
         null_mismatch = null_mismatch_columns(left, right, zip(self.left_key, self.right_key, strict=True))
 
@@ -102,11 +101,18 @@ class Join(Operator):
         a = arranged(rewriting, left, by_left)
         b = arranged(rewriting, right, by_right)
         injective = is_injective(self.columns, left.schema, right.schema, self.right_key)
-        in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
-        columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
+        columns = in_orders(self.columns, order_of(a), order_of(b))
         return rewriting.add(
             DeltaJoin(len(pairs), columns, self.names, injective, null_mismatch, realign), a, b
         )
+
+
+def in_orders(
+    columns: Sequence[int], by_left: Sequence[int] | Codes, by_right: Sequence[int] | Codes
+) -> tuple[int, ...]:
+    """Return output columns (see `Join`) for sides whose columns are in these orders."""
+    in_left, in_right = np.argsort(by_left), np.argsort(by_right)
+    return tuple(int(in_left[v]) if v >= 0 else -int(in_right[-v - 1]) - 1 for v in columns)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from dbsp.operators.joins.join import (
     DeltaJoin,
     JoinStep,
     check_key_types,
+    in_orders,
     is_injective,
     null_mismatch_columns,
     picked_columns,
@@ -89,8 +90,7 @@ class RangeJoin(Operator):
         pairs = list(zip(self.left_key, self.right_key, strict=True))
         by_left = np.array(key_first((*self.left_key, self.left), a_schema.arity), np.int64)
         by_right = np.array(key_first((*self.right_key, self.right), b_schema.arity), np.int64)
-        in_left, in_right = np.argsort(by_left), np.argsort(by_right)
-        columns = np.array([in_left[v] if v >= 0 else -in_right[-v - 1] - 1 for v in self.columns], np.int64)
+        columns = np.array(in_orders(self.columns, by_left, by_right), np.int64)
         x, y = a_schema.types[self.left], b_schema.types[self.right]
         reach = BandReach(len(pairs), self.band, x, y, null_mismatch_columns(a_schema, b_schema, pairs))
         width = b_schema.arity
@@ -110,8 +110,7 @@ class RangeJoin(Operator):
         a = arranged(rewriting, left, [*(p for p, _ in pairs), self.left])
         b = arranged(rewriting, right, [*(p for _, p in pairs), self.right])
         injective = is_injective(self.columns, left.schema, right.schema, self.right_key)
-        in_a, in_b = np.argsort(order_of(a)), np.argsort(order_of(b))
-        columns = tuple(int(in_a[v]) if v >= 0 else -int(in_b[-v - 1]) - 1 for v in self.columns)
+        columns = in_orders(self.columns, order_of(a), order_of(b))
         null_mismatch = null_mismatch_columns(left.schema, right.schema, pairs)
         joined = DeltaRangeJoin(len(pairs), columns, self.names, injective, null_mismatch, band=self.band)
         return rewriting.add(joined, a, b)
@@ -140,8 +139,7 @@ class DeltaRangeJoin(DeltaJoin):
         x, y = (stream.schema.types[self.key] for stream in node.inputs)
         forward = BandReach(self.key, self.band, x, y, self.null_mismatch)
         backward = BandReach(self.key, self.band.turned(), y, x, self.null_mismatch)
-        columns, turned = np.array(self.columns, np.int64), np.array([-v - 1 for v in self.columns], np.int64)
-        return RangeJoinStep(left, right, self.key, columns, turned, scope, forward, backward)
+        return RangeJoinStep(left, right, self.key, self.columns, scope, forward.of, backward.of)
 
 
 class BandReach:
@@ -168,26 +166,35 @@ class BandReach:
         return rows, weights, starts, ends
 
 
-class RangeJoinStep(JoinStep):
-    __slots__ = ("_backward", "_forward")
+class ReachJoinStep(JoinStep):
+    """A join in which the partners of a row are ranges of an arrangement.
 
-    _join = staticmethod(join_bands)
-    _join_timed = staticmethod(join_timed_bands)
+    `of_left` and `of_right` return the leading arguments of the kernels for a delta of their side.
+    """
+
+    __slots__ = ("_of_left", "_of_right")
 
     def __init__(
         self,
         left: Arranged,
         right: Arranged,
         key: int,
-        from_left: Codes,
-        from_right: Codes,
+        columns: Sequence[int],
         scope: StepScope,
-        forward: BandReach,
-        backward: BandReach,
+        of_left: Callable[[Batch], tuple[Any, ...]],
+        of_right: Callable[[Batch], tuple[Any, ...]],
     ) -> None:
+        from_left, from_right = np.array(columns, np.int64), np.array([-v - 1 for v in columns], np.int64)
         super().__init__(left, right, key, from_left, from_right, scope)
-        self._forward = forward
-        self._backward = backward
+        self._of_left = of_left
+        self._of_right = of_right
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
-        return (self._forward if from_left else self._backward).of(delta)
+        return (self._of_left if from_left else self._of_right)(delta)
+
+
+class RangeJoinStep(ReachJoinStep):
+    __slots__ = ()
+
+    _join = staticmethod(join_bands)
+    _join_timed = staticmethod(join_timed_bands)
