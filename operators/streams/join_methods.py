@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -90,9 +90,7 @@ class JoinMethods(graph.Stream):
                 left, right
             )
 
-        if where is None:
-            return joined(names)
-        return _where(joined(offered.with_those_of(where, names)), where, names)
+        return _joined_where(joined, offered, names, where)
 
     @located("LeftJoin")
     def left_join(self: S, other: S, on: On, select: Sequence[str] | None = None) -> S:
@@ -241,15 +239,8 @@ class JoinMethods(graph.Stream):
             [(5, 4), (5, 6)]
         """
         expect_stream(other, "range_join")
-        pairs = key_columns(self.schema, other.schema, on)
-        left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-        x, y = self.schema.index(left), other.schema.index(right)
-        if len({*left_key, x}) <= len(pairs) or len({*right_key, y}) <= len(pairs):
-            raise SchemaError(
-                "a column occurs twice in on=, left= and right=; name each column once, and compare "
-                "others with where=",
-                code="invalid-join-key",
-            )
+        options = "left= and right=; name each column once, and compare others with where="
+        left_key, right_key, x, y = _ordered_key(self.schema, other.schema, on, left, right, options)
         band = Band.of(self.schema.types[x], low, high)
         offered = JoinColumns.of(self.schema, other.schema, right_key)
         names = offered.chosen(select)
@@ -258,9 +249,7 @@ class JoinMethods(graph.Stream):
             columns = offered.columns(chosen)
             return RangeJoin(left_key, right_key, x, y, band, columns, tuple(chosen))(self, other)
 
-        if where is None:
-            return joined(names)
-        return _where(joined(offered.with_those_of(where, names)), where, names)
+        return _joined_where(joined, offered, names, where)
 
     @located("IntervalJoin")
     def interval_join(
@@ -313,16 +302,9 @@ class JoinMethods(graph.Stream):
             [(5, 1, 5, 10)]
         """
         expect_stream(other, "interval_join")
-        pairs = key_columns(self.schema, other.schema, on)
-        left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-        point = self.schema.index(left)
-        start, end = other.schema.index(first), other.schema.index(last)
-        if len({*left_key, point}) <= len(pairs) or len({*right_key, start}) <= len(pairs):
-            raise SchemaError(
-                "a column occurs twice in on=, left= and first=; name each column once, and compare "
-                "others with where=",
-                code="invalid-join-key",
-            )
+        options = "left= and first=; name each column once, and compare others with where="
+        left_key, right_key, point, start = _ordered_key(self.schema, other.schema, on, left, first, options)
+        end = other.schema.index(last)
         type_ = self.schema.types[point]
         offsets = interval_offset(type_, low, "low"), interval_offset(type_, high, "high")
         offered = JoinColumns.of(self.schema, other.schema, right_key)
@@ -334,9 +316,7 @@ class JoinMethods(graph.Stream):
                 self, other
             )
 
-        if where is None:
-            return joined(names)
-        return _where(joined(offered.with_those_of(where, names)), where, names)
+        return _joined_where(joined, offered, names, where)
 
     @located("AsofJoin")
     def asof_join(
@@ -384,14 +364,8 @@ class JoinMethods(graph.Stream):
             [(5, 2, 4, 11)]
         """
         expect_stream(other, "asof_join")
-        pairs = key_columns(self.schema, other.schema, on)
-        left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-        x, y = self.schema.index(left), other.schema.index(right)
-        if len({*left_key, x}) <= len(pairs) or len({*right_key, y}) <= len(pairs):
-            raise SchemaError(
-                "a column occurs twice in on=, left= and right=; name each column once",
-                code="invalid-join-key",
-            )
+        options = "left= and right=; name each column once"
+        left_key, right_key, x, y = _ordered_key(self.schema, other.schema, on, left, right, options)
         offered = JoinColumns.of(self.schema, other.schema, right_key)
         names = offered.chosen(select)
         return AsofJoin(left_key, right_key, x, y, offered.columns(names), names, outer)(self, other)
@@ -513,6 +487,30 @@ class JoinColumns:
                 f"{', '.join(self.places)}",
                 code="unknown-column",
             )
+
+
+def _ordered_key(
+    a: Schema, b: Schema, on: On, left: str, right: str, options: str
+) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
+    """Return the keys of two sides, and the ordered column of each, which is not part of its key.
+
+    `options` continues the message about a column that is.
+    """
+    pairs = key_columns(a, b, on)
+    left_key, right_key = tuple(x for x, _ in pairs), tuple(y for _, y in pairs)
+    x, y = a.index(left), b.index(right)
+    if len({*left_key, x}) <= len(pairs) or len({*right_key, y}) <= len(pairs):
+        raise SchemaError(f"a column occurs twice in on=, {options}", code="invalid-join-key")
+    return left_key, right_key, x, y
+
+
+def _joined_where(
+    joined: Callable[[Sequence[str]], S], offered: JoinColumns, names: Sequence[str], where: Expression | None
+) -> S:
+    """Return the pairs with the columns `names`, all or those for which the condition is true."""
+    if where is None:
+        return joined(names)
+    return _where(joined(offered.with_those_of(where, names)), where, names)
 
 
 def _where(pairs: S, condition: Expression, names: Sequence[str]) -> S:
