@@ -1,0 +1,1 @@
+"""What a query means: variables, kinds of values, functions, and its checked rules."""

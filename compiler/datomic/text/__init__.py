@@ -1,0 +1,1 @@
+"""From EDN text or Python data to the tree of a query, with the place of every part."""
