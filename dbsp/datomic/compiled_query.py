@@ -15,11 +15,11 @@ from dbsp.compiler.datomic.circuits.query_program import FOUND, QueryProgram
 from dbsp.compiler.datomic.meaning.query_checks import check_query
 from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.tree import query_tree as tree
-from dbsp.diagnostics import ProgramSources
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
 from dbsp.datomic.query_arguments import QueryArguments, match_arguments
 from dbsp.datomic.query_sources import DatabaseCatalog, SourceTraces, TracedFacts, TuplesCatalog
+from dbsp.diagnostics import ProgramSources
 from dbsp.runtime.run import Run
 from dbsp.state.external_traces import ExternalTraces
 

@@ -18,9 +18,7 @@ Pull: TypeAlias = Callable[[tree.FindPull, int], Any]
 
 def plain_rows(rows: Iterable[Row]) -> list[Row]:
     """Return rows with nil as None."""
-    return [
-        tuple(None if value is NIL else value for value in row) if NIL in row else row for row in rows
-    ]
+    return [tuple(None if value is NIL else value for value in row) if NIL in row else row for row in rows]
 
 
 def pulled_row(find: tree.Find, row: Row, pull: Pull) -> Row:

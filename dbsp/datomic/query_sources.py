@@ -55,8 +55,12 @@ class DatabaseCatalog:
             return known_attribute(found)
         if self.schema.open:
             return None
-        raise self.schema.unknown(name) if isinstance(name, Keyword) else SchemaError(
-            f"unknown attribute {name!r}; write the ident of an attribute", code="unknown-attribute"
+        raise (
+            self.schema.unknown(name)
+            if isinstance(name, Keyword)
+            else SchemaError(
+                f"unknown attribute {name!r}; write the ident of an attribute", code="unknown-attribute"
+            )
         )
 
 

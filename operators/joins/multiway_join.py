@@ -261,9 +261,9 @@ class MultiwayJoin(Operator):
         for stream, terms in zip(inputs, self._used_atoms(), strict=True):
             if None in terms and is_external(stream):
                 # Projections would have to be stored; the index outside has complete rows.
-                names = [f"unread column {len(unread) + at}" for at in range(terms.count(None))]
-                unread += names
-                new = iter(names)
+                fresh = [f"unread column {len(unread) + at}" for at in range(terms.count(None))]
+                unread += fresh
+                new = iter(fresh)
                 terms = tuple(next(new) if term is None else term for term in terms)
             columns = tuple(c for c, term in enumerate(terms) if term is not None)
             if len(columns) < len(terms):

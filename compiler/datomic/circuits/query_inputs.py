@@ -55,10 +55,7 @@ class QueryInputs:
     def entities(self) -> set[str]:
         """The variables of `:in` whose values are entities."""
         return {
-            parameter.name
-            for columns in self.columns.values()
-            for parameter in columns
-            if parameter.entity
+            parameter.name for columns in self.columns.values() for parameter in columns if parameter.entity
         }
 
     def kinds(self, given: Mapping[str, AnyKind | None]) -> dict[str, list[AnyKind | None]]:
@@ -130,9 +127,7 @@ class QueryInputs:
             type_ = type_of(kind)
             for number, row in enumerate(rows):
                 value = _entity(row[at], resolve) if parameter.entity else row[at]
-                codes[number, at] = encode_value(
-                    type_, storable(value) if kind == VALUE else value, interner
-                )
+                codes[number, at] = encode_value(type_, storable(value) if kind == VALUE else value, interner)
         batch = Batch(*consolidate(codes, np.ones(len(rows), np.int64)))
         return Batch(batch.rows, np.ones(len(batch.rows), np.int64))  # a set: repeated rows count once
 

@@ -13,7 +13,7 @@ after both kinds of ticks is the query over the integrals of its inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +36,7 @@ from dbsp.compiler.datalog.plans.plan_rules import plan_rules
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.tree import syntax
-from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, type_of
+from dbsp.compiler.datalog.tree.kinds import AnyKind
 from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog
@@ -100,8 +100,17 @@ class QueryProgram:
         self._options = CompileOptions(
             strategy=Strategy.WCOJ,
             magic=tuple(sorted(draft.on_demand)),
-            disabled=frozenset(("propagate_constants", "drop_dead", "specialise", "inline_once",
-                                "factor", "separate", "share")),
+            disabled=frozenset(
+                (
+                    "propagate_constants",
+                    "drop_dead",
+                    "specialise",
+                    "inline_once",
+                    "factor",
+                    "separate",
+                    "share",
+                )
+            ),
             recursion=Recursion.INCREMENTAL,
             external=frozenset(found.bases),
         )
@@ -149,9 +158,7 @@ class QueryProgram:
         columns = {name: f"c{at}" for at, name in enumerate(self.variables)}
         kinds = {name: self._kinds.of_column(RESULT, at) for at, name in enumerate(self.variables)}
         with context.at(RESULT):
-            found = aggregated(
-                rows, self.query.find, columns, kinds, self._functions, self._arguments
-            )
+            found = aggregated(rows, self.query.find, columns, kinds, self._functions, self._arguments)
             circuit.output(FOUND, found)
         return circuit
 

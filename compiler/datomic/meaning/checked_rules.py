@@ -71,9 +71,7 @@ class _Checker:
         self.bases: dict[str, BaseRelation] = {}
 
     def query(self, outputs: Sequence[str], sources: ProgramSources) -> CheckedQuery:
-        rules = tuple(
-            self._rule(number, rule) for number, rule in enumerate(self.draft.rules)
-        )
+        rules = tuple(self._rule(number, rule) for number, rule in enumerate(self.draft.rules))
         relations = {
             name: self._relation(name, arity, rules[0].span)
             for name, arity in (

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dbsp.compiler.datomic.meaning.base_relations import COLUMNS, KnownAttribute
-from dbsp.compiler.datomic.meaning.bindable import binding_variables, shared_variables, variables_of
+from dbsp.compiler.datomic.meaning.bindable import shared_variables, variables_of
 from dbsp.compiler.datomic.meaning.draft_rules import (
     DraftAtom,
     DraftCall,
@@ -189,7 +189,13 @@ class QueryBody:
             known = BUILT_IN[name]
             self.literals.append(
                 DraftCall(
-                    name, known.evaluate, arguments, result, clause.span, known.native, known.result,
+                    name,
+                    known.evaluate,
+                    arguments,
+                    result,
+                    clause.span,
+                    known.native,
+                    known.result,
                     may_be_nil=known.result == "value",
                 )
             )
@@ -270,9 +276,7 @@ class QueryBody:
         for attribute in attributes:
             known = self.writer.attribute(source, attribute)
             chosen = self.writer.new("attribute") if known is None else self.writer.constant(known.id)
-            found = self.writer.datoms(
-                source, attribute, {"e": entity, "a": chosen, "v": value}, clause.span
-            )
+            found = self.writer.datoms(source, attribute, {"e": entity, "a": chosen, "v": value}, clause.span)
             self.writer.rule(relation, (entity, chosen, value), [*start, *found, *missing], clause.span)
             missing.append(self._absent(source, attribute, entity, start, clause.span))
         self._atom(DraftAtom(relation, (entity, name, value), clause.span))
@@ -325,9 +329,7 @@ class QueryBody:
         self.writer.rule(relation, names, literals, span)
         return DraftAtom(relation, names, span)
 
-    def _start(
-        self, names: Iterable[str], used: Collection[str], span: SourceSpan
-    ) -> list[DraftLiteral]:
+    def _start(self, names: Iterable[str], used: Collection[str], span: SourceSpan) -> list[DraftLiteral]:
         """Return what a negated part starts from: the values of variables in the rows so far.
 
         In a recursion the rows so far cannot be read if they depend on the recursion, since the
@@ -418,13 +420,13 @@ class QueryBody:
         self.writer.conjunction(relation, names, clauses, kept, bound, self.scope, span)
 
 
-def _restricted(
-    literal: DraftLiteral, shared: Collection[str], new: Callable[[str], str]
-) -> DraftLiteral:
+def _restricted(literal: DraftLiteral, shared: Collection[str], new: Callable[[str], str]) -> DraftLiteral:
     """Return an atom over rows so far with new names for variables that are not shared."""
     if not isinstance(literal, DraftAtom):
         return literal
-    return replace(literal, arguments=tuple(name if name in shared else new("_") for name in literal.arguments))
+    return replace(
+        literal, arguments=tuple(name if name in shared else new("_") for name in literal.arguments)
+    )
 
 
 def as_keyword(value: Any) -> Keyword:

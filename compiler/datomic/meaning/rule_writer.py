@@ -1,8 +1,8 @@
 """From the clauses of a query to draft rules; `query_body` has the meaning of each clause.
 
-    constants, values of :in    variables that the relation `query` binds
-    collections of :in          relations of their own
-    rules                       relations; `rule#in` has the arguments that a rule needs bound
+constants, values of :in    variables that the relation `query` binds
+collections of :in          relations of their own
+rules                       relations; `rule#in` has the arguments that a rule needs bound
 """
 
 from __future__ import annotations

@@ -62,7 +62,9 @@ class ValueKinds:
             (number, literal)
             for number, rule in enumerate(draft.rules)
             for literal in rule.body
-            if isinstance(literal, DraftCall) and literal.result is not None and literal.function != "identity"
+            if isinstance(literal, DraftCall)
+            and literal.result is not None
+            and literal.function != "identity"
         ]
         self._propagate()
 
