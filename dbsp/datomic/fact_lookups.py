@@ -11,17 +11,19 @@ import numpy as np
 from dbsp.data.interner import Interner
 from dbsp.datomic.relation_key import EV, VE, Order, RelationKey, current_facts
 from dbsp.kernels import arrange, consolidate, join_runs
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Mask
 from dbsp.state.trace import Trace
 
 if TYPE_CHECKING:
-    from dbsp.datomic.schema import Attribute, Schema
+    from dbsp.datomic.database_schema import Attribute, Schema
 
 ENTITY_FACTS = RelationKey(None, ("e", "a", "v"))
 """All current facts, with values by the type of their attribute."""
 
 _ONE = np.ones(1, np.int64)
 _KEY_AND_POSITION = np.arange(2)
+_FACT_AND_POSITION = np.arange(3)
+_POSITION = np.array([2], np.int64)
 _POSITION_AND_MATCH = np.array([1, -2], np.int64)
 
 
@@ -80,6 +82,22 @@ class FactLookups(ABC):
     def entities_of_many(self, codes: Codes, attribute: Attribute) -> tuple[Codes, Codes]:
         """Return (positions in `codes`, entities): one pair per entity that has the value."""
         return _matches(codes, self.trace(current_facts(attribute.id), VE))
+
+    def contains_many(self, entities: Codes, codes: Codes, attribute: Attribute) -> Mask:
+        """Return whether each entity has the value in the same row."""
+        rows = np.column_stack((entities, codes, np.arange(len(codes))))
+        rows, weights = arrange(rows, np.ones(len(rows), np.int64), _FACT_AND_POSITION)
+        trace = self.trace(current_facts(attribute.id), EV)
+        found, sums = join_runs(rows, weights, 2, trace.table, trace.count, 2, _POSITION)
+        positions, _ = consolidate(found, sums)
+        contained = np.zeros(len(codes), np.bool_)
+        contained[positions[:, 0]] = True
+        return contained
+
+    def all_values(self, attribute: Attribute) -> tuple[Codes, Codes]:
+        """Return (entities, values) of all facts of an attribute, in the order of entities."""
+        rows = self.trace(current_facts(attribute.id), EV).contents().rows
+        return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1])
 
     def entity_datoms(self, entity: int) -> list[tuple[int, int]]:
         """Return (attribute id, value) of all facts about the entity."""

@@ -2,8 +2,8 @@
 
 `apply` appends the change of a transaction to all traces; then `commit` or `rollback` decides it.
 Each attribute has a trace of its current facts (e, v); other relations and orders are built at
-their first use and are kept up to date from then on. `snapshot` gives the facts of now, which stay
-as they are while transactions go on: a snapshot shares the sorted runs, which never change.
+their first use and are kept up to date from then on. `snapshot` returns the current facts, which
+later transactions do not change: a snapshot shares the sorted runs, which are immutable.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace
 
 if TYPE_CHECKING:
-    from dbsp.datomic.schema import Schema
+    from dbsp.datomic.database_schema import Schema
     from dbsp.datomic.transaction import PreparedTransaction
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -175,8 +175,8 @@ class Indices(FactLookups):
     def trace(self, key: RelationKey, order: Order) -> Trace:
         """Return the rows of a relation, sorted by a permutation of its columns.
 
-        A relation and an order have one trace for ever; a transaction that changes the relation
-        makes the trace `fresh` until it is committed. O(n log n) at the first use.
+        A relation and an order have one trace, always the same object. A transaction that changes
+        the relation makes the trace `fresh` until it is committed. O(n log n) at the first use.
         """
         key = canonical(key, self.schema)
         with self.lock:
@@ -184,7 +184,7 @@ class Indices(FactLookups):
             if relation is None:
                 relation = self._build(key)
                 if self._before is not None:
-                    # A listener asks for it while the transaction is not decided.
+                    # A listener reads it first while the transaction is not decided.
                     self._append(relation, self._datoms(key, self._committed, self.log.transactions))
             return relation.trace(order)
 
@@ -237,7 +237,7 @@ class Indices(FactLookups):
     # --- snapshots --------------------------------------------------------------------------------
 
     def snapshot(self) -> FrozenFacts:
-        """Return the committed facts of now, which do not change any more. O(1)."""
+        """Return the committed facts, which later transactions do not change. O(1)."""
         facts = FrozenFacts(self)
         with self.lock:
             if len(self._snapshots) > 2 * self._living + 8:

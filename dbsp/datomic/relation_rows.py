@@ -16,7 +16,7 @@ from dbsp.kernels import arrange, consolidate
 from dbsp.kernels.arrays import Codes
 
 if TYPE_CHECKING:
-    from dbsp.datomic.schema import Schema
+    from dbsp.datomic.database_schema import Schema
 
 _ALL = np.arange(5)
 
@@ -69,7 +69,7 @@ def rows_of_relation(key: RelationKey, datoms: Codes, *, history: bool, whole: b
 
     The datoms are those of the attribute, with boxed values if the key says so. With `history`
     the relation has the datoms themselves, without the columns that the key omits; otherwise only
-    facts that the datoms do not retract. `whole` means that they are all datoms up to a transaction.
+    facts that the datoms do not retract. With `whole`, they are all datoms up to a transaction.
     """
     if history or "added" in key.columns:
         rows, weights = consolidate(_columns(datoms, key), np.ones(len(datoms), np.int64))

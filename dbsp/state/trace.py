@@ -116,7 +116,7 @@ class Trace:
     def of_runs(width: int, runs: Sequence[SortedRun], journal: list[Journalled]) -> Trace:
         """Return a trace with the committed runs of another one, oldest first. O(number of runs).
 
-        Runs never change, so the new trace keeps its contents while the other one goes on.
+        Runs never change, so the new trace keeps its contents while the other one changes.
         """
         trace = Trace(width, journal)
         if len(runs) > len(trace.table):

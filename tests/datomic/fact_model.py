@@ -91,6 +91,12 @@ def check_lookups(facts: FactLookups, model: FactModel, window: Window, random_:
             for place, code in enumerate(codes)
             for e in sorted(e for e, a, v in current if (a, v) == (attribute.id, code))
         ]
+        contained = facts.contains_many(np.array(entities, np.int64), np.array(codes, np.int64), attribute)
+        assert contained.tolist() == [
+            (entity, attribute.id, code) in current for entity, code in zip(entities, codes, strict=True)
+        ]
+        rows = zip(*(part.tolist() for part in facts.all_values(attribute)), strict=True)
+        assert list(rows) == sorted((e, v) for e, a, v in current if a == attribute.id)
     for entity in entities:
         assert facts.entity_datoms(entity) == sorted((a, v) for e, a, v in current if e == entity)
         refs = {each.id for each in facts.schema.by_id.values() if each.value_type == "ref"}

@@ -218,7 +218,7 @@ def test_a_wrong_order_of_calls_is_a_defect() -> None:
     indices.apply(prepared(0, []))
     with pytest.raises(InvariantError, match="expected transaction 1 after a decided one, got 1"):
         indices.apply(prepared(1, []))
-    with pytest.raises(InvariantError, match="expected the columns of a relation as .*; got e, v"):
+    with pytest.raises(InvariantError, match=r"expected the columns of a relation as .*; got e, v"):
         RelationKey(None, ("e", "v"))
     with pytest.raises(InvariantError, match="got e, v, added"):
         RelationKey(20, ("e", "v", "added"))
