@@ -79,6 +79,10 @@ class InputError(DbspError):
     """A change is not acceptable: an unknown input, a wrong number of values, a wrong type."""
 
 
+class EdnError(InputError):
+    """An EDN text is not valid, or a value has no EDN text."""
+
+
 class ArgumentError(DbspError, ValueError):
     """An argument is not acceptable; the message names it and what it expects."""
 

@@ -1,4 +1,30 @@
 """EDN, the notation of Datomic's data: values, reader and writer.
 
 Imports only the errors; every other package may use it.
+
+>>> from dbsp.edn import read, write
+>>> value = read('{:person/name "Ada" :person/tags #{:math}}')
+>>> write(value)
+'{:person/name "Ada", :person/tags #{:math}}'
 """
+
+from dbsp.edn.edn_forms import Form
+from dbsp.edn.edn_reader import read, read_all, read_forms, read_stream
+from dbsp.edn.edn_values import Char, EdnList, EdnMap, Keyword, Symbol, Tagged
+from dbsp.edn.edn_writer import write, write_pretty
+
+__all__ = [
+    "Char",
+    "EdnList",
+    "EdnMap",
+    "Form",
+    "Keyword",
+    "Symbol",
+    "Tagged",
+    "read",
+    "read_all",
+    "read_forms",
+    "read_stream",
+    "write",
+    "write_pretty",
+]
