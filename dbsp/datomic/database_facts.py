@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Mask
 
 if TYPE_CHECKING:
     from dbsp.data.interner import Interner
-    from dbsp.datomic.schema import Attribute, Schema
+    from dbsp.datomic.database_schema import Attribute, Schema
 
 TX0 = 1 << 42
 """The transaction with number t is the entity TX0 + t; ids of users' entities are smaller."""
@@ -53,6 +53,12 @@ class Facts(Protocol):
 
     def values_of_many(self, entities: Codes, attribute: Attribute) -> tuple[Codes, Codes]:
         """Return (positions in `entities`, values): one pair per value of each entity."""
+
+    def contains_many(self, entities: Codes, codes: Codes, attribute: Attribute) -> Mask:
+        """Return whether each entity has the value in the same row."""
+
+    def all_values(self, attribute: Attribute) -> tuple[Codes, Codes]:
+        """Return (entities, values) of all facts of an attribute, in the order of entities."""
 
     def entities(self, attribute: Attribute, code: int) -> list[int]:
         """Return the entities that have the value."""
