@@ -1,4 +1,4 @@
-"""Entities: the facts about one entity, as a mapping that reads them when they are asked for."""
+"""Entities: the facts about one entity, as a mapping that reads them lazily."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Entity(Mapping[Any, Any]):
     `entity[":person/_friend"]` is the set of entities that refer to this one by `:person/friend`;
     of a component, it is the one entity that it is a part of.
 
-    A value is read when it is first asked for, O(log n), and kept. Two entities are equal if they
+    A value is read at its first use, O(log n), and kept. Two entities are equal if they
     have the same id and the same database.
     """
 

@@ -97,7 +97,7 @@ class _Level:
     """How much deeper each recursion with a limit may go."""
 
 
-# The frame of an entity asks for frames of other entities, so depth needs no stack of Python.
+# The frame of an entity requests frames of other entities, so depth needs no stack of Python.
 _Request: TypeAlias = "tuple[_Level, int]"
 _Frame: TypeAlias = Generator[_Request, Pulled, Any]
 

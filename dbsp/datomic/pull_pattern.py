@@ -151,7 +151,7 @@ EVERYTHING: Final = PullPlan((Selection(DB_ID, DB_ID),), (), True, frozenset())
 
 @dataclass(frozen=True, eq=False)
 class PullPattern:
-    """A pattern as written. `parse_pattern` creates it; pulls accept it in the place of its text."""
+    """A pattern as written. `parse_pattern` creates it; a pull accepts it instead of its text."""
 
     parts: tuple[PullPart, ...]
     wildcard: bool
