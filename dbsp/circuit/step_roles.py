@@ -11,6 +11,7 @@
 | Arranged        | joins and groups, to probe its trace         | arrange, delta_0 of arranged    |
 | ReplayingStep   | replanning                                   | arrange, distinct, aggregate    |
 | TracedStep      | statistics, and steps that read its trace    | arrange, integrate              |
+| ExternalStep    | arrange, which then keeps no trace           | input of kind "external"        |
 | ReportingStep   | `Run.reported`                               | fixpoint, multi-way join        |
 """
 
@@ -162,6 +163,16 @@ class TracedStep(Step):
     @abstractmethod
     def trace(self) -> Trace:
         """The trace of this step."""
+
+
+class ExternalStep(Step):
+    """A step whose integral is kept outside of the circuit (see `dbsp.state.external_traces`)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def external_trace(self, order: tuple[int, ...]) -> Trace:
+        """Return the trace with the integral, sorted by the columns `order`."""
 
 
 class ReportingStep(Step):

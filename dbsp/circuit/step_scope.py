@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from dbsp.data.interner import Interner
 from dbsp.kernels.arrays import Codes
+from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
@@ -52,6 +53,12 @@ class StepScope(Protocol):
 
     def new_table(self) -> StateTable[Any, Any]:
         """Return a new dictionary for the state of a step (see `dbsp.state.state_table`)."""
+
+    def external_traces(self, relation: str) -> ExternalTraces:
+        """Return the traces outside of the circuit.
+
+        Raises CircuitError if the run was started without them.
+        """
 
     def shared(self, kind: type[T]) -> T:
         """Return the object of this class that the steps of the scope share."""

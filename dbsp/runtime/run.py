@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
+from dbsp.data.interner import Interner
 from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
 from dbsp.runtime.open_work import OpenWork
@@ -18,6 +19,7 @@ from dbsp.runtime.run_inspection import Inspection
 from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.ticks import Ticks
 from dbsp.runtime.transplant import Transplant
+from dbsp.state.external_traces import ExternalTraces
 
 
 class Run(Ticks, StoredRelations, Inspection, Displayed):
@@ -36,8 +38,15 @@ class Run(Ticks, StoredRelations, Inspection, Displayed):
         <run of 'shop': (sale) -> (big), 1 tick, 1 row stored>
     """
 
-    def __init__(self, graph: Graph, planner: Planner | None = None) -> None:
-        super().__init__(graph)
+    def __init__(
+        self,
+        graph: Graph,
+        planner: Planner | None = None,
+        *,
+        interner: Interner | None = None,
+        traces: ExternalTraces | None = None,
+    ) -> None:
+        super().__init__(graph, interner, traces)
         self.planner = planner
         """The planner that chooses the circuit when the run is replanned, if there is one."""
 

@@ -12,16 +12,20 @@ from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.unknown_names import UnknownOutputError, unknown_input
+from dbsp.state.external_traces import ExternalTraces
 
 
 class RunBase:
     """A circuit and the scope that steps it; replanning replaces both."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.interner = Interner()
+    def __init__(
+        self, graph: Graph, interner: Interner | None = None, traces: ExternalTraces | None = None
+    ) -> None:
+        self.interner = Interner() if interner is None else interner
         self._work: OpenWork | None = None
         self._ticks = 0
-        self.install(graph, Scope(graph, self.interner))
+        shared = () if traces is None else (traces,)
+        self.install(graph, Scope(graph, self.interner, shared=shared))
 
     def install(self, graph: Graph, scope: Scope) -> None:
         """Step this circuit from the next tick on."""

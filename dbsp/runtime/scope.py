@@ -14,11 +14,12 @@ from dbsp.circuit.program_place import ProgramPlace
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, StrictStep, keeping
 from dbsp.data.interner import Interner
-from dbsp.errors import DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.errors import CircuitError, DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.ports import CommitListener
 from dbsp.runtime.scope_state import CarriedState, ScopeState, State
+from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
@@ -100,6 +101,16 @@ class Scope:
 
     def new_table(self) -> StateTable[Any, Any]:
         return self.state.new_table()
+
+    def external_traces(self, relation: str) -> ExternalTraces:
+        found: ExternalTraces | None = self._shared.get(ExternalTraces)
+        if found is None:
+            raise CircuitError(
+                f"the rows of the input '{relation}' are kept outside of the circuit; start the run with "
+                "the traces that hold them: Run(graph, traces=...)",
+                code="incomplete-circuit",
+            )
+        return found
 
     def shared(self, kind: type[T]) -> T:
         found: T | None = self._shared.get(kind)

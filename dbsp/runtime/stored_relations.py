@@ -7,18 +7,22 @@ import numpy as np
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step_roles import KeepingStep
+from dbsp.data.interner import Interner
 from dbsp.data.view import View
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run_base import RunBase
+from dbsp.state.external_traces import ExternalTraces
 
 
 class StoredRelations(RunBase):
     """The part of a run that reads the integrals that the circuit keeps."""
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
+    def __init__(
+        self, graph: Graph, interner: Interner | None = None, traces: ExternalTraces | None = None
+    ) -> None:
+        super().__init__(graph, interner, traces)
         self.record_sizes()
 
     @ends_at_caller

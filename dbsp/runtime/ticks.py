@@ -13,6 +13,7 @@ from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.data.batch import Batch
 from dbsp.data.int_range import IntRange
+from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import ANY_INT
 from dbsp.data.zset import ZSet
 from dbsp.deferred_signals import interrupt_behind
@@ -34,6 +35,7 @@ from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.run_log import RunLog
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.tick_result import TickResult
+from dbsp.state.external_traces import ExternalTraces
 
 Changes: TypeAlias = Mapping[str, InputChange]
 
@@ -45,9 +47,11 @@ _MANY = 1_000
 class Ticks(RunBase):
     """The part of a run that applies changes."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(
+        self, graph: Graph, interner: Interner | None = None, traces: ExternalTraces | None = None
+    ) -> None:
         self._handles: dict[str, InputHandle] = {}
-        super().__init__(graph)
+        super().__init__(graph, interner, traces)
         self._handles = {name: InputHandle(port, self.interner) for name, port in self.input_ports.items()}
         self._nothing = {
             name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))
@@ -156,6 +160,41 @@ class Ticks(RunBase):
         """
 
         return self._tick(lambda work: staged, None)
+
+    @ends_at_caller
+    def preview(self, staged: Mapping[str, Batch]) -> TickResult:
+        """Return what `step_staged` would return, and change nothing.
+
+        The tick is computed and rolled back: no view changes, no callback is notified, and nothing
+        is written to a checkpoint. The cost is that of the tick.
+
+        Parameters:
+            staged: for each input a batch of codes, as `prepare` returns it.
+
+        Returns:
+            The delta of every output.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("big", circuit.input("sale", x=int).filter(col("x") > 5))
+            >>> run = circuit.start()
+            >>> run.preview(run.prepare({"sale": [(7,)]}))["big"].to_dict(), run.view("big").rows()
+            ({(7,): 1}, [])
+        """
+        started = time.perf_counter()
+        self.refuse_inside_tick("preview")
+        self._notify()
+        work = OpenTick(self, sys._getframe(), self._ticks + 1, None)
+        self.begin(work)
+        try:
+            for name, port in self.input_ports.items():
+                port.staged = staged.get(name)
+            self._scope.run()
+            result = self._result(work.number)
+        finally:
+            self.settle()  # rolls the tick back, since it is not decided
+        result.seconds = time.perf_counter() - started
+        return result
 
     def prepare(self, changes: Changes | None = None) -> dict[str, Batch]:
         """Return the given and the staged changes by input, for `step_staged`. Raises as `step`."""

@@ -8,9 +8,11 @@ Three kinds differ in the meaning of a change (defined in `dbsp.runtime.input_ch
       out(x) = [w(x) > 0] - x in z^-1(I(out))      for the rows x of the change;
 
 - `key`     the relation has one row per key: a positive weight replaces the row of its key, a
-            negative one removes it.
+            negative one removes it;
+- `external` a Z-set delta, as `zset`, of a set of rows that an index outside of the circuit keeps:
+            arrangements of the input read the traces of the index (`dbsp.state.external_traces`).
 
-The last two read the integral of their own output before the tick: a cycle through z^-1, closed by
+`set` and `key` read the integral of their own output before the tick: a cycle through z^-1, closed by
 the strict edge from the arrangement. Cost: O(|change| log n).
 """
 
@@ -26,7 +28,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator_roles import Port, StrictOperator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import StrictStep, expect_arranged
+from dbsp.circuit.step_roles import ExternalStep, StrictStep, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
@@ -41,10 +43,11 @@ from dbsp.operators.traces.arrange import (
 )
 from dbsp.runtime.input_changes import apply_by_key, apply_to_set
 from dbsp.runtime.ports import InputPort
+from dbsp.state.trace import Trace
 
 OWN_KEY = InputColumns(distinct=True)
 """The range of the key, over the columns of the relation."""
-KINDS = OneOf(("zset", "set", "key"))
+KINDS = OneOf(("zset", "set", "key", "external"))
 
 
 def outside_scopes(port: Port, graph: Graph) -> None:
@@ -57,7 +60,7 @@ def outside_scopes(port: Port, graph: Graph) -> None:
 
 @dataclass(frozen=True)
 class Input(StrictOperator, Port):
-    """An input relation; `kind` is 'zset', 'set' or 'key', with the key columns in `key`."""
+    """An input relation; `kind` is 'zset', 'set', 'external' or 'key', with the key in `key`."""
 
     input_counts = NO_INPUT
 
@@ -72,7 +75,11 @@ class Input(StrictOperator, Port):
 
     @property
     def strict(self) -> bool:
-        return self.kind != "zset"
+        return self.kind in ("set", "key")
+
+    @property
+    def stored_outside(self) -> bool:
+        return self.kind == "external"
 
     def schema(self, *inputs: Schema) -> Schema:
         OWN_KEY.check(self.key, [self.columns])
@@ -123,7 +130,7 @@ class Input(StrictOperator, Port):
         return self.copy(rewriting, node, inputs)
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
-        if self.kind != "zset" and not node.strict:
+        if self.strict and not node.strict:
             raise CircuitError(
                 f"the input '{self.relation}' of kind '{self.kind}' does not read its own rows one step late",
                 code="incomplete-circuit",
@@ -132,6 +139,8 @@ class Input(StrictOperator, Port):
             return SetInputStep(self, order_of(node.strict[0]))
         if self.kind == "key":
             return KeyInputStep(self, order_of(node.strict[0]))
+        if self.kind == "external":
+            return ExternalInputStep(self, scope)
         return InputStep(self)
 
 
@@ -145,6 +154,17 @@ class InputStep(InputPort):
 
     def step(self) -> None:
         self.out = self.staged
+
+
+class ExternalInputStep(InputStep, ExternalStep):
+    __slots__ = ("_traces",)
+
+    def __init__(self, operator: Input, scope: StepScope) -> None:
+        super().__init__(operator)
+        self._traces = scope.external_traces(operator.relation)
+
+    def external_trace(self, order: tuple[int, ...]) -> Trace:
+        return self._traces.trace(self.relation, order)
 
 
 class SetInputStep(InputStep, StrictStep):

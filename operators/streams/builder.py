@@ -94,12 +94,14 @@ class Circuit(graph.Graph):
             kind="zset"    any weights; a change is added to the relation
             kind="set"     a positive weight asserts a row, a negative weight retracts it
             key=("id",)    a positive weight replaces the row of its key, a negative one removes it
+            kind="external"  exact deltas of a set of rows that an index keeps outside of the run
+                           (see `dbsp.state.external_traces`)
 
         Parameters:
             name: the name of the input.
             schema: the columns, as a `Schema` or a mapping from names to types; needed for columns
                 called `schema`, `kind` or `key`.
-            kind: "zset" or "set".
+            kind: "zset", "set" or "external".
             key: the key columns, a name or several; the relation has at most one row per key.
             columns: the columns, by name, instead of `schema`.
 
@@ -133,7 +135,7 @@ class Circuit(graph.Graph):
         declared = as_schema(columns) if schema is None else as_schema(schema)
         if key:
             kind = "key"
-        elif kind not in ("zset", "set"):
+        elif kind not in ("zset", "set", "external"):
             raise SchemaError(
                 f"kind= of '{name}' expects 'zset' or 'set', got {kind!r}; for one row per key give key=",
                 code="invalid-argument",

@@ -19,7 +19,7 @@ from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
+from dbsp.circuit.step_roles import Arranged, ExternalStep, ReplayingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
@@ -66,7 +66,50 @@ class Arrange(Operator):
         return True
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
-        return ArrangeStep(sources[0], self.order, scope)
+        (source,) = sources
+        if isinstance(source, ExternalStep):
+            return ExternalArrangeStep(source, self.order)
+        return ArrangeStep(source, self.order, scope)
+
+
+class ExternalArrangeStep(Arranged):
+    """Reads the trace of an index outside of the circuit; the owner of the index changes it."""
+
+    __slots__ = ("_order", "_permutation", "_source")
+
+    def __init__(self, source: ExternalStep, order: tuple[int, ...]) -> None:
+        super().__init__()
+        self._source = source
+        self._order = order
+        self._permutation = np.array(order, np.int64)
+
+    @property
+    def _trace(self) -> Trace:
+        return self._source.external_trace(self._order)
+
+    @property
+    def table(self) -> Codes:
+        return self._trace.table
+
+    @property
+    def count(self) -> int:
+        return self._trace.count
+
+    @property
+    def before(self) -> int:
+        return self._trace.before
+
+    def integral(self) -> Batch:
+        total = self._trace.contents()
+        return Batch(*arrange(total.rows, total.weights, np.argsort(self._permutation)))
+
+    @property
+    def kept_rows(self) -> int:
+        return 0
+
+    def step(self) -> None:
+        batch = self._source.out
+        self.out = None if batch is None else Batch(*arrange(batch.rows, batch.weights, self._permutation))
 
 
 class ArrangeStep(Arranged, ReplayingStep, TracedStep):
@@ -195,6 +238,19 @@ def in_own_order(schema: Schema, order: Sequence[int]) -> Schema:
             code="wrong-arity",
         )
     return schema.select([order.index(column) for column in range(schema.arity)])
+
+
+def is_external(stream: Stream) -> bool:
+    """Return whether an index outside of the circuit stores the rows of a stream."""
+    while not stream.node.inputs:
+        if stream.node.operator.stored_outside:
+            return True
+        if stream.graph.parent is None or not any(
+            inside.node is stream.node for inside in stream.graph.entered.values()
+        ):
+            return False
+        stream = stream.graph.outer_of(stream)
+    return False
 
 
 def order_of(stream: Stream) -> tuple[int, ...]:
