@@ -235,6 +235,12 @@ def test_lines_are_forms_with_the_place_of_the_line() -> None:
         next(stream)
 
 
+def test_separators_of_lines_are_escaped() -> None:
+    text = to_json("a\u2028b\x85c\né")
+    assert text == '"a\\u2028b\\u0085c\\né"'
+    assert from_json(text) == "a\u2028b\x85c\né"
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(ArgumentError, match="text: expected a str of JSON, got 1"):
         from_json(1)  # type: ignore[arg-type]
