@@ -168,7 +168,7 @@ def _encoded(
     numbers = column.places
 
     def located(position: int, error: DbspError) -> DbspError:
-        return places.located(numbers[position], error)
+        return places.located(numbers[position], error, column.values[position])
 
     entities = placeholders.ids(id_column(column.entities, located))
     if column.attribute.is_ref:

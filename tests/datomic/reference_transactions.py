@@ -146,7 +146,9 @@ class _Reading:
             for each in self.members(key, value, False):
                 if isinstance(each, dict):
                     rules = self.database.rules
-                    if not rules[key].component and not any(k == ":db/id" or (k in rules and rules[k].unique) for k in each):
+                    if not rules[key].component and not any(
+                        k == ":db/id" or (k in rules and rules[k].unique) for k in each
+                    ):
                         raise Refused("nested map")
                     self.adds.append((entity, key, self.read_map(each)))
                 else:
