@@ -236,12 +236,12 @@ CASES: list[tuple[Any, str, str]] = [
     (
         [{":db/id": 1, ":person/address": {}}],
         "invalid-tempid",
-        "nothing is asserted about the entity of the map",
+        "nothing is asserted about a new entity; give it a value of an attribute",
     ),
     (
         [{":person/_friend": 1}],
         "invalid-tempid",
-        "nothing is asserted about the entity of the map; add attributes",
+        "nothing is asserted about a new entity; give it a value",
     ),
     # --- nested maps
     (
