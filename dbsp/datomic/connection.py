@@ -83,8 +83,8 @@ class Connection:
         self._closed = False
         self._db = Database(indices.snapshot())
         self._listeners: list[TransactionListener] = []
-        self._committed: deque[TransactionListener] = deque()
-        """The listeners that have seen a transaction whose commit they do not know yet."""
+        self._to_notify: deque[TransactionListener] = deque()
+        """The listeners that have seen a transaction and do not know of its commit yet."""
         self._segmented = 0 if store is None else store.segmented()
         if store is not None:
             weakref.finalize(self, _close_store, store, self._process)
@@ -125,7 +125,7 @@ class Connection:
             self._begin()
             report = self._execute(prepare_at)
             self._write_segment(SEGMENT)
-        self._call_committed()
+        self._notify()
         return report
 
     def _define(self, schema: Any) -> None:
@@ -192,14 +192,14 @@ class Connection:
         interrupt = work.settle()
         if self._db.basis_t != self._indices.basis_t:
             self._db = Database(self._indices.snapshot())
-        self._committed += work.notified
+        self._to_notify += work.notified
         self._work = None
         if interrupt is not None:
             raise interrupt
 
-    def _call_committed(self) -> None:
-        while self._committed:
-            self._committed.popleft().committed()
+    def _notify(self) -> None:
+        while self._to_notify:
+            self._to_notify.popleft().notify()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class Connection:
                 self._catch_up()
             finally:
                 self._settle()
-        self._call_committed()
+        self._notify()
         return self._db
 
     @property

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-import threading
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +25,7 @@ from dbsp.datomic.frozen_facts import BuiltTraces, FrozenFacts, Runs
 from dbsp.datomic.live_relation import LiveRelation, trace_of
 from dbsp.datomic.relation_key import Order, RelationKey, current_facts
 from dbsp.datomic.relation_rows import boxed, canonical, datoms_of, rows_of_relation
+from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.errors import InvariantError
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
@@ -69,7 +69,7 @@ class Indices(FactLookups):
         self.basis_t = self._first - 1
         self.next_entity = 1 if base is None else base.next_entity
         self.next_schema_entity = 0 if base is None else base.next_schema_entity
-        self.lock: threading.RLock = threading.RLock() if base is None else base.indices.lock
+        self.lock = SHARED_LOCK
         """Held while traces or the interner change; a reader in another thread needs it, too."""
         self._journal: list[Journalled] = []
         self._unmerged: set[Trace] = set()
@@ -131,7 +131,7 @@ class Indices(FactLookups):
 
     def _append(self, relation: LiveRelation, datoms: Codes) -> Batch:
         """Append the change of the undecided transaction to a relation."""
-        change = relation.change_of(self._coded(relation.key, datoms))
+        change = relation.change_of(datoms, self._coded(relation.key, datoms))
         if len(change):
             self._freeze(relation)
             relation.append(change)
@@ -208,14 +208,16 @@ class Indices(FactLookups):
             return relation
         base, committed = self._base, self._committed
         if base is None:
-            batch = rows_of_relation(key, self._datoms(key, 0, committed), history=False, whole=True)
+            datoms = self._datoms(key, 0, committed)
+            batch = rows_of_relation(key, datoms, self._coded, history=False, whole=True)
             relation = LiveRelation(key, trace_of(batch, self._journal), committed - 1, self._journal)
         else:
             trace = Trace.of_runs(len(key.columns), base.trace(key, key.columns).runs, self._journal)
             relation = LiveRelation(key, trace, committed - 1, self._journal)
             if committed > self._first:
                 # The transaction that was tried on the base.
-                change = relation.change_of(self._datoms(key, self._first, committed))
+                datoms = self._datoms(key, self._first, committed)
+                change = relation.change_of(datoms, self._coded(key, datoms))
                 if len(change):
                     trace.append(change.rows, change.weights)
                     trace.commit()
@@ -228,10 +230,11 @@ class Indices(FactLookups):
         self._relations[relation.key] = relation
 
     def _datoms(self, key: RelationKey, first: int, end: int) -> Codes:
-        """Return the datoms of transactions for a relation, with the codes of the relation."""
-        return self._coded(key, datoms_of(self.log, key, self.log.start(first), self.log.start(end)))
+        """Return the datoms of transactions that a relation reads."""
+        return datoms_of(self.log, key, self.log.start(first), self.log.start(end))
 
     def _coded(self, key: RelationKey, datoms: Codes) -> Codes:
+        """Return datoms with the codes of a relation."""
         return boxed(datoms, key.boxed, self.schema, self.interner) if key.boxed else datoms
 
     # --- snapshots --------------------------------------------------------------------------------

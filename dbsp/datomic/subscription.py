@@ -15,7 +15,6 @@ from dbsp.datomic.query_results import Row, has_pull, plain_rows, result_of, sel
 from dbsp.datomic.query_sources import SourceTraces, TracedFacts, relation_key
 from dbsp.datomic.shared_values import SHARED_LOCK
 
-
 if TYPE_CHECKING:
     from dbsp.datomic.indices import Indices
 
@@ -124,6 +123,11 @@ class Subscription:
         self.t = t
         if rows:
             self._pending.append(QueryDelta(t, rows))
+
+    def fail(self, error: BaseException) -> None:
+        """Stop following transactions, since a step may be incomplete."""
+        if self._error is None:
+            self._error = error
 
     def notify(self) -> None:
         """Call `on_delta` for the waiting changes."""

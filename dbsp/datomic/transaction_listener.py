@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from dbsp.data.batch import Batch
 
 if TYPE_CHECKING:
-    from dbsp.datomic.transaction import PreparedTransaction
+    from dbsp.datomic.indices import Indices
 
 
-class TransactionListener:
+class TransactionListener(Protocol):
     """Gets every transaction of a connection, in order, also those of other processes.
 
-    A listener cannot stop a transaction: when `step` is called, the log has it. An error of `step`
-    is kept in `error`, and the listener gets no more transactions until it sets `error` to None.
+    A listener cannot stop a transaction: when `step` is called, the log has it.
     """
 
-    error: BaseException | None = None
-    """The error that ended `step`, or None."""
+    def step(self, indices: Indices, t: int, changed: Mapping[int, Batch]) -> None:
+        """Read the change of a transaction: the traces that change are fresh.
 
-    def step(self, prepared: PreparedTransaction, changes: dict[int, Batch]) -> None:
-        """Read the change of a transaction: the traces of the indices that change are fresh.
-
-        `changes` has the change of each attribute, with the columns e and v.
+        `changed` has the change of each attribute, with the columns e and v. The listener keeps an
+        error to itself; only interrupts are raised, after the transaction is completed.
         """
 
-    def committed(self) -> None:
-        """Act on the transaction. The connection may be used, also for another transaction.
+    def fail(self, error: BaseException) -> None:
+        """Take note that `step` may have been interrupted, so that its result is incomplete."""
 
-        An error of this method ends the call of `transact`, whose transaction is committed.
-        """
-
-    def reset(self) -> None:
-        """Forget what an incomplete `step` has done."""
+    def notify(self) -> None:
+        """Act on the transaction after its commit, such as by another transaction."""
