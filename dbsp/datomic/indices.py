@@ -21,7 +21,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.timestamps import MICROSECOND
 from dbsp.datomic.datom_log import DatomLog
 from dbsp.datomic.fact_lookups import FactLookups
-from dbsp.datomic.frozen_facts import BuiltTraces, FrozenFacts, Runs
+from dbsp.datomic.frozen_facts import BuiltTraces, FilteredFacts, FrozenFacts, Runs
 from dbsp.datomic.live_relation import LiveRelation, trace_of
 from dbsp.datomic.relation_key import Order, RelationKey, current_facts
 from dbsp.datomic.relation_rows import boxed, canonical, datoms_of, rows_of_relation
@@ -59,7 +59,9 @@ class Indices(FactLookups):
         base: facts to start from, for indices of a transaction that is only tried.
     """
 
-    def __init__(self, schema: Schema, interner: Interner, base: FrozenFacts | None = None) -> None:
+    def __init__(
+        self, schema: Schema, interner: Interner, base: FrozenFacts | FilteredFacts | None = None
+    ) -> None:
         self.schema = schema
         self.interner = interner
         self._base = base

@@ -38,7 +38,7 @@ class OpenTransaction:
         self._row: StoredTransaction | None = None
         self._changes: dict[int, Batch] = {}
         self._waiting: list[TransactionListener] | None = None
-        """The listeners that have not seen the transaction yet, once it is decided."""
+        """The listeners that have not seen the transaction yet."""
         self._stepping: TransactionListener | None = None
         self.notified: list[TransactionListener] = []
         """The listeners that have seen the transaction."""
@@ -76,19 +76,22 @@ class OpenTransaction:
     def _notify(self) -> BaseException | None:
         """Step the listeners that are left; return an interrupt that ended one of them."""
         if self._waiting is None:
-            self._waiting = list(self._listeners)
+            self._waiting = [each for each in self._listeners if each.error is None]
         interrupt: BaseException | None = None
         while self._waiting:
             listener = self._waiting[0]
             try:
                 if self._stepping is listener:
-                    raise KeyboardInterrupt("an interrupt came while the query followed a transaction")
+                    raise KeyboardInterrupt("an interrupt came while the listener read a transaction")
                 self._stepping = listener
-                listener.step(self._indices, self.prepared.t, self._changes)
+                listener.step(self.prepared, self._changes)
                 self.notified.append(listener)
             except BaseException as error:
-                interrupt = error
-                listener.fail(error)
+                listener.error = error
+                if not isinstance(error, Exception):
+                    interrupt = error
             del self._waiting[0]
             self._stepping = None
+            if listener.error is not None:
+                listener.reset()
         return interrupt

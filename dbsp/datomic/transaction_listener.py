@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dbsp.data.batch import Batch
 
 if TYPE_CHECKING:
-    from dbsp.datomic.indices import Indices
+    from dbsp.datomic.transaction import PreparedTransaction
 
 
-class TransactionListener(Protocol):
+class TransactionListener:
     """Gets every transaction of a connection, in order, also those of other processes.
 
-    A listener cannot stop a transaction: when `step` is called, the log has it.
+    A listener cannot stop a transaction: when `step` is called, the log has it. An error of `step`
+    is kept in `error`, and the listener gets no more transactions until it sets `error` to None.
     """
 
-    def step(self, indices: Indices, t: int, changed: Mapping[int, Batch]) -> None:
-        """Read the change of a transaction: the traces that change are fresh.
+    error: BaseException | None = None
+    """The error that ended `step`, or None."""
 
-        `changed` has the change of each attribute, with the columns e and v. The listener keeps an
-        error to itself; only interrupts are raised, after the transaction is completed.
+    def step(self, prepared: PreparedTransaction, changes: dict[int, Batch]) -> None:
+        """Read the change of a transaction: the traces of the indices that change are fresh.
+
+        `changes` has the change of each attribute, with the columns e and v.
         """
 
-    def fail(self, error: BaseException) -> None:
-        """Take note that `step` may have been interrupted, so that its result is incomplete."""
+    def committed(self) -> None:
+        """Act on the transaction. The connection may be used, also for another transaction.
 
-    def notify(self) -> None:
-        """Act on the transaction after its commit, such as by another transaction."""
+        An error of this method ends the call of `transact`, whose transaction is committed.
+        """
+
+    def reset(self) -> None:
+        """Forget what an incomplete `step` has done."""
