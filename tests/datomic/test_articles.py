@@ -1,0 +1,159 @@
+"""The worked examples of the articles on DBSP, Z-sets and worst-case optimal joins, as written.
+
+The articles are the series of December 2025 and January 2026 in the repository
+FiV0/FiV0.github.io.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import dbsp
+from dbsp import Schema, ZSet
+from dbsp.data.indexed_zset import IndexedZSet
+
+PERSON = Schema.of(person=str)
+MEMBER = Schema.of(department=str, person=str)
+EAV = Schema.of(e=int, a=str, v=str)
+CITY = Schema.of(country=str, city=str)
+DISTRICT = Schema.of(country=str, city=str, district=str)
+
+
+def persons(weights: Mapping[str, int]) -> ZSet:
+    return ZSet({(person,): weight for person, weight in weights.items()}, PERSON)
+
+
+def departments(groups: Mapping[str, Mapping[str, int]]) -> ZSet:
+    rows = {(key, person): weight for key, group in groups.items() for person, weight in group.items()}
+    return ZSet(rows, MEMBER)
+
+
+def nested(index: IndexedZSet, columns: int) -> object:
+    """Return a trie as nested dictionaries, as the articles write it; the leaves are weights."""
+    flat = index.as_zset_view()
+    result: dict[object, object] = {}
+    for row, weight in flat.items():
+        node = result
+        for value in row[: columns - 1]:
+            node = node.setdefault(value, {})  # type: ignore[assignment]
+        node[row[columns - 1]] = weight
+    return result
+
+
+# --- Z-sets ------------------------------------------------------------------------------------
+
+
+def test_sum_of_two_zsets() -> None:
+    total = persons({"Alice": 1, "Bob": -3}) + persons({"Eve": -1, "Bob": 2})
+    assert total.to_dict() == {("Alice",): 1, ("Bob",): -1, ("Eve",): -1}
+
+
+def test_the_empty_zset_is_zero_and_negation_negates_the_weights() -> None:
+    some = persons({"Alice": 1, "Bob": -3})
+    assert some + persons({}) == some
+    assert (-some).to_dict() == {("Alice",): -1, ("Bob",): 3}
+    assert (some * 2).to_dict() == {("Alice",): 2, ("Bob",): -6}
+    assert some - some == persons({})
+
+
+def test_an_equi_join_multiplies_the_weights() -> None:
+    left = persons({"Alice": 1, "Bob": -3}).index_by("person")
+    right = persons({"Alice": -1, "Eve": -1, "Bob": 2}).index_by("person")
+    assert left.extend_leaves(right).as_zset_view().to_dict() == {("Alice",): -1, ("Bob",): -6}
+
+
+def test_sum_of_two_indexed_zsets() -> None:
+    total = departments({"accounting": {"Alice": 1}, "engineering": {"Eve": 2}}) + departments(
+        {"accounting": {"Bob": 1}, "engineering": {"Eve": -1}}
+    )
+    assert nested(total.index_by("department"), 2) == {
+        "accounting": {"Alice": 1, "Bob": 1},
+        "engineering": {"Eve": 1},
+    }
+
+
+def test_aggregate_of_every_group() -> None:
+    index = departments({"accounting": {"Alice": 1, "Bob": 2}, "engineering": {"Eve": 1}}).index_by(
+        "department"
+    )
+    sums = {key: sum(weight for _, weight in group) for key, group in index}
+    assert sums == {("accounting",): 3, ("engineering",): 1}
+
+
+def test_a_transaction_as_a_change_of_the_three_indices() -> None:
+    change = ZSet({(1, "name", "Ada Lovelace"): 1, (2, "name", "Alan Turing"): -1}, EAV)
+    assert nested(change.index_by("e", "a"), 3) == {
+        1: {"name": {"Ada Lovelace": 1}},
+        2: {"name": {"Alan Turing": -1}},
+    }
+    assert nested(change.index_by("a", "e"), 3) == {"name": {1: {"Ada Lovelace": 1}, 2: {"Alan Turing": -1}}}
+    assert nested(change.index_by("v", "a"), 3) == {
+        "Ada Lovelace": {"name": {1: 1}},
+        "Alan Turing": {"name": {2: -1}},
+    }
+
+
+# --- the trie of results -----------------------------------------------------------------------
+
+
+def test_extend_leaves_by_the_first_letter_with_twice_the_weight() -> None:
+    cities = ZSet(
+        {("Germany", "Berlin"): 1, ("Germany", "Munich"): -1, ("USA", "NYC"): -1, ("USA", "LA"): 1},
+        CITY,
+    ).index_by("country")
+    extended = cities.extend_leaves(lambda leaf: [(leaf.city[0],)] * 2, Schema.of(letter=str))
+    assert nested(extended, 3) == {
+        "Germany": {"Berlin": {"B": 2}, "Munich": {"M": -2}},
+        "USA": {"NYC": {"N": -2}, "LA": {"L": 2}},
+    }
+
+
+def test_rows_and_keys_below_a_prefix() -> None:
+    districts = ZSet(
+        {
+            ("Germany", "Berlin", "Mitte"): -1,
+            ("Germany", "Berlin", "Kreuzberg"): 1,
+            ("Germany", "Munich", "Schwabing"): 1,
+            ("USA", "NYC", "Harlem"): 1,
+        },
+        DISTRICT,
+    )
+    index = districts.index_by("country", "city")
+    below = index.get_by_prefix("Germany", "Berlin").as_zset_view()
+    assert below.to_dict() == {("Mitte",): -1, ("Kreuzberg",): 1}
+    # At inner levels the weights of the article's views are all 1: the keys alone.
+    assert districts.index_by("country").keys() == [("Germany",), ("USA",)]
+    assert index.get_by_prefix("Germany").keys() == [("Berlin",), ("Munich",)]
+
+
+# --- the triangle query as a circuit -------------------------------------------------------------
+
+TRIANGLES = """
+.decl r(x: number, y: number)
+.decl s(y: number, z: number)
+.decl t(x: number, z: number)
+.decl triangle(x: number, y: number, z: number)
+.input r, s, t
+.output triangle
+triangle(x, y, z) :- r(x, y), s(y, z), t(x, z).
+"""
+
+
+def test_an_edge_that_closes_no_triangle_has_no_output() -> None:
+    """R = {(1, 1), (1, 3), ...} and S = {(2, 1), (4, 1), ...} have no common y."""
+    n = 50
+    run = dbsp.compile(TRIANGLES, "wcoj").start()
+    run.step({"r": {(1, 2 * k + 1): 1 for k in range(n)}, "s": {(2 * k, 1): 1 for k in range(1, n + 1)}})
+    assert not run.step({"t": {(1, 1): 1}})["triangle"]
+    assert run.step({"s": {(3, 1): 1}})["triangle"].to_dict() == {(1, 3, 1): 1}
+
+
+def test_one_deleted_edge_removes_all_triangles() -> None:
+    """All triangles share the edge (a, b) = (0, 1)."""
+    corners = range(2, 30)
+    edges = {(0, 1): 1} | {(end, c): 1 for end in (0, 1) for c in corners}
+    run = dbsp.compile(TRIANGLES, "wcoj").start()
+    first = run.step(dict.fromkeys("rst", edges))["triangle"]
+    change = run.step(dict.fromkeys("rst", {(0, 1): -1}))["triangle"]
+    assert first.to_dict() == {(0, 1, c): 1 for c in corners}
+    assert change == -first
