@@ -8,10 +8,10 @@ from typing import Any
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind
 from dbsp.compiler.datomic.circuits.query_inputs import bound_rows, kind_of_values
+from dbsp.compiler.datomic.meaning.argument_checks import check_arguments
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
 from dbsp.compiler.datomic.tree import query_tree as tree
-from dbsp.errors import InputError, counted
 
 
 @dataclass
@@ -31,17 +31,10 @@ class QueryArguments:
 
 
 def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
-    """Match the arguments of a call with `:in`. Raises InputError if their number differs."""
-    inputs = query.inputs
-    if len(values) != len(inputs):
-        expected = ", ".join(input_text(each) for each in inputs)
-        raise InputError(
-            f"{query.file}: expected {counted(len(inputs), 'argument')} for :in {expected}, got "
-            f"{len(values)}",
-            code="wrong-arity",
-        )
+    """Match the arguments of a call with `:in`. Raises CompileError if they do not fit."""
+    check_arguments(query, values)
     found = QueryArguments(list(values))
-    for given, value in zip(inputs, values, strict=True):
+    for given, value in zip(query.inputs, values, strict=True):
         match given:
             case tree.SourceInput(name=name):
                 found.sources[name] = value
@@ -68,28 +61,3 @@ def _kinds_of_tuples(name: str, rows: Collection[Sequence[Any]]) -> dict[str, An
         for at in range(width):
             found[f"{name} {width} {at}"] = kind_of_values(row[at] for row in long)
     return found
-
-
-def input_text(given: tree.Input) -> str:
-    """Return an item of `:in` as the query writes it."""
-    match given:
-        case tree.SourceInput(name=name) | tree.PatternInput(name=name):
-            return name
-        case tree.RulesInput():
-            return "%"
-        case tree.BindingInput(binding=binding):
-            return _binding_text(binding)
-
-
-def _binding_text(binding: tree.Binding) -> str:
-    match binding:
-        case tree.BindScalar(variable=variable):
-            return variable.name
-        case tree.BindBlank():
-            return "_"
-        case tree.BindTuple(parts=parts):
-            return f"[{' '.join(map(_binding_text, parts))}]"
-        case tree.BindCollection(part=part):
-            return f"[{_binding_text(part)} ...]"
-        case tree.BindRelation(parts=parts):
-            return f"[[{' '.join(map(_binding_text, parts))}]]"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbsp.compiler.datomic.meaning.query_arguments import (
+from dbsp.compiler.datomic.meaning.argument_checks import (
     binding_rows,
     binding_text,
     check_arguments,
@@ -140,6 +140,16 @@ def test_arguments(inputs: str, arguments: list[Any]) -> None:
         ("%", [3], Mistake(CODE, "expected rules as %, got 3", "%")),
         ("p", [3], Mistake(CODE, "expected a pull pattern as p, got 3", "p")),
         ("?a", [None], Mistake(CODE, "expected a value of ?a, got None, which nothing is equal to", "?a")),
+        (
+            "[[_ ?a]]",
+            [[(None, 1), (1, None)]],
+            Mistake(CODE, "expected a value of ?a, got None, which nothing is equal to", "[[_ ?a]]"),
+        ),
+        (
+            "[?a ...]",
+            [None],
+            Mistake(CODE, "the binding [?a ...] expects a collection, got None", "[?a ...]"),
+        ),
         (
             "?a",
             [len],

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import product
 from typing import Any
 
-from dbsp.compiler.datomic.meaning.clause_variables import inner_clauses
+from dbsp.compiler.datomic.meaning.clause_variables import binding_variables, inner_clauses
 from dbsp.compiler.datomic.text.query_report import QueryReport
 from dbsp.compiler.datomic.tree.query_tree import (
     BindBlank,
@@ -96,10 +96,11 @@ def binding_text(binding: Binding) -> str:
             return f"[[{' '.join(map(binding_text, parts))}]]"
 
 
-def binding_rows(binding: Binding, value: Any) -> Iterator[tuple[Any, ...]]:
+def binding_rows(binding: Binding, value: Any, *, nil: bool = False) -> Iterator[tuple[Any, ...]]:
     """Yield the values of the binding's variables, in their order, for each way to match a value.
 
-    A nil matches no variable. Raises EvaluationError if the value has another form.
+    A nil matches no variable, unless `nil` is true. Raises EvaluationError if the value has another
+    form.
 
     >>> from dbsp.compiler.datomic.text.query_parser import parse_query
     >>> binding = parse_query("[:find ?a :in [[?a [?b ...]]]]").inputs[0].binding
@@ -110,32 +111,34 @@ def binding_rows(binding: Binding, value: Any) -> Iterator[tuple[Any, ...]]:
         case BindBlank():
             yield ()
         case BindScalar():
-            if value is not None:
+            if nil or value is not None:
                 yield (value,)
         case BindCollection(part):
-            for item in _items(binding, value):
-                yield from binding_rows(part, item)
+            for item in _items(binding, value, nil):
+                yield from binding_rows(part, item, nil=nil)
         case BindTuple(parts):
-            yield from _tuple_rows(binding, parts, value)
+            yield from _tuple_rows(binding, parts, value, nil)
         case BindRelation(parts):
-            for item in _items(binding, value):
-                yield from _tuple_rows(binding, parts, item)
+            for item in _items(binding, value, nil):
+                yield from _tuple_rows(binding, parts, item, nil)
 
 
-def _tuple_rows(binding: Binding, parts: tuple[Binding, ...], value: Any) -> Iterator[tuple[Any, ...]]:
-    if value is None:
+def _tuple_rows(
+    binding: Binding, parts: tuple[Binding, ...], value: Any, nil: bool
+) -> Iterator[tuple[Any, ...]]:
+    if value is None and not nil:
         return
     if not isinstance(value, (list, tuple)):
         raise _mismatch(binding, f"a tuple of {len(parts)}", value)
     if len(value) < len(parts):
         raise _mismatch(binding, f"a tuple of at least {counted(len(parts), 'value')}", value)
-    rows = (list(binding_rows(part, item)) for part, item in zip(parts, value, strict=False))
+    rows = (list(binding_rows(part, item, nil=nil)) for part, item in zip(parts, value, strict=False))
     for combined in product(*rows):
         yield tuple(found for row in combined for found in row)
 
 
-def _items(binding: Binding, value: Any) -> Iterator[Any]:
-    if value is None:
+def _items(binding: Binding, value: Any, nil: bool) -> Iterator[Any]:
+    if value is None and not nil:
         return
     if isinstance(value, Mapping):
         yield from value.items()
@@ -168,16 +171,16 @@ def _problem(given: Input, argument: Any, functions: Set[str]) -> str | None:
             if not callable(argument):
                 return f"expected a Python function as {variable.name}, got {shorten(argument)}"
         case BindingInput(binding):
+            names = [variable.name for variable in binding_variables(binding)]
             try:
-                for row in binding_rows(binding, argument):
-                    for value in row:
+                for row in binding_rows(binding, argument, nil=True):
+                    for name, value in zip(names, row, strict=True):
+                        if value is None:
+                            return f"expected a value of {name}, got None, which nothing is equal to"
                         if callable(value):
-                            name = binding_text(binding)
                             return f"the query does not call {name}, which is the function {shorten(value)}"
             except EvaluationError as error:
                 return error.message
-            if isinstance(binding, BindScalar) and argument is None:
-                return f"expected a value of {binding.variable.name}, got None, which nothing is equal to"
     return None
 
 
