@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 
-from dbsp.compiler.datomic.meaning.argument_checks import (
-    binding_rows,
-    binding_text,
-    check_arguments,
-    input_text,
-)
+from dbsp.compiler.datomic.meaning.argument_checks import check_arguments, input_text
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows, binding_text, items_of, part_of
 from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
-from dbsp.compiler.datomic.tree.query_tree import Binding, BindingInput
+from dbsp.compiler.datomic.tree.query_tree import Binding, BindingInput, BindTuple
 from dbsp.edn.edn_values import EdnMap, Keyword
 from dbsp.errors import EvaluationError
 from tests.compiler.datomic.mistakes import Mistake, mistakes
@@ -76,6 +72,20 @@ def test_values_of_another_form(text: str, value: Any, message: str) -> None:
     with pytest.raises(EvaluationError) as caught:
         list(binding_rows(binding_of(text), value))
     assert (caught.value.code, caught.value.message) == ("binding-mismatch", message)
+
+
+def test_parts_and_items() -> None:
+    binding = binding_of("[?a ?b]")
+    assert isinstance(binding, BindTuple)
+    second = part_of(binding, binding.parts, 1)
+    assert (second((1, 2)), second([1, 2, 3]), second(None)) == (2, 2, None)
+    with pytest.raises(EvaluationError, match="expects a tuple of at least 2 values, got"):
+        second((1,))
+    items = items_of(binding_of("[?a ...]"))
+    assert (items([2, 1]), items(frozenset({2, 1})), items(None)) == ((2, 1), (1, 2), ())
+    assert items({"k": 1}) == (("k", 1),)
+    with pytest.raises(EvaluationError, match="expects a collection, got 5"):
+        items(5)
 
 
 @pytest.mark.parametrize(
