@@ -33,8 +33,8 @@ from dbsp.datomic.log_loading import (
 )
 from dbsp.datomic.log_store import LogStore
 from dbsp.datomic.open_transaction import OpenTransaction
-from dbsp.datomic.schema_data import schema_transaction
 from dbsp.datomic.query import Functions, bind_live_query
+from dbsp.datomic.schema_data import schema_transaction
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.datomic.subscription import QueryDelta, Subscription
 from dbsp.datomic.time_points import TimePoint, number_of
@@ -269,8 +269,8 @@ class Connection:
         Parameters:
             query: the query, as EDN text or Python data. Its source `$` is this connection.
             inputs: the other arguments, in the order of `:in`.
-            since: start with the database as it was at this point in time: t, a transaction's id, or
-                a time with a zone. The changes of all later transactions are replayed first.
+            since: start with the database as of this point in time: t, a transaction's id, or a time
+                with a zone. The changes of all later transactions are replayed first.
             functions: Python functions and aggregates by the names that the query calls them. They
                 must depend on their arguments only.
             on_delta: called with each change after its transaction is committed; it may use the
@@ -282,7 +282,7 @@ class Connection:
         Raises:
             CompileError: the query has errors; the text shows each with its line.
             InputError: an argument does not fit `:in`.
-            EvaluationError: a function of the query raises an error for the facts of now.
+            EvaluationError: a function of the query raises an error.
 
         Examples:
             >>> from dbsp.datomic import connect

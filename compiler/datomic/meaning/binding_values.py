@@ -5,7 +5,7 @@ A nil matches no variable. A value of another form than its binding is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from itertools import product
 from typing import Any
 
@@ -18,6 +18,7 @@ from dbsp.compiler.datomic.tree.query_tree import (
     BindScalar,
     BindTuple,
 )
+from dbsp.edn.edn_values import Keyword
 from dbsp.errors import EvaluationError, counted, shorten
 
 
@@ -87,7 +88,9 @@ def _items(binding: Binding, value: Any, nil: bool) -> Iterator[Any]:
         return
     if isinstance(value, Mapping):
         yield from value.items()
-    elif isinstance(value, (list, tuple, Set, range)):
+    elif isinstance(value, Set):
+        yield from _sorted(value)
+    elif isinstance(value, (list, tuple, range)):
         yield from value
     else:
         raise _mismatch(binding, "a collection", value)
@@ -100,20 +103,8 @@ def _mismatch(binding: Binding, expected: str, value: Any) -> EvaluationError:
     )
 
 
-def part_of(binding: Binding, parts: tuple[Binding, ...], position: int) -> Callable[[Any], Any]:
-    """Return the function that takes the value of one part of a tuple; nil has the part nil."""
-
-    def part(value: Any) -> Any:
-        return None if value is None else _tuple(binding, parts, value)[position]
-
-    return part
-
-
-def items_of(binding: Binding) -> Callable[[Any], tuple[Any, ...]]:
-    """Return the function that takes the items of a collection, in an order that never changes."""
-
-    def items(value: Any) -> tuple[Any, ...]:
-        found = _items(binding, value, nil=False)
-        return tuple(sorted(found, key=total_order) if isinstance(value, Set) else found)
-
-    return items
+def _sorted(items: Set[Any]) -> list[Any]:
+    """The items of a set, in an order that does not depend on how it was built."""
+    kinds = set(map(type, items))
+    simple = len(kinds) == 1 and kinds < {int, str, Keyword}
+    return sorted(items) if simple else sorted(items, key=total_order)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dbsp.compiler.datomic.meaning.argument_checks import check_arguments, input_text
-from dbsp.compiler.datomic.meaning.binding_values import binding_rows, binding_text, items_of, part_of
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows, binding_text
 from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
-from dbsp.compiler.datomic.tree.query_tree import Binding, BindingInput, BindTuple
+from dbsp.compiler.datomic.tree.query_tree import Binding, BindingInput
 from dbsp.edn.edn_values import EdnMap, Keyword
 from dbsp.errors import EvaluationError
 from tests.compiler.datomic.mistakes import Mistake, mistakes
@@ -40,7 +40,8 @@ def binding_of(text: str) -> Binding:
         ("[?a ...]", [1, 2], [(1,), (2,)]),
         ("[?a ...]", [1, None], [(1,)]),
         ("[?a ...]", None, []),
-        ("[?a ...]", {3}, [(3,)]),
+        ("[?a ...]", {3, 1, 2}, [(1,), (2,), (3,)]),
+        ("[?a ...]", {"b", 1}, [(1,), ("b",)]),
         ("[?a ...]", range(2), [(0,), (1,)]),
         ("[?a ...]", EdnMap({Keyword("k"): 1}), [((Keyword("k"), 1),)]),
         ("[[?a ?b]]", [(1, 2), (3, 4)], [(1, 2), (3, 4)]),
@@ -72,20 +73,6 @@ def test_values_of_another_form(text: str, value: Any, message: str) -> None:
     with pytest.raises(EvaluationError) as caught:
         list(binding_rows(binding_of(text), value))
     assert (caught.value.code, caught.value.message) == ("binding-mismatch", message)
-
-
-def test_parts_and_items() -> None:
-    binding = binding_of("[?a ?b]")
-    assert isinstance(binding, BindTuple)
-    second = part_of(binding, binding.parts, 1)
-    assert (second((1, 2)), second([1, 2, 3]), second(None)) == (2, 2, None)
-    with pytest.raises(EvaluationError, match="expects a tuple of at least 2 values, got"):
-        second((1,))
-    items = items_of(binding_of("[?a ...]"))
-    assert (items([2, 1]), items(frozenset({2, 1})), items(None)) == ((2, 1), (1, 2), ())
-    assert items({"k": 1}) == (("k", 1),)
-    with pytest.raises(EvaluationError, match="expects a collection, got 5"):
-        items(5)
 
 
 @pytest.mark.parametrize(

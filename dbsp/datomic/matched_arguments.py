@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind
-from dbsp.compiler.datomic.circuits.query_inputs import bound_rows, kind_of_values
+from dbsp.compiler.datomic.circuits.query_inputs import kind_of_values
 from dbsp.compiler.datomic.meaning.argument_checks import check_arguments
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
 from dbsp.compiler.datomic.tree import query_tree as tree
 
 
 @dataclass
-class QueryArguments:
+class MatchedArguments:
     """The arguments of one call, in the order of `:in`."""
 
     values: list[Any]
@@ -30,10 +31,10 @@ class QueryArguments:
     """The kinds of the values, by variable."""
 
 
-def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
-    """Match the arguments of a call with `:in`. Raises CompileError if they do not fit."""
+def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArguments:
+    """Match the arguments of a call with `:in`. Raises CompileError if one does not fit."""
     check_arguments(query, values)
-    found = QueryArguments(list(values))
+    found = MatchedArguments(list(values))
     for given, value in zip(query.inputs, values, strict=True):
         match given:
             case tree.SourceInput(name=name):
@@ -47,9 +48,9 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
             case tree.BindingInput(binding=tree.BindScalar(variable=variable)) if callable(value):
                 found.functions[variable.name] = value
             case tree.BindingInput(binding=binding):
-                rows = [dict(row) for row in bound_rows(binding, value)]
-                for name in binding_variables(binding):
-                    found.kinds[name] = kind_of_values(row[name] for row in rows)
+                rows = list(binding_rows(binding, value))
+                for at, name in enumerate(binding_variables(binding)):
+                    found.kinds[name] = kind_of_values(row[at] for row in rows)
     return found
 
 
