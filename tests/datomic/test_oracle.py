@@ -8,7 +8,7 @@ from dbsp.edn import read
 
 from . import fixture_files
 from .fixture_files import Case, database_input, model
-from .oracle import answer
+from .oracle import RefusedError, answer
 from .oracle.query import read_query
 from .results import as_set, value_key
 
@@ -49,7 +49,7 @@ def test_there_are_enough_cases() -> None:
     assert len({str(case) for case in CASES}) == len(CASES)
 
 
-# --- the model of a database -------------------------------------------------------------------------
+# --- the model of a database -------------------------------------------------------------------
 
 
 def test_replay_of_a_replaced_and_of_a_retracted_value() -> None:

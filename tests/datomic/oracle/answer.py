@@ -15,7 +15,7 @@ from .query import Query, RefusedError, is_source, is_symbol, is_variable, read_
 
 
 def answer(query: Any, *inputs: Any) -> Any:
-    """Return the answer in the shape that `:find` asks for; rows of a relation in any order."""
+    """Return the answer in the shape of its `:find`; rows of a relation in any order."""
     parsed = read_query(read(query) if isinstance(query, str) else query)
     found = rows(query, *inputs)
     if parsed.labels is not None:

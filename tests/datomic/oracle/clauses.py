@@ -54,7 +54,7 @@ class Solver:
     rules: Mapping[str, list[Definition]]
     complete: Tables = field(default_factory=dict)
 
-    # --- the fixpoint --------------------------------------------------------------------------------
+    # --- the fixpoint --------------------------------------------------------------------------
 
     def solve(
         self, clauses: Sequence[Any], start: list[Solution], bound: set[str], source: str
@@ -94,7 +94,7 @@ class Solver:
             bound |= self.binds(clause)
         return solutions
 
-    # --- the order of clauses ------------------------------------------------------------------------
+    # --- the order of clauses ------------------------------------------------------------------
 
     def choose(self, remaining: Sequence[Any], bound: set[str]) -> Any:
         """Return the clause to solve next: filters first, negations last."""
@@ -161,7 +161,7 @@ class Solver:
             return set(variables(tuple(clause[1:])))
         return set(variables(clause))
 
-    # --- one clause --------------------------------------------------------------------------------
+    # --- one clause ----------------------------------------------------------------------------
 
     def step(
         self, clause: Any, solutions: list[Solution], bound: set[str], source: str, tables: Tables
@@ -279,7 +279,7 @@ class Solver:
                 yield solution
 
 
-# --- bindings --------------------------------------------------------------------------------------
+# --- bindings ----------------------------------------------------------------------------------
 
 
 def bindings(form: Any, value: Any) -> list[Solution]:
@@ -347,7 +347,7 @@ def matched(
     return None
 
 
-# --- clauses ---------------------------------------------------------------------------------------
+# --- clauses -----------------------------------------------------------------------------------
 
 
 def can_negate(clause: Any, bound: set[str]) -> bool:
@@ -376,7 +376,7 @@ def or_branches(clause: Any) -> Row:
 
 
 def or_variables(clause: Any) -> tuple[set[str], set[str]]:
-    """Return the variables that an `or` shares with the clauses around it, and the required ones."""
+    # --- clauses ----------------------------------------------------------------------------------
     if kind_of(clause) == "or-join":
         listed = clause_of(clause)[1][1]
         required = variables(listed[0]) if listed and isinstance(listed[0], tuple) else []

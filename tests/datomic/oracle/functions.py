@@ -163,7 +163,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-# --- aggregates: of the values of one group, at least one ------------------------------------------
+# --- aggregates of the values of one group, at least one ----------------------------------------
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:

@@ -123,7 +123,7 @@ class Model:
                     known.get(COMPONENT) is True,
                 )
 
-    # --- the transactor ----------------------------------------------------------------------------
+    # --- the transactor ------------------------------------------------------------------------
 
     def transact(self, items: Iterable[Any]) -> list[Fact]:
         """Append a transaction and return its datoms."""
