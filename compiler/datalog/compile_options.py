@@ -27,3 +27,6 @@ class CompileOptions:
     recursion: Recursion = Recursion.AUTO
     word_size: int | None = None
     legacy: bool = False
+    external: frozenset[str] = frozenset()
+    """The inputs whose rows an index outside of the run keeps. Nothing but their changes is read
+    from the run, so no operator may keep what it derives from them alone."""

@@ -162,14 +162,19 @@ def _demand(program: CheckedProgram, context: CompileContext) -> CheckedProgram:
 def _plan(program: CheckedProgram, context: CompileContext) -> PlannedProgram:
     if context.plans is not None:
         return PlannedProgram(program, dict(context.plans))
-    policy = Policy(Statistics.none(), context.options.strategy)
+    policy = Policy(Statistics.none(), context.options.strategy, external=context.options.external)
     return PlannedProgram(program, plan_rules(program, policy))
 
 
 def _query(planned: PlannedProgram, context: CompileContext) -> Graph:
     name = Path(context.report.file).stem
     return lower_program(
-        planned.program, planned.plans, name, context.max_iterations, context.options.recursion
+        planned.program,
+        planned.plans,
+        name,
+        context.max_iterations,
+        context.options.recursion,
+        context.options.external,
     )
 
 

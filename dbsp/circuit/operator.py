@@ -103,6 +103,11 @@ class Operator:
         return False
 
     @property
+    def stored_outside(self) -> bool:
+        """Whether an index outside of the circuit stores the integral of the output."""
+        return False
+
+    @property
     def monotone(self) -> bool:
         """Whether the operator is monotone: f(a) <= f(a + b) for all a, b >= 0."""
         return False

@@ -599,7 +599,11 @@ class Functor:
     function: Callable[..., Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_known", functools.lru_cache(maxsize=_REMEMBERED)(self._computed))
+        known: Callable[..., Any] = self._computed
+        if all(type_.kind != "object" for type_ in self.parameters):
+            # The cache would find 1, 1.0 and True under one key, which are three objects.
+            known = functools.lru_cache(maxsize=_REMEMBERED)(known)
+        object.__setattr__(self, "_known", known)
 
     def __call__(self, *arguments: Any) -> Any:
         known: Callable[..., Any] = self._known  # type: ignore[attr-defined]  # set above
@@ -609,12 +613,16 @@ class Functor:
         shown = f"functor '@{self.name}'"
         try:
             value = self.function(*arguments)
+        except EvaluationError:
+            raise
         except Exception as error:
             message = f"{shown} raised {cause_text(error)}"
             raise EvaluationError(message, code="user-function") from error
         kind = self.result.kind
         if kind == "float" and type(value) is int:
             value = float(value)
+        if kind == "object":
+            return value
         if type(value) is not {"int": int, "float": float, "str": str}[kind]:
             returned = f"{shorten(value)} of type {type(value).__name__}"
             raise EvaluationError(f"{shown} returned {returned}, expected {kind}", code="user-function")

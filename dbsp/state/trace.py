@@ -112,6 +112,22 @@ class Trace:
             self._push(self.runs, SortedRun(rows, weights))
         self.past = self.count
 
+    @staticmethod
+    def of_runs(width: int, runs: Sequence[SortedRun], journal: list[Journalled]) -> Trace:
+        """Return a trace with the committed runs of another one, oldest first. O(number of runs).
+
+        Runs never change, so the new trace keeps its contents while the other one changes.
+        """
+        trace = Trace(width, journal)
+        if len(runs) > len(trace.table):
+            trace.table = np.zeros((len(runs) + 8, 3), np.int64)
+        for index, run in enumerate(runs):
+            trace.table[index] = run.rows.ctypes.data, run.weights.ctypes.data, run.size
+            trace._bound += run.largest
+        trace.runs = list(runs)
+        trace.count = trace.past = len(runs)
+        return trace
+
     def append(self, rows: Codes, weights: Codes) -> None:
         """Append the delta of this step, sorted in the order of the trace, as the newest run.
 

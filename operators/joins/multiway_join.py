@@ -55,7 +55,7 @@ from dbsp.operators.joins.multiway_step import MultiwayJoinStep
 from dbsp.operators.joins.multiway_term import AtomReader, TermStep
 from dbsp.operators.joins.value_limits import Limit, limit_of
 from dbsp.operators.linear.project import Project
-from dbsp.operators.traces.arrange import expect_order, in_own_order
+from dbsp.operators.traces.arrange import expect_order, in_own_order, is_external
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,14 @@ class MultiwayJoin(Operator):
     def narrowed(self, rewriting: Rewriting, inputs: Sequence[Stream]) -> Stream:
         """Add this join over projections without unread columns, so that weights add up first."""
         kept, atoms = [], []
+        unread: list[str] = []
         for stream, terms in zip(inputs, self._used_atoms(), strict=True):
+            if None in terms and is_external(stream):
+                # Projections would have to be stored; the index outside has complete rows.
+                fresh = [f"unread column {len(unread) + at}" for at in range(terms.count(None))]
+                unread += fresh
+                new = iter(fresh)
+                terms = tuple(next(new) if term is None else term for term in terms)
             columns = tuple(c for c, term in enumerate(terms) if term is not None)
             if len(columns) < len(terms):
                 names = tuple(stream.schema.names[c] for c in columns)
@@ -265,7 +272,13 @@ class MultiwayJoin(Operator):
             kept.append(stream)
             atoms.append(tuple(terms[c] for c in columns))
         names_left = {name for terms in atoms for name in variables_of(terms)}
-        orders = tuple(tuple(name for name in order if name in names_left) for order in self.orders)
+        orders = tuple(
+            (
+                *(name for name in order if name in names_left and name not in unread),
+                *(name for name in unread if name not in terms),
+            )
+            for terms, order in zip(atoms, self.orders, strict=False)
+        )
         join = replace(self, atoms=tuple(atoms), orders=orders)
         return rewriting.add(join, *kept)
 

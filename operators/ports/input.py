@@ -77,6 +77,10 @@ class Input(StrictOperator, Port):
     def strict(self) -> bool:
         return self.kind in ("set", "key")
 
+    @property
+    def stored_outside(self) -> bool:
+        return self.kind == "external"
+
     def schema(self, *inputs: Schema) -> Schema:
         OWN_KEY.check(self.key, [self.columns])
         KINDS.check(self.kind, ())

@@ -240,6 +240,19 @@ def in_own_order(schema: Schema, order: Sequence[int]) -> Schema:
     return schema.select([order.index(column) for column in range(schema.arity)])
 
 
+def is_external(stream: Stream) -> bool:
+    """Return whether an index outside of the circuit stores the rows of a stream."""
+    while not stream.node.inputs:
+        if stream.node.operator.stored_outside:
+            return True
+        if stream.graph.parent is None or not any(
+            inside.node is stream.node for inside in stream.graph.entered.values()
+        ):
+            return False
+        stream = stream.graph.outer_of(stream)
+    return False
+
+
 def order_of(stream: Stream) -> tuple[int, ...]:
     """The column order of an arrangement, also of one that enters a nested scope."""
     operator = stream.node.operator

@@ -20,24 +20,34 @@ def lower_program(
     name: str,
     max_iterations: int,
     recursion: Recursion = Recursion.AUTO,
+    external: frozenset[str] = frozenset(),
 ) -> Circuit:
     """Return the query circuit of a program; `plans` has the plan of every rule, by its number.
+
+    An index outside of the run keeps the rows of the `external` inputs.
 
     The inputs of the circuit are the inputs of the program. Its outputs are the outputs of the
     program and the relations whose size is printed. Relations that no output depends on are
     omitted.
     """
     circuit = Circuit(name)
-    context = LoweringContext(program, plans, circuit, max_iterations, recursion)
-    streams: dict[str, Stream] = {}
-    for name in program.inputs:
-        with context.at(name):
-            streams[name] = circuit.input(name, schema=context.schema(name), kind="set")
-    needed = needed_relations(program)
-    for stratum in program.strata:
-        if not needed.isdisjoint(stratum.relations):
-            streams |= StratumLowering(context, stratum, streams).streams()
+    context = LoweringContext(program, plans, circuit, max_iterations, recursion, external)
+    streams = lower_relations(context, program)
     for name in dict.fromkeys((*program.outputs, *program.sizes)):
         with context.at(name):
             circuit.output(name, streams[name])
     return circuit
+
+
+def lower_relations(context: LoweringContext, program: checked.CheckedProgram) -> dict[str, Stream]:
+    """Add the inputs and the relations that the outputs need to the circuit; return the streams."""
+    streams: dict[str, Stream] = {}
+    for name in program.inputs:
+        with context.at(name):
+            kind = "external" if name in context.external else "set"
+            streams[name] = context.circuit.input(name, schema=context.schema(name), kind=kind)
+    needed = needed_relations(program)
+    for stratum in program.strata:
+        if not needed.isdisjoint(stratum.relations):
+            streams |= StratumLowering(context, stratum, streams).streams()
+    return streams

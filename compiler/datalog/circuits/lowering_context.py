@@ -46,12 +46,15 @@ class LoweringContext:
         circuit: Circuit,
         max_iterations: int,
         recursion: Recursion,
+        external: frozenset[str] = frozenset(),
     ) -> None:
         self.relations = program.relations
         self.plans = plans
         self.circuit = circuit
         self.max_iterations = max_iterations
         self.recursion = recursion
+        self.external = external
+        """The inputs whose rows an index outside of the run keeps."""
         self._sources = program.sources
 
     def sources(self, relation: str) -> ProgramSources:

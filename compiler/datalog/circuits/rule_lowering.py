@@ -69,7 +69,8 @@ class RuleLowering:
         if plan.steps is None:
             return None
         with self.at(plan.rule.rule.span):
-            stream = self.body(plan.steps, None, bag=False)
+            # A set of parts of external rows would have to be stored; a bag needs no state.
+            stream = self.body(plan.steps, None, bag=bool(self.context.external))
             names = list(self.context.schema(plan.rule.relation).names)
             if plan.rule.rule.dominating is not None:
                 names += dominating_names(names)

@@ -17,11 +17,17 @@ from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree,
 
 @dataclass(frozen=True)
 class Policy:
-    """The basis for choosing joins: row counts, a strategy, and an order of the scans or None."""
+    """The basis for choosing joins: row counts, a strategy, and an order of the scans or None.
+
+    An index outside of the run keeps the rows of the `external` relations. Nothing that is derived
+    from them alone may be stored, so one multi-way join reads all scans of a body, also those that
+    share no variable.
+    """
 
     statistics: Statistics
     strategy: Strategy = Strategy.AUTO
     order: tuple[int, ...] | None = None
+    external: frozenset[str] = frozenset()
 
     def choose(self, conjunction: Conjunction) -> ChosenPlan:
         """Return the planner's choice."""

@@ -206,7 +206,7 @@ class _Planner(LiteralPlacement):
         every = [literal for literal in self.remaining if isinstance(literal, Scan)]
         scans: Sequence[Scan] = every
         found = None
-        if self.policy.order is None:
+        if self.policy.order is None and not self.policy.external:
             functions = functions_of(self.remaining, self.reserved)
             scans = connected_scans(every, {*start.names, *self._near(start)}, functions) or (start,)
             if not self.bound.keys().isdisjoint(name for scan in scans for name in scan.names):

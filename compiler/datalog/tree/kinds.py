@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dbsp.data.terms import Branch, Record
-from dbsp.data.types import FLOAT, INT, STR, Structure, Type, structure_type
+from dbsp.data.types import FLOAT, INT, OBJECT, STR, Structure, Type, structure_type
 
 
 class Kind(enum.Enum):
@@ -40,7 +40,20 @@ class Structured:
         return False
 
 
-AnyKind: TypeAlias = Kind | Structured
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """The kind of values of any Python class, such as keywords; programs in Datalog have none."""
+
+    value: str = "value"
+
+    @property
+    def numeric(self) -> bool:
+        return False
+
+
+AnyKind: TypeAlias = Kind | Structured | Opaque
+
+VALUE = Opaque()
 
 UNTYPED = Structured("untyped", Structure("untyped"))
 """The kind of a term before inference; the checked program has no such term."""
@@ -50,6 +63,8 @@ _TYPES: Mapping[Kind, Type] = {Kind.NUMBER: INT, Kind.UNSIGNED: INT, Kind.FLOAT:
 
 def type_of(kind: AnyKind) -> Type:
     """The type as which the engine stores values of a kind."""
+    if isinstance(kind, Opaque):
+        return OBJECT
     return structure_type(kind.structure) if isinstance(kind, Structured) else _TYPES[kind]
 
 
@@ -61,6 +76,6 @@ class FunctorSignature:
     """A user-defined function: `.functor name(parameters): result`."""
 
     name: str
-    parameters: tuple[Kind, ...]
-    result: Kind
-    function: Callable[..., Value]
+    parameters: tuple[AnyKind, ...]
+    result: AnyKind
+    function: Callable[..., Any]

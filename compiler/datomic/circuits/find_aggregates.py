@@ -1,0 +1,98 @@
+"""The aggregates of `:find` as operators on the rows of a query.
+
+The rows are a set over the variables of `:find` and `:with`; a group has the rows that agree in the
+plain elements of `:find`. Without rows there are no groups, and the result is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
+from dbsp.compiler.datomic.meaning.checked_rules import storable
+from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES
+from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC
+from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.expressions import col
+from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, fold, max_, min_, sum_
+from dbsp.operators.streams.stream import Stream
+
+
+def aggregated(
+    rows: Stream,
+    find: tree.Find,
+    columns: Mapping[str, str],
+    kinds: Mapping[str, AnyKind],
+    functions: Mapping[str, Callable[..., Any]],
+    arguments: Mapping[str, Any],
+) -> Stream:
+    """Return the stream with one column for each element of `:find`, named `f0`, `f1`, ...
+
+    Args:
+        rows: the rows of the query.
+        find: the elements.
+        columns: the column of each variable in `rows`.
+        kinds: the kind of each variable.
+        functions: the aggregates of the user, by name or by variable of `:in`.
+        arguments: the values of variables of `:in` that are arguments of aggregates.
+    """
+    names = [f"f{at}" for at in range(len(find.elements))]
+    if not any(isinstance(element, tree.FindAggregate) for element in find.elements):
+        plain = {
+            name: col(columns[element.variable.name])
+            for name, element in zip(names, find.elements, strict=True)
+        }
+        return rows.map(**plain)
+    keys: dict[str, str] = {}
+    calls: dict[str, AggregateCall] = {}
+    for name, element in zip(names, find.elements, strict=True):
+        variable = element.variable.name
+        if isinstance(element, tree.FindAggregate):
+            calls[name] = _call(element, columns[variable], kinds[variable], functions, arguments)
+        else:
+            keys[name] = columns[variable]
+    # A variable that occurs twice among the plain elements is one column of the key.
+    by = list(dict.fromkeys(keys.values()))
+    groups = rows.group_by(*by).agg(**calls)
+    return groups.map(**{name: col(keys.get(name, name)) for name in names})
+
+
+def _call(
+    element: tree.FindAggregate,
+    column: str,
+    kind: AnyKind,
+    functions: Mapping[str, Callable[..., Any]],
+    arguments: Mapping[str, Any],
+) -> AggregateCall:
+    name = element.function.name if isinstance(element.function, tree.Variable) else element.function
+    user = functions.get(name)
+    if user is None and not element.arguments:
+        match name:
+            case "count":
+                return count()
+            case "sum" if kind is Kind.NUMBER:
+                return sum_(column)
+            case "avg" if kind is Kind.NUMBER:
+                return avg(column)
+            case "min" if kind in (*NUMERIC, Kind.SYMBOL):
+                return min_(column)
+            case "max" if kind in (*NUMERIC, Kind.SYMBOL):
+                return max_(column)
+    given = [
+        arguments[argument.name] if isinstance(argument, tree.Variable) else argument.value
+        for argument in element.arguments
+    ]
+    function = AGGREGATES[name].evaluate if user is None else user
+    return fold(_of_values(function, given), column, type=object)
+
+
+def _of_values(function: Callable[..., Any], given: Sequence[Any]) -> Callable[[list[tuple[Any, int]]], Any]:
+    """Return the aggregate of pairs of a value and its weight."""
+
+    def evaluate(pairs: list[tuple[Any, int]]) -> Any:
+        values = [value for value, weight in pairs for _ in range(weight)]
+        return storable(function(values, *given))
+
+    evaluate.__name__ = getattr(function, "__name__", "aggregate")
+    return evaluate

@@ -1,0 +1,194 @@
+"""A compiled query: its rules, plans and circuit, and the inputs that its arguments fill.
+
+One circuit answers once and stays live. The datoms are in the indices of the databases, and all
+other relations are empty as long as the relation `query` is. Then
+
+    answer  =  the delta of the tick that inserts the row of `query`        (rolled back)
+    live    =  the same tick, committed, and one tick for each transaction
+
+by the chain rule of DBSP (arXiv 2203.16684, proposition 3.2): the integral of the circuit's output
+after both kinds of ticks is the query over the integrals of its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
+from dbsp.compiler.datalog.circuits.lower import lower_relations
+from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext
+from dbsp.compiler.datalog.circuits.program_report import plans_text
+from dbsp.compiler.datalog.compile_options import CompileOptions
+from dbsp.compiler.datalog.compiler_passes import (
+    CHECKED,
+    COMPILER,
+    MAX_ITERATIONS,
+    CompileContext,
+    SourceText,
+)
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.plans.join_bodies import Policy
+from dbsp.compiler.datalog.plans.plan_rules import plan_rules
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
+from dbsp.compiler.datalog.text.preprocess import Sources
+from dbsp.compiler.datalog.tree import syntax
+from dbsp.compiler.datalog.tree.kinds import AnyKind
+from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
+from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
+from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog
+from dbsp.compiler.datomic.meaning.checked_rules import CheckedQuery, check_rules
+from dbsp.compiler.datomic.meaning.draft_rules import QUERY, Parameter
+from dbsp.compiler.datomic.meaning.rule_writer import RESULT, RuleWriter
+from dbsp.compiler.datomic.text.query_report import QueryReport
+from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.compiler.planner.statistics import Statistics
+from dbsp.compiler.planner.strategy import Strategy
+from dbsp.diagnostics import ProgramSources
+from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.streams.builder import Circuit
+
+FOUND = "find"
+"""The output of the circuit."""
+
+
+class QueryProgram:
+    """A query, compiled for the kinds of its arguments."""
+
+    def __init__(
+        self,
+        query: tree.Query,
+        rules: Sequence[tree.RuleDefinition],
+        catalogs: Mapping[str, Catalog],
+        kinds: Mapping[str, AnyKind | None],
+        sources: ProgramSources,
+        *,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Compile a query that has been checked.
+
+        Args:
+            query: the query.
+            rules: the definitions of its rules.
+            catalogs: what is known of each source, by its name in the query.
+            kinds: the kinds of the values of `:in`, by variable; for a collection of tuples, those
+                of its columns, by source and position as in `$2 0`.
+            sources: the texts of the query and of the rules, for messages.
+            functions: the functions of the user, by name or by variable of `:in`.
+            arguments: the values of variables of `:in` that are arguments of aggregates.
+        """
+        self.query = query
+        self._functions = dict(functions or {})
+        self._arguments = dict(arguments or {})
+        self.variables = tuple(
+            dict.fromkeys(
+                [element.variable.name for element in query.find.elements]
+                + [variable.name for variable in query.with_]
+            )
+        )
+        """The variables of `:find` and `:with`: the columns of the rows before aggregates."""
+        report = QueryReport(sources)
+        draft = RuleWriter(query, rules, catalogs, self._functions, report).write(self.variables)
+        if not draft.parameters:
+            draft.parameters.append(Parameter("present", 0, is_constant=True))
+        self.inputs = QueryInputs(query, draft)
+        found = check_rules(draft, self.inputs.kinds(kinds), (RESULT,), sources)
+        self._options = CompileOptions(
+            strategy=Strategy.WCOJ,
+            magic=tuple(sorted(draft.on_demand)),
+            disabled=frozenset(
+                (
+                    "propagate_constants",
+                    "drop_dead",
+                    "specialise",
+                    "inline_once",
+                    "factor",
+                    "separate",
+                    "share",
+                )
+            ),
+            recursion=Recursion.INCREMENTAL,
+            external=frozenset(found.bases),
+        )
+        self.bases: Mapping[str, BaseRelation] = found.bases
+        """The relations of the sources that the circuit reads, by the name of its input."""
+        self.inputs.settle(found)
+        self.program = self._rewritten(found)
+        self._kinds = found.kinds
+
+    def _rewritten(self, found: CheckedQuery) -> checked.CheckedProgram:
+        """Return the program in which relations of which few rows are needed are on demand."""
+        text = SourceText("", self.query.file, Sources())
+        context = CompileContext.of(text, self._options)
+        program: checked.CheckedProgram = COMPILER.run(
+            found.program, context, start=CHECKED, until="stratify"
+        )
+        return guarded(program)
+
+    @cached_property
+    def plans(self) -> dict[int, RulePlan]:
+        """The plan of every rule, by its shape."""
+        return self.plans_for(Statistics.none())
+
+    def plans_for(self, statistics: Statistics) -> dict[int, RulePlan]:
+        """Return the plan of every rule for data with these counts."""
+        return plan_rules(self.program, Policy(statistics, Strategy.WCOJ, external=self._options.external))
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The physical circuit, planned by the shape of the rules."""
+        return self.circuit(self.plans).circuit(Stage.PHYSICAL)
+
+    def circuit(self, plans: Mapping[int, RulePlan]) -> Circuit:
+        """Return the query circuit of these plans."""
+        circuit = Circuit("query")
+        context = LoweringContext(
+            self.program,
+            plans,
+            circuit,
+            MAX_ITERATIONS,
+            self._options.recursion,
+            self._options.external,
+        )
+        rows = lower_relations(context, self.program)[RESULT]
+        columns = {name: f"c{at}" for at, name in enumerate(self.variables)}
+        kinds = {name: self._kinds.of_column(RESULT, at) for at, name in enumerate(self.variables)}
+        with context.at(RESULT):
+            found = aggregated(rows, self.query.find, columns, kinds, self._functions, self._arguments)
+            circuit.output(FOUND, found)
+        return circuit
+
+    def explain(self) -> str:
+        """Return the rules and the plans as text."""
+        return plans_text(self.program, self.plans)
+
+
+def guarded(program: checked.CheckedProgram) -> checked.CheckedProgram:
+    """Return the program with the row of `query` in every rule over sources alone.
+
+    A rule for the demand of a relation may have lost it, since it shares no variable.
+    """
+    derived = {rule.head.relation for rule in program.rules}
+    relation = program.relations[QUERY]
+
+    def guard(rule: checked.Rule) -> checked.Rule:
+        read = {literal.relation for literal in rule.body if isinstance(literal, syntax.Atom)}
+        if QUERY in read or not read.isdisjoint(derived):
+            return rule
+        arguments = tuple(
+            syntax.Variable(f"query#{at}", rule.span, attribute.kind)
+            for at, attribute in enumerate(relation.attributes)
+        )
+        return replace(rule, body=(syntax.Atom(QUERY, arguments, rule.span, rule.span), *rule.body))
+
+    rules = tuple(map(guard, program.rules))
+    by_number = {rule.number: rule for rule in rules}
+    strata = tuple(
+        replace(stratum, rules=tuple(by_number[rule.number] for rule in stratum.rules))
+        for stratum in program.strata
+    )
+    return replace(program, rules=rules, strata=strata)

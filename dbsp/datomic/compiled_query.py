@@ -1,0 +1,154 @@
+"""Compiled queries: the program of a query for its arguments, and the run that evaluates it.
+
+Parsing and compiling take longer than most queries, so both are remembered: programs by the text of
+the query and of its rules, the kinds of its arguments, and the schemas of its databases.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from dbsp.compiler.datomic.circuits.query_program import FOUND, QueryProgram
+from dbsp.compiler.datomic.meaning.query_checks import check_query
+from dbsp.compiler.datomic.text.query_parser import parse_query
+from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.data.interner import Interner
+from dbsp.data.zset import ZSet
+from dbsp.datomic.query_arguments import QueryArguments, match_arguments
+from dbsp.datomic.query_sources import DatabaseCatalog, SourceTraces, TracedFacts, TuplesCatalog
+from dbsp.diagnostics import ProgramSources
+from dbsp.runtime.run import Run
+from dbsp.state.external_traces import ExternalTraces
+
+_REMEMBERED = 256
+"""The number of programs that an interner's cache keeps."""
+
+
+@lru_cache(maxsize=1024)
+def _parsed_text(text: str) -> tree.Query:
+    return parse_query(text)
+
+
+def parsed(query: Any) -> tree.Query:
+    """Return the tree of a query in EDN text or Python data."""
+    return _parsed_text(query) if isinstance(query, str) else parse_query(query)
+
+
+class CompiledQuery:
+    """A program and its run; the run keeps nothing between two answers."""
+
+    def __init__(self, program: QueryProgram, interner: Interner) -> None:
+        self.program = program
+        self._interner = interner
+        self._run: Run | None = None
+        self._traces: ExternalTraces | None = None
+
+    def start(self, facts: Mapping[str, TracedFacts]) -> tuple[Run, ExternalTraces]:
+        """Return a new run over these facts, and its traces, whose source can be replaced."""
+        traces = ExternalTraces(SourceTraces(self.program.bases, facts))
+        return Run(self.program.graph, interner=self._interner, traces=traces), traces
+
+    def answer(self, facts: Mapping[str, TracedFacts], staged: Mapping[str, Any]) -> ZSet:
+        """Return the rows of the query over these facts."""
+        if self._run is None or self._traces is None:
+            self._run, self._traces = self.start(facts)
+        else:
+            self._traces.source = SourceTraces(self.program.bases, facts)
+        return self._run.preview(staged)[FOUND]
+
+
+class QueryCache:
+    """The compiled queries of one interner."""
+
+    def __init__(self, interner: Interner) -> None:
+        self._interner = interner
+        self._known: OrderedDict[tuple[Any, ...], CompiledQuery] = OrderedDict()
+
+    def compiled(
+        self,
+        query: tree.Query,
+        key: Any,
+        arguments: QueryArguments,
+        catalogs: Mapping[str, DatabaseCatalog | TuplesCatalog],
+        functions: Mapping[str, Callable[..., Any]],
+    ) -> CompiledQuery:
+        """Return the compiled query for these arguments; `key` stands for its text."""
+        rules = arguments.rules
+        given = {
+            variable.name: arguments.values[at]
+            for at, each in enumerate(query.inputs)
+            if isinstance(each, tree.BindingInput) and isinstance(each.binding, tree.BindScalar)
+            for variable in (each.binding.variable,)
+            if variable.name in _aggregate_arguments(query)
+        }
+        called = {**functions, **arguments.functions}
+        identity = (
+            key,
+            None if rules is None else rules.definitions,
+            tuple(arguments.kinds.items()),
+            tuple((name, _identity(catalog)) for name, catalog in catalogs.items()),
+            tuple((name, id(function)) for name, function in called.items()),
+            tuple((name, repr(value)) for name, value in given.items()),
+        )
+        found = self._known.get(identity)
+        if found is None:
+            check_query(query, rules, functions=called)
+            program = QueryProgram(
+                query,
+                () if rules is None else rules.definitions,
+                catalogs,
+                arguments.kinds,
+                _texts(query, rules),
+                functions=called,
+                arguments=given,
+            )
+            found = self._known[identity] = CompiledQuery(program, self._interner)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(identity)
+        return found
+
+
+def _aggregate_arguments(query: tree.Query) -> set[str]:
+    return {
+        argument.name
+        for element in query.find.elements
+        if isinstance(element, tree.FindAggregate)
+        for argument in element.arguments
+        if isinstance(argument, tree.Variable)
+    }
+
+
+def _identity(catalog: DatabaseCatalog | TuplesCatalog) -> Any:
+    if isinstance(catalog, DatabaseCatalog):
+        return (catalog.is_history, _Same(catalog.schema))
+    return None
+
+
+class _Same:
+    """Compares an object by identity, and keeps it alive."""
+
+    __slots__ = ("_object",)
+
+    def __init__(self, kept: object) -> None:
+        self._object = kept
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other._object is self._object
+
+    def __hash__(self) -> int:
+        return id(self._object)
+
+
+def _texts(query: tree.Query, rules: tree.Rules | None) -> ProgramSources:
+    """Return the texts of a query and of its rules."""
+    return ProgramSources({**(rules.sources.texts if rules is not None else {}), **query.sources.texts})
+
+
+def prepared_arguments(query: tree.Query, values: tuple[Any, ...]) -> QueryArguments:
+    """Match the arguments of a call with `:in`."""
+    return match_arguments(query, values)

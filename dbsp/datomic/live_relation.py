@@ -1,0 +1,83 @@
+"""A relation that transactions keep up to date: one trace per column order in use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.datomic.relation_key import Order, RelationKey
+from dbsp.kernels import arrange, consolidate, gather
+from dbsp.kernels.arrays import Codes
+from dbsp.state.journal import Journalled
+from dbsp.state.sorted_run import SortedRun
+from dbsp.state.trace import Trace
+
+
+class LiveRelation:
+    """The rows of a relation, in the order of its columns and in other orders.
+
+    `built_at` is the number of the latest transaction when it was built. Its traces use the journal
+    of the indices.
+    """
+
+    __slots__ = ("_journal", "built_at", "key", "traces")
+
+    def __init__(self, key: RelationKey, trace: Trace, built_at: int, journal: list[Journalled]) -> None:
+        self.key = key
+        self.traces: dict[Order, Trace] = {key.columns: trace}
+        self.built_at = built_at
+        self._journal = journal
+
+    def trace(self, order: Order) -> Trace:
+        """Return the trace in this order; build it at its first use. O(n) then."""
+        found = self.traces.get(order)
+        if found is None:
+            first = self.traces[self.key.columns]
+            found = arranged(self.key, first.runs, order, self._journal)
+            for run in first.current:
+                self._append(found, order, run.rows, run.weights)
+            self.traces[order] = found
+        return found
+
+    def append(self, change: Batch) -> None:
+        """Append a change, in the order of the columns of the key, to all traces."""
+        for order, trace in self.traces.items():
+            self._append(trace, order, change.rows, change.weights)
+
+    def _append(self, trace: Trace, order: Order, rows: Codes, weights: Codes) -> None:
+        if order != self.key.columns:
+            rows, weights = arrange(rows, weights, np.array(self.key.permutation(order), np.int64))
+        trace.append(rows, weights)
+
+    def change_of(self, datoms: Codes) -> Batch:
+        """Return the change that the datoms of one transaction make; they fit the key."""
+        columns = self.key.columns
+        rows = np.ascontiguousarray(datoms[:, self.key.places])
+        if "added" in columns:
+            return Batch(*consolidate(rows, np.ones(len(rows), np.int64)))
+        signs = 2 * datoms[:, 4] - 1
+        if "tx" not in columns:
+            return Batch(*consolidate(rows, signs))
+        # A retracted fact leaves with the transaction that asserted it.
+        facts, _ = consolidate(np.ascontiguousarray(rows[signs < 0, :-1]), -signs[signs < 0])
+        trace = self.traces[columns]
+        width = len(columns)
+        old, counts, _ = gather(facts, width - 1, trace.table, trace.count, width, 0)
+        rows = np.concatenate((rows[signs > 0], old))
+        return Batch(*consolidate(rows, np.concatenate((signs[signs > 0], -counts))))
+
+
+def arranged(key: RelationKey, runs: list[SortedRun], order: Order, journal: list[Journalled]) -> Trace:
+    """Return a trace with the rows of these runs, of the columns of the key, in another order."""
+    whole = Trace.of_runs(len(key.columns), runs, []).contents()
+    if order != key.columns:
+        whole = Batch(*arrange(whole.rows, whole.weights, np.array(key.permutation(order), np.int64)))
+    return trace_of(whole, journal)
+
+
+def trace_of(batch: Batch, journal: list[Journalled]) -> Trace:
+    """Return a trace with these committed rows."""
+    trace = Trace(batch.arity, journal)
+    if len(batch):
+        trace.restore([(batch.rows, batch.weights)])
+    return trace

@@ -1,0 +1,83 @@
+"""The arguments of a query: what each item of `:in` stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbsp.compiler.datalog.tree.kinds import AnyKind
+from dbsp.compiler.datomic.circuits.query_inputs import bound_rows, kind_of_values
+from dbsp.compiler.datomic.meaning.bindable import binding_variables
+from dbsp.compiler.datomic.text.rule_parser import parse_rules
+from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.errors import InputError, counted
+
+
+@dataclass
+class QueryArguments:
+    """The arguments of one call, in the order of `:in`."""
+
+    values: list[Any]
+    sources: dict[str, Any] = field(default_factory=dict)
+    """The databases and collections, by the name of the source."""
+    rules: tree.Rules | None = None
+    patterns: dict[str, Any] = field(default_factory=dict)
+    """The pull patterns, by their name in `:in`."""
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    """The Python functions, by the variable that they are bound to."""
+    kinds: dict[str, AnyKind | None] = field(default_factory=dict)
+    """The kinds of the values, by variable."""
+
+
+def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
+    """Match the arguments of a call with `:in`. Raises InputError if their number differs."""
+    inputs = query.inputs
+    if len(values) != len(inputs):
+        expected = ", ".join(input_text(each) for each in inputs)
+        raise InputError(
+            f"{query.file}: expected {counted(len(inputs), 'argument')} for :in {expected}, got "
+            f"{len(values)}",
+            code="wrong-arity",
+        )
+    found = QueryArguments(list(values))
+    for given, value in zip(inputs, values, strict=True):
+        match given:
+            case tree.SourceInput(name=name):
+                found.sources[name] = value
+            case tree.RulesInput():
+                found.rules = parse_rules(value)
+            case tree.PatternInput(name=name):
+                found.patterns[name] = value
+            case tree.BindingInput(binding=tree.BindScalar(variable=variable)) if callable(value):
+                found.functions[variable.name] = value
+            case tree.BindingInput(binding=binding):
+                rows = [dict(row) for row in bound_rows(binding, value)]
+                for name in binding_variables(binding):
+                    found.kinds[name] = kind_of_values(row[name] for row in rows)
+    return found
+
+
+def input_text(given: tree.Input) -> str:
+    """Return an item of `:in` as the query writes it."""
+    match given:
+        case tree.SourceInput(name=name) | tree.PatternInput(name=name):
+            return name
+        case tree.RulesInput():
+            return "%"
+        case tree.BindingInput(binding=binding):
+            return _binding_text(binding)
+
+
+def _binding_text(binding: tree.Binding) -> str:
+    match binding:
+        case tree.BindScalar(variable=variable):
+            return variable.name
+        case tree.BindBlank():
+            return "_"
+        case tree.BindTuple(parts=parts):
+            return f"[{' '.join(map(_binding_text, parts))}]"
+        case tree.BindCollection(part=part):
+            return f"[{_binding_text(part)} ...]"
+        case tree.BindRelation(parts=parts):
+            return f"[[{' '.join(map(_binding_text, parts))}]]"

@@ -1,0 +1,69 @@
+"""The form of a query's result: a relation, a collection, a tuple, a scalar, or maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from dbsp.compiler.datomic.meaning.checked_rules import NIL
+from dbsp.compiler.datomic.meaning.value_order import total_order
+from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.edn.edn_values import Keyword, Symbol
+
+Row: TypeAlias = tuple[Any, ...]
+Pull: TypeAlias = Callable[[tree.FindPull, int], Any]
+"""Returns the pulled value of an entity for an element of `:find`."""
+
+
+def plain_rows(rows: Iterable[Row]) -> list[Row]:
+    """Return rows with nil as None."""
+    return [tuple(None if value is NIL else value for value in row) if NIL in row else row for row in rows]
+
+
+def pulled_row(find: tree.Find, row: Row, pull: Pull) -> Row:
+    """Return a row with the pulled values in place of entities."""
+    return tuple(
+        pull(element, value) if isinstance(element, tree.FindPull) else value
+        for element, value in zip(find.elements, row, strict=True)
+    )
+
+
+def has_pull(find: tree.Find) -> bool:
+    """Whether an element of `:find` is a pull expression."""
+    return any(isinstance(element, tree.FindPull) for element in find.elements)
+
+
+def selected_rows(query: tree.Query, rows: list[Row]) -> list[Row]:
+    """Return the rows in the order of `:order-by`, without those that `:offset` and `:limit` drop."""
+    for ordering in reversed(query.order_by):
+        key = partial(_key, ordering.position)
+        rows = sorted(rows, key=key, reverse=ordering.descending)
+    end = None if query.limit is None else query.offset + query.limit
+    return rows[query.offset : end] if query.offset or end is not None else rows
+
+
+def _key(position: int, row: Row) -> Any:
+    return total_order(row[position])
+
+
+def result_of(query: tree.Query, rows: Sequence[Row]) -> Any:
+    """Return the result in the form of `:find`.
+
+    A tuple and a scalar are those of the first row, None if there is none.
+    """
+    if query.labels is not None:
+        names: Sequence[Any] = query.labels.names
+        if query.labels.kind != "strs":
+            make = Keyword if query.labels.kind == "keys" else Symbol
+            names = list(map(make, names))
+        maps = [dict(zip(names, row, strict=True)) for row in rows]
+        return maps if query.find.kind == "relation" else next(iter(maps), None)
+    match query.find.kind:
+        case "collection":
+            return [row[0] for row in rows]
+        case "tuple":
+            return rows[0] if rows else None
+        case "scalar":
+            return rows[0][0] if rows else None
+    return list(rows)

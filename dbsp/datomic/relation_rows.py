@@ -1,0 +1,85 @@
+"""The rows of relations, computed from the datoms of a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.data.plain_codes import code_float
+from dbsp.data.types import OBJECT, Type
+from dbsp.datomic.datom_log import DatomLog
+from dbsp.datomic.relation_key import RelationKey
+from dbsp.kernels import arrange, consolidate
+from dbsp.kernels.arrays import Codes
+
+if TYPE_CHECKING:
+    from dbsp.datomic.database_schema import Schema
+
+_ALL = np.arange(5)
+
+
+def type_of(schema: Schema, attribute: int) -> Type:
+    """Return the type of the values of an attribute; object if the schema does not have it."""
+    found = schema.by_id.get(attribute)
+    return OBJECT if found is None else found.type
+
+
+def canonical(key: RelationKey, schema: Schema) -> RelationKey:
+    """Return the key without `boxed` if the codes are those of the type object anyway."""
+    if key.boxed and key.attribute is not None and type_of(schema, key.attribute).interned:
+        return RelationKey(key.attribute, key.columns)
+    return key
+
+
+def boxed(datoms: Codes, schema: Schema, interner: Interner) -> Codes:
+    """Return datoms whose values have codes of the type object. One look-up per distinct number."""
+    copied = datoms.copy()
+    for attribute in np.unique(datoms[:, 1]).tolist():
+        kind = type_of(schema, attribute).kind
+        if kind not in ("int", "float"):
+            continue
+        mask = datoms[:, 1] == attribute
+        numbers, inverse = np.unique(datoms[mask, 2], return_inverse=True)
+        values = numbers.tolist() if kind == "int" else list(map(code_float, numbers.tolist()))
+        copied[mask, 2] = interner.encode_many(values)[inverse]
+    return copied
+
+
+def datoms_of(log: DatomLog, key: RelationKey, start: int, end: int) -> Codes:
+    """Return the rows of a log from `start` to `end` that a relation reads."""
+    return log.rows(start, end) if key.attribute is None else log.rows_of(key.attribute, start, end)
+
+
+def latest_facts(datoms: Codes) -> Codes:
+    """Return the datoms that assert a fact that no later datom retracts, sorted by e, a, v."""
+    if not len(datoms):
+        return datoms
+    rows, _ = arrange(np.ascontiguousarray(datoms), np.ones(len(datoms), np.int64), _ALL)
+    last = np.ones(len(rows), np.bool_)
+    last[:-1] = (rows[1:, :3] != rows[:-1, :3]).any(axis=1)
+    facts: Codes = rows[last & (rows[:, 4] == 1)]
+    return facts
+
+
+def rows_of_relation(key: RelationKey, datoms: Codes, *, history: bool, whole: bool) -> Batch:
+    """Return the rows of a relation over these datoms, in the order of transactions.
+
+    The datoms are those of the attribute, with boxed values if the key says so. With `history`
+    the relation has the datoms themselves, without the columns that the key omits; otherwise only
+    facts that the datoms do not retract. With `whole`, they are all datoms up to a transaction.
+    """
+    if history or "added" in key.columns:
+        rows, weights = consolidate(_columns(datoms, key), np.ones(len(datoms), np.int64))
+        return Batch(rows, np.ones_like(weights))
+    if whole and "tx" not in key.columns:
+        # Each datom changes the facts, so the sum is 1 for a fact and 0 for a retracted one.
+        return Batch(*consolidate(_columns(datoms, key), 2 * datoms[:, 4] - 1))
+    facts = latest_facts(datoms)
+    return Batch(*consolidate(_columns(facts, key), np.ones(len(facts), np.int64)))
+
+
+def _columns(datoms: Codes, key: RelationKey) -> Codes:
+    return np.ascontiguousarray(datoms[:, key.places])
