@@ -376,7 +376,7 @@ def or_branches(clause: Any) -> Row:
 
 
 def or_variables(clause: Any) -> tuple[set[str], set[str]]:
-    # --- clauses ----------------------------------------------------------------------------------
+    """Return the variables that an `or` shares with the clauses around it, and the required."""
     if kind_of(clause) == "or-join":
         listed = clause_of(clause)[1][1]
         required = variables(listed[0]) if listed and isinstance(listed[0], tuple) else []
