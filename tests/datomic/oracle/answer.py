@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from dbsp.edn import EdnList, Keyword, Symbol, read
@@ -14,9 +15,9 @@ from .model import Source
 from .query import Query, RefusedError, is_source, is_symbol, is_variable, read_query, read_rules
 
 
-def answer(query: Any, *inputs: Any) -> Any:
+def answer(query: str, *inputs: Any) -> Any:
     """Return the answer in the shape of its `:find`; rows of a relation in any order."""
-    parsed = read_query(read(query) if isinstance(query, str) else query)
+    parsed = parse(query)
     found = rows(query, *inputs)
     if parsed.labels is not None:
         found = [labelled(row, *parsed.labels) for row in found]
@@ -27,14 +28,19 @@ def answer(query: Any, *inputs: Any) -> Any:
     return found
 
 
+@cache
+def parse(query: str) -> Query:
+    return read_query(read(query))
+
+
 def labelled(row: Row, kind: str, names: Sequence[Symbol]) -> dict[Any, Any]:
     make = {"keys": Keyword, "strs": str, "syms": Symbol}[kind]
     return dict(zip((make(str(name)) for name in names), row, strict=True))
 
 
-def rows(query: Any, *inputs: Any) -> list[Row]:
+def rows(query: str, *inputs: Any) -> list[Row]:
     """Return the different rows of the elements of `:find`, before they are given a shape."""
-    parsed = read_query(read(query) if isinstance(query, str) else query)
+    parsed = parse(query)
     wanted = parsed.inputs if parsed.inputs is not None else (Symbol("$"),)[: len(inputs)]
     if len(inputs) != len(wanted):
         raise RefusedError(f"expected {len(wanted)} inputs, got {len(inputs)}")

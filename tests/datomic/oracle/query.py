@@ -48,6 +48,12 @@ def read_query(form: Any) -> Query:
     """Read a query in the form of a vector or a map."""
     parts = dict(sections(form))
     find = parts["find"]
+    if any(isinstance(element, Symbol) and element.name[0] not in "?." for element in find):
+        parts = {name: question_marks(items) for name, items in parts.items()}
+        find = parts["find"]
+    where = parts.get("where", ())
+    if where and not isinstance(where[0], tuple):
+        where = (where,)
     kind, elements = "relation", find
     if len(find) == 2 and is_symbol(find[1], DOT):
         kind, elements = "scalar", find[:1]
@@ -61,7 +67,7 @@ def read_query(form: Any) -> Query:
         kind,
         parts.get("with", ()),
         parts.get("in"),
-        flattened(parts.get("where", ())),
+        flattened(where),
         labels,
         parts.get("rules", ()),
     )
@@ -75,6 +81,15 @@ def sections(form: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
     starts = [i for i, item in enumerate(form) if isinstance(item, Keyword)]
     for start, end in zip(starts, [*starts[1:], len(form)], strict=True):
         yield form[start].name, tuple(form[start + 1 : end])
+
+
+def question_marks(form: Any) -> Any:
+    """Return a query whose variables are plain symbols with question marks before them."""
+    if isinstance(form, Symbol):
+        return form if form.name[0] in "?$%_." else Symbol(f"?{form.name}")
+    if isinstance(form, EdnList):
+        return EdnList((form[0], *map(question_marks, form[1:])))
+    return tuple(map(question_marks, form)) if isinstance(form, tuple) else form
 
 
 def variables(form: Any) -> list[str]:
