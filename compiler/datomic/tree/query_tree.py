@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from dbsp.diagnostics import SourceSpan
+from dbsp.diagnostics import ProgramSources, SourceSpan
 
 # --- terms -------------------------------------------------------------------------------------
 
@@ -292,7 +292,10 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A whole query. `text` is its source, for messages; `file` names it there."""
+    """A whole query. `text` is its source, for messages; `file` names it there.
+
+    `sources` has the texts that spans refer to: of Python data, one for each part of the query.
+    """
 
     find: Find
     with_: tuple[Variable, ...]
@@ -301,6 +304,15 @@ class Query:
     labels: Labels | None
     text: str = field(compare=False, repr=False)
     file: str = field(compare=False)
+    sources: ProgramSources = field(compare=False, repr=False)
     order_by: tuple[Ordering, ...] = ()
     limit: int | None = None
     offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules that a query gets as `%`. `sources` has their texts, as in `Query`."""
+
+    definitions: tuple[RuleDefinition, ...]
+    sources: ProgramSources = field(compare=False, repr=False)

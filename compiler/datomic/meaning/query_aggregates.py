@@ -1,0 +1,208 @@
+"""The aggregates of `:find`: functions of all values of a variable in a group.
+
+A group has the rows that agree in all other elements of `:find`; its values repeat if the rows
+differ in a variable of `:with`. No aggregate depends on the order of the values, so a live query
+computes the same result after a retraction as it would from scratch. For that reason `rand` and
+`sample` choose by a hash of the values, not by a random number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from hashlib import sha256
+from typing import Any
+
+from dbsp.compiler.datomic.meaning.clojure_numbers import add, greatest, least
+from dbsp.compiler.datomic.meaning.clojure_order import equal_values, is_number, total_order, type_name
+from dbsp.edn.edn_writer import display_text
+from dbsp.errors import EvaluationError, shorten
+
+Values = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAggregate:
+    """An aggregate; `evaluate` takes the list of values, then the arguments before the variable.
+
+    `counts` are the numbers of arguments that it takes before the variable. `native` is true if
+    the engine has the aggregate too, without arguments and for the kinds it knows.
+    """
+
+    name: str
+    counts: frozenset[int]
+    evaluate: Callable[..., Any]
+    form: str
+    native: bool = False
+
+
+def count(values: Values) -> int:
+    """Return the number of values."""
+    return len(values)
+
+
+def count_distinct(values: Values) -> int:
+    """Return the number of different values."""
+    return len(_distinct(values))
+
+
+def distinct(values: Values) -> frozenset[Any]:
+    """Return the set of the values."""
+    return frozenset(values)
+
+
+def total(values: Values) -> Any:
+    """Return the sum. A sum with floats is rounded once, so that no order of the values matters."""
+    _check_numbers("sum", values)
+    if any(isinstance(value, float) for value in values):
+        return _float_sum(values)
+    return add(*sorted(values, key=total_order))
+
+
+def average(values: Values) -> float:
+    """Return the mean, a float."""
+    _check_numbers("avg", values)
+    if any(isinstance(value, float) for value in values):
+        return _float_sum(values) / len(values)
+    return float(_exact_sum(values) / len(values))
+
+
+def minimum(values: Values, number: int | None = None) -> Any:
+    """Return the least value, or a vector of the `number` least values in ascending order."""
+    if number is None:
+        return reduce(least, values)
+    least(*values)
+    return tuple(sorted(values, key=total_order)[: _number("min", number)])
+
+
+def maximum(values: Values, number: int | None = None) -> Any:
+    """Return the greatest value, or a vector of the `number` greatest in descending order."""
+    if number is None:
+        return reduce(greatest, values)
+    greatest(*values)
+    return tuple(sorted(values, key=total_order, reverse=True)[: _number("max", number)])
+
+
+def median(values: Values) -> Any:
+    """Return the middle value; the mean of the two middle values, a float, if there are two."""
+    _check_numbers("median", values)
+    ordered = sorted(values, key=total_order)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else average(ordered[middle - 1 : middle + 1])
+
+
+def variance(values: Values) -> float:
+    """Return the variance of the values as a population: the mean squared distance to the mean."""
+    _check_numbers("variance", values)
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact, Fraction(0)) / len(exact)
+    return float(sum(((value - mean) ** 2 for value in exact), Fraction(0)) / len(exact))
+
+
+def standard_deviation(values: Values) -> float:
+    """Return the square root of the variance."""
+    return math.sqrt(variance(values))
+
+
+def chosen(values: Values, number: int | None = None) -> Any:
+    """Return one of the values, or a vector of `number` values, which may repeat."""
+    ordered = sorted(values, key=total_order)
+    picks = 1 if number is None else _number("rand", number)
+    found = [ordered[_hash((pick, len(ordered))) % len(ordered)] for pick in range(picks)]
+    return found[0] if number is None else tuple(found)
+
+
+def sample(values: Values, number: int) -> tuple[Any, ...]:
+    """Return a vector of `number` different values, or of all if there are fewer.
+
+    Those with the least hashes: a change of one value changes at most one value of the sample.
+    """
+    by_hash = sorted(_distinct(values), key=lambda value: (_hash(value), total_order(value)))
+    return tuple(by_hash[: _number("sample", number)])
+
+
+def _distinct(values: Values) -> list[Any]:
+    found: list[Any] = []
+    for value in sorted(values, key=total_order):
+        if not found or not equal_values(found[-1], value):
+            found.append(value)
+    return found
+
+
+def _hash(value: Any) -> int:
+    return int.from_bytes(sha256(display_text(value).encode()).digest()[:8])
+
+
+def _exact_sum(values: Values) -> Fraction:
+    return sum((Fraction(value) for value in values), Fraction(0))
+
+
+def _float_sum(values: Values) -> float:
+    """The rounded exact sum; infinite and NaN as IEEE 754 adds them."""
+    special = [value for value in values if not math.isfinite(value)]
+    if special:
+        return float(sum(special))
+    try:
+        return float(_exact_sum(values))
+    except OverflowError:
+        message = "sum: the sum is beyond the range of a double"
+        raise EvaluationError(message, code="value-out-of-range") from None
+
+
+def _check_numbers(name: str, values: Values) -> None:
+    for value in values:
+        if not is_number(value):
+            message = f"{name}: expected a number, got {shorten(value)} of type {type_name(value)}"
+            raise EvaluationError(message, code="wrong-value-type")
+
+
+def _number(name: str, number: Any) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise EvaluationError(
+            f"{name}: expected a number of values, 0 or more, got {shorten(number)}",
+            code="wrong-value-type",
+        )
+    return number
+
+
+_NONE, _ONE, _BOTH = frozenset({0}), frozenset({1}), frozenset({0, 1})
+
+AGGREGATES: Mapping[str, QueryAggregate] = {
+    found.name: found
+    for found in (
+        QueryAggregate("count", _NONE, count, "(count ?x)", True),
+        QueryAggregate("count-distinct", _NONE, count_distinct, "(count-distinct ?x)"),
+        QueryAggregate("distinct", _NONE, distinct, "(distinct ?x)"),
+        QueryAggregate("sum", _NONE, total, "(sum ?x)", True),
+        QueryAggregate("avg", _NONE, average, "(avg ?x)"),
+        QueryAggregate("median", _NONE, median, "(median ?x)"),
+        QueryAggregate("variance", _NONE, variance, "(variance ?x)"),
+        QueryAggregate("stddev", _NONE, standard_deviation, "(stddev ?x)"),
+        QueryAggregate("min", _BOTH, minimum, "(min ?x) or (min n ?x)", True),
+        QueryAggregate("max", _BOTH, maximum, "(max ?x) or (max n ?x)", True),
+        QueryAggregate("rand", _BOTH, chosen, "(rand ?x) or (rand n ?x)"),
+        QueryAggregate("sample", _ONE, sample, "(sample n ?x)"),
+    )
+}
+
+
+def user_aggregate(name: str, function: Callable[..., Any]) -> QueryAggregate:
+    """Return the aggregate that calls a Python function on the sorted list of values.
+
+    Arguments before the variable come first, as in Clojure: `(my/top 3 ?x)` calls `f(3, values)`.
+    """
+
+    def evaluate(values: Values, *arguments: Any) -> Any:
+        return function(*arguments, sorted(values, key=total_order))
+
+    return QueryAggregate(name, frozenset(range(10)), evaluate, f"({name} ?x)")
+
+
+def known_aggregates(user: Iterable[str] = ()) -> list[str]:
+    """Return the names of all aggregates, for hints."""
+    return sorted({*AGGREGATES, *user})
