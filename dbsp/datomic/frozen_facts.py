@@ -69,7 +69,7 @@ class _UnchangingFacts(FactLookups):
         datoms = datoms_of(self.log, key, self.log.start(after + 1), self.log.start(until + 1))
         if key.boxed:
             with self.indices.lock:
-                datoms = boxed(datoms, self.schema, self.interner)
+                datoms = boxed(datoms, key.boxed, self.schema, self.interner)
         return trace_of(rows_of_relation(key, datoms, history=history, whole=after < 0), [])
 
 

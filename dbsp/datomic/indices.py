@@ -232,7 +232,7 @@ class Indices(FactLookups):
         return self._coded(key, datoms_of(self.log, key, self.log.start(first), self.log.start(end)))
 
     def _coded(self, key: RelationKey, datoms: Codes) -> Codes:
-        return boxed(datoms, self.schema, self.interner) if key.boxed else datoms
+        return boxed(datoms, key.boxed, self.schema, self.interner) if key.boxed else datoms
 
     # --- snapshots --------------------------------------------------------------------------------
 

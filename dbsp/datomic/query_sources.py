@@ -92,7 +92,7 @@ Tuples: TypeAlias = Iterable[Sequence[Any]]
 
 def relation_key(base: BaseRelation) -> RelationKey:
     """Return the key by which the indices know a relation of a query."""
-    return RelationKey(base.attribute, base.columns, base.boxed | ({"added"} & {*base.columns}))
+    return RelationKey(base.attribute, base.columns, base.boxed)
 
 
 class SourceTraces:

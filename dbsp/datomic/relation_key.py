@@ -24,12 +24,12 @@ class RelationKey:
         columns: the columns, in the order of `COLUMNS`. Without `tx` and `added` the rows are the
             current facts, with `tx` the current facts and the transactions that asserted them, with
             `tx` and `added` all datoms, retractions too.
-        boxed: whether the values have the codes of the type object, whatever the attribute's type.
+        boxed: the columns whose values have the codes of the type object, whatever their own type.
     """
 
     attribute: int | None
     columns: Order
-    boxed: bool = False
+    boxed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         names = self.columns

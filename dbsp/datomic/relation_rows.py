@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import code_float
 from dbsp.data.types import OBJECT, Type
 from dbsp.datomic.datom_log import DatomLog
-from dbsp.datomic.relation_key import RelationKey
+from dbsp.datomic.relation_key import COLUMNS, RelationKey
 from dbsp.kernels import arrange, consolidate
 from dbsp.kernels.arrays import Codes
 
@@ -28,15 +29,26 @@ def type_of(schema: Schema, attribute: int) -> Type:
 
 
 def canonical(key: RelationKey, schema: Schema) -> RelationKey:
-    """Return the key without `boxed` if the codes are those of the type object anyway."""
-    if key.boxed and key.attribute is not None and type_of(schema, key.attribute).interned:
-        return RelationKey(key.attribute, key.columns)
+    """Return the key without columns in `boxed` whose codes are those of the type object anyway."""
+    if "v" in key.boxed and key.attribute is not None and type_of(schema, key.attribute).interned:
+        return RelationKey(key.attribute, key.columns, key.boxed - {"v"})
     return key
 
 
-def boxed(datoms: Codes, schema: Schema, interner: Interner) -> Codes:
-    """Return datoms whose values have codes of the type object. One look-up per distinct number."""
+def boxed(datoms: Codes, columns: Collection[str], schema: Schema, interner: Interner) -> Codes:
+    """Return datoms whose `columns` have codes of the type object.
+
+    One look-up per distinct number.
+    """
     copied = datoms.copy()
+    for column in columns:
+        if column == "v":
+            continue
+        place = COLUMNS.index(column)
+        numbers, inverse = np.unique(datoms[:, place], return_inverse=True)
+        copied[:, place] = interner.encode_many(numbers.tolist())[inverse]
+    if "v" not in columns:
+        return copied
     for attribute in np.unique(datoms[:, 1]).tolist():
         kind = type_of(schema, attribute).kind
         if kind not in ("int", "float"):

@@ -161,9 +161,9 @@ def test_bulk_loading_equals_the_transactions(seed: int) -> None:
 def test_boxed_relations_have_the_codes_of_the_values(seed: int) -> None:
     random_ = random.Random(seed)
     indices, model = new_indices(), FactModel()
-    key = RelationKey(None, ("e", "a", "v", "tx"), boxed=True)
+    key = RelationKey(None, ("e", "a", "v", "tx"), boxed=frozenset("v"))
     live = indices.trace(key, key.columns)
-    ids = RelationKey(21, EV, boxed=True)
+    ids = RelationKey(21, EV, boxed=frozenset("v"))
     for t in range(4):
         rows = random_change(model, t, BOXABLE, random_)
         commit(indices, model, [(*row[:2], max(row[2], 0), *row[3:]) for row in rows if row[2] >= 0])
@@ -180,8 +180,12 @@ def test_boxed_relations_have_the_codes_of_the_values(seed: int) -> None:
 
 def test_codes_of_strings_need_no_boxing() -> None:
     indices = new_indices()
-    assert indices.trace(RelationKey(22, EV, boxed=True), EV) is indices.trace(current_facts(22), EV)
-    assert indices.trace(RelationKey(21, EV, boxed=True), EV) is not indices.trace(current_facts(21), EV)
+    assert indices.trace(RelationKey(22, EV, boxed=frozenset("v")), EV) is indices.trace(
+        current_facts(22), EV
+    )
+    assert indices.trace(RelationKey(21, EV, boxed=frozenset("v")), EV) is not indices.trace(
+        current_facts(21), EV
+    )
 
 
 def test_traces_are_fresh_until_the_commit() -> None:

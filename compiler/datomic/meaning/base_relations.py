@@ -47,7 +47,7 @@ class BaseRelation:
     """Some columns of the datoms of one attribute, or of all (None), in one source.
 
     Without `tx` and `added` it holds current facts, with `tx` each with the transaction that
-    asserted it; with `added` it holds every datom. The values in `boxed` columns are codes of the
+    asserted it; with `added` it holds every datom, 1 for an assertion. The values in `boxed` columns are codes of the
     kind `VALUE`.
     """
 
@@ -69,7 +69,7 @@ class BaseRelation:
         """Return the kind of a column that is not boxed."""
         if column == "v":
             return self.kind
-        return VALUE if column == "added" else Kind.NUMBER
+        return Kind.NUMBER
 
     def kind_of(self, column: str) -> AnyKind:
         """Return the kind of a column."""

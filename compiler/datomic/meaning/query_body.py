@@ -111,6 +111,11 @@ class QueryBody:
         elif isinstance(named, tree.Variable):
             arguments["a"] = named.name
             self.writer.mark_entity(named.name)
+        added = terms.pop("added", None)
+        if isinstance(added, tree.Constant):
+            arguments["added"] = self.writer.constant(int(added.value is True))
+        elif added is not None:
+            arguments["added"] = self.writer.new("added")
         for column, term in terms.items():
             is_ref = attribute is not None and attribute.is_ref
             if column in ("e", "tx") or (column == "v" and is_ref):
@@ -123,6 +128,8 @@ class QueryBody:
             self._datoms(source, named, arguments, clause.span)
         else:
             self._atom(self.writer.base_atom(source, None, arguments, clause.span))
+        if isinstance(added, tree.Variable):
+            self._derive("added", bool, (arguments["added"],), added.name, added.span)
 
     def _datoms(
         self, source: str, name: tree.Constant, arguments: Mapping[str, str], span: SourceSpan

@@ -1,0 +1,111 @@
+"""The places of operations in transaction data, and errors that name them.
+
+An operation has a number: the position of its form in the transaction, or a later number for the
+forms that a transaction function returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dbsp.edn.edn_values import Keyword
+from dbsp.edn.edn_writer import display_text
+from dbsp.errors import DbspError, InputError
+
+_WIDTH = 100
+
+
+class OperationPlaces:
+    """The forms of a transaction by their numbers.
+
+    Parameters:
+        forms: the forms of the transaction.
+        name: the name of the transaction in messages.
+    """
+
+    def __init__(self, forms: Sequence[Any], name: str = "transaction") -> None:
+        self._forms = forms
+        self._name = name
+        self._returned: list[tuple[int, int, Any]] = []
+
+    def returned(self, caller: int, position: int, form: Any) -> int:
+        """Return the number of a form that the function called by the form `caller` returned."""
+        self._returned.append((caller, position, form))
+        return len(self._forms) + len(self._returned) - 1
+
+    def form(self, place: int) -> Any:
+        """Return the form with a number."""
+        count = len(self._forms)
+        return self._forms[place] if place < count else self._returned[place - count][2]
+
+    def path(self, place: int) -> str:
+        """Return the path to a form, such as `transaction[3]`.
+
+        The second form that the function called by it returned is `transaction[3][1]`.
+        """
+        count = len(self._forms)
+        if place < count:
+            return f"{self._name}[{place}]"
+        caller, position, _ = self._returned[place - count]
+        return f"{self.path(caller)}[{position}]"
+
+    def top(self, place: int) -> int:
+        """Return the number of the form of the user that led to an operation."""
+        count = len(self._forms)
+        while place >= count:
+            place = self._returned[place - count][0]
+        return place
+
+    def located(self, place: int, error: DbspError) -> DbspError:
+        """Return an error with the path and the text of its operation in front of its message."""
+        message = f"{self.path(place)}: {form_text(self.form(place))}: {error.message}"
+        return type(error)(message, code=error.code)
+
+    def error(self, place: int, message: str, code: str) -> DbspError:
+        """Return the InputError for an operation."""
+        return self.located(place, InputError(message, code=code))
+
+
+def form_text(form: Any) -> str:
+    """Return a form as EDN, in at most 100 characters.
+
+    >>> form_text([":db/add", 17, ":person/name", "Ada"])
+    '[:db/add 17 :person/name "Ada"]'
+    """
+    if isinstance(form, Mapping):
+        form = {_named(key): value for key, value in form.items()}
+    elif isinstance(form, list | tuple):
+        names = (0, 2)  # the operation and the attribute
+        form = tuple(_named(each) if at in names else each for at, each in enumerate(form))
+    text = " ".join(display_text(form).split("\n"))
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 4]} ..."
+
+
+def value_text(value: Any) -> str:
+    """Return a value as EDN, in at most 60 characters."""
+    text = " ".join(display_text(value).split("\n"))
+    return text if len(text) <= 60 else f"{text[:56]} ..."
+
+
+class _Name:
+    """The name of an attribute or an operation in Python data, written without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _named(value: Any) -> Any:
+    return _Name(value) if type(value) is str and value.startswith(":") else value
+
+
+def as_ident(value: Any) -> Keyword | None:
+    """Return the keyword that an attribute, an ident or an operation is named by; else None."""
+    if isinstance(value, Keyword):
+        return value
+    if type(value) is str and len(value) > 1 and value[0] == ":":
+        return Keyword(value[1:])
+    return None
