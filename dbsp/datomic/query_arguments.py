@@ -40,7 +40,7 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
             f"{len(values)}",
             code="wrong-arity",
         )
-    found = QueryArguments(list(values))
+    found = QueryArguments(list(values), rules=query.rules)
     for given, value in zip(inputs, values, strict=True):
         match given:
             case tree.SourceInput(name=name):
