@@ -64,7 +64,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Dataset by attribute, with the schema of the attributes."""
+    """Facts by attribute, with the schema of the attributes."""
 
     schema: dict[str, dict[str, str]]
     columns: dict[str, Column]
@@ -99,6 +99,14 @@ class Dataset:
             for entity, value in values.items():
                 entities[entity][attribute] = value
         return [{":db/id": entity, **entities[entity]} for entity in sorted(entities)]
+
+    def tables(self) -> list[tuple[Codes, dict[str, pa.Array]]]:
+        """Columns of entities with the columns of the attributes that have just these entities."""
+        tables: dict[bytes, tuple[Codes, dict[str, pa.Array]]] = {}
+        for attribute, column in self.columns.items():
+            entities = column.entities
+            tables.setdefault(entities.tobytes(), (entities, {}))[1][attribute] = column.values
+        return list(tables.values())
 
     def vectors(self) -> Transaction:
         """One `[:db/add e a v]` per fact."""

@@ -42,7 +42,7 @@ class FactQuery:
     name: str
     text: str
     inputs: tuple[Any, ...]
-    aim: float
+    aim: float | None
     live_aim: float
     expected: Rows
     change: Transaction
@@ -97,8 +97,11 @@ def person_queries(facts: Dataset) -> list[FactQuery]:
     ]
 
 
-def genealogy_queries(facts: Dataset, *, rules: str = RULES) -> list[FactQuery]:
-    """Grand-advisors of a person and of everyone, same university, different area, ancestors."""
+def genealogy_queries(facts: Dataset, *, pairs_of_all: bool = False) -> list[FactQuery]:
+    """Grand-advisors of a person and of everyone, same university, different area, ancestors.
+
+    With `pairs_of_all` also the ancestors of everyone, which are many in a large genealogy.
+    """
     values = facts.values()
     names, advised, authors = (
         values[name] for name in (":person/name", ":person/advised", ":dissertation/cid")
@@ -113,7 +116,7 @@ def genealogy_queries(facts: Dataset, *, rules: str = RULES) -> list[FactQuery]:
     student, ancestors = _well_descended(advisors)
 
     def query(
-        name: str, text: str, rows: Rows, aim: float, pair: tuple[int, int] | None, *inputs: Any
+        name: str, text: str, rows: Rows, aim: float | None, pair: tuple[int, int] | None, *inputs: Any
     ) -> FactQuery:
         change: Transaction = []
         undo: Transaction = []
@@ -121,13 +124,13 @@ def genealogy_queries(facts: Dataset, *, rules: str = RULES) -> list[FactQuery]:
             dissertation = next(d for d in advised[pair[1]] if authors[d] == pair[0])
             fact = [pair[1], ":person/advised", dissertation]
             change, undo = [[":db/retract", *fact]], [[":db/add", *fact]]
-        return FactQuery(name, text, (rules, *inputs), aim, 1e-3, rows, change, undo)
+        return FactQuery(name, text, (RULES, *inputs), aim, 1e-3, rows, change, undo)
 
     same = {pair for pair in pairs if _equal(universities, *pair)}
     different = {pair for pair in pairs if _equal(areas, *pair) is False}
     elders = partial(_elders_of, person=student)
     with_elders = min((pair for pair in pairs if advisors.get(pair[1])), default=None)
-    return [
+    queries = [
         query(
             "grand-advisors of one",
             """[:find ?name :in $ % ?student
@@ -169,6 +172,11 @@ def genealogy_queries(facts: Dataset, *, rules: str = RULES) -> list[FactQuery]:
             student,
         ),
     ]
+    if pairs_of_all:
+        descent = {(elder, person) for person in advisors for elder in ancestors_of(advisors, person)}
+        text = "[:find ?ancestor ?person :in $ % :where (anc ?ancestor ?person)]"
+        queries.append(query("ancestors of all", text, descent, None, min(same, default=None)))
+    return queries
 
 
 def ancestors_of(advisors: Lineage, person: int) -> set[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from dbsp.compiler.datomic.circuits.query_program import FOUND, QueryProgram
@@ -17,9 +17,10 @@ from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
-from dbsp.datomic.query_arguments import QueryArguments, match_arguments
+from dbsp.datomic.query_arguments import QueryArguments
 from dbsp.datomic.query_sources import DatabaseCatalog, SourceTraces, TracedFacts, TuplesCatalog
 from dbsp.diagnostics import ProgramSources
+from dbsp.datomic.shared_values import SHARED_INTERNER
 from dbsp.runtime.run import Run
 from dbsp.state.external_traces import ExternalTraces
 
@@ -64,7 +65,7 @@ class QueryCache:
     """The compiled queries of one interner."""
 
     def __init__(self, interner: Interner) -> None:
-        self._interner = interner
+        self.interner = interner
         self._known: OrderedDict[tuple[Any, ...], CompiledQuery] = OrderedDict()
 
     def compiled(
@@ -105,7 +106,7 @@ class QueryCache:
                 functions=called,
                 arguments=given,
             )
-            found = self._known[identity] = CompiledQuery(program, self._interner)
+            found = self._known[identity] = CompiledQuery(program, self.interner)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         else:
@@ -149,6 +150,7 @@ def _texts(query: tree.Query, rules: tree.Rules | None) -> ProgramSources:
     return ProgramSources({**(rules.sources.texts if rules is not None else {}), **query.sources.texts})
 
 
-def prepared_arguments(query: tree.Query, values: tuple[Any, ...]) -> QueryArguments:
-    """Match the arguments of a call with `:in`."""
-    return match_arguments(query, values)
+@cache
+def query_cache() -> QueryCache:
+    """Return the compiled queries of the process."""
+    return QueryCache(SHARED_INTERNER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,8 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
         match given:
             case tree.SourceInput(name=name):
                 found.sources[name] = value
+                if isinstance(value, list | tuple | set | frozenset):
+                    found.kinds |= _kinds_of_tuples(name, value)
             case tree.RulesInput():
                 found.rules = parse_rules(value)
             case tree.PatternInput(name=name):
@@ -55,6 +57,16 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
                 rows = [dict(row) for row in bound_rows(binding, value)]
                 for name in binding_variables(binding):
                     found.kinds[name] = kind_of_values(row[name] for row in rows)
+    return found
+
+
+def _kinds_of_tuples(name: str, rows: Collection[Sequence[Any]]) -> dict[str, AnyKind | None]:
+    """Return the kind of each item of the tuples of a source, by the number of items read."""
+    found: dict[str, AnyKind | None] = {}
+    for width in range(1, max(map(len, rows), default=0) + 1):
+        long = [row for row in rows if len(row) >= width]
+        for at in range(width):
+            found[f"{name} {width} {at}"] = kind_of_values(row[at] for row in long)
     return found
 
 

@@ -1,0 +1,118 @@
+"""Pulled values of a live query: a transaction recomputes those whose facts it changes.
+
+    P(row) = the row with pulled values in place of entities
+    delta  = P'(new rows) - P(lost rows) + sum over the kept rows that read changed facts of
+             P'(row) - P(row)
+
+A pull reports which entities it reads, so a step costs the rows that read a changed entity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.data.batch import Batch
+from dbsp.datomic.database_facts import Facts
+from dbsp.datomic.database_schema import Schema
+from dbsp.datomic.pull import pull_with_reads
+from dbsp.datomic.query_results import Row
+
+
+class PullPatterns(Protocol):
+    """Returns the pull pattern of an element of `:find`."""
+
+    def __call__(self, element: tree.FindPull) -> Any: ...
+
+
+@dataclass(slots=True)
+class _Pulled:
+    """A row of the result, and the entities that its pulled values depend on."""
+
+    value: Row
+    reads: frozenset[int]
+
+
+class LivePull:
+    """The rows of a live query with their pulled values.
+
+    Args:
+        find: the elements of `:find`.
+        pattern: finds the pull pattern of an element.
+        facts: the facts of each source.
+        rows: the rows of the query, with entities where values are pulled.
+    """
+
+    def __init__(
+        self, find: tree.Find, pattern: PullPatterns, facts: dict[str, Facts], rows: Iterable[Row]
+    ) -> None:
+        self._find = find
+        self._pattern = pattern
+        self.facts = facts
+        self._pulled: dict[Row, _Pulled] = {}
+        self._readers: dict[int, set[Row]] = {}
+        self._schema: Schema | None = None
+        for row in rows:
+            self._add(row)
+
+    def rows(self) -> list[Row]:
+        """Return the rows with the pulled values."""
+        return [pulled.value for pulled in self._pulled.values()]
+
+    def step(
+        self, delta: Iterable[tuple[Row, int]], schema: Schema, changed: Mapping[int, Batch]
+    ) -> list[tuple[Row, int]]:
+        """Return the change of the result; `changed` has the changed facts (e, v) by attribute."""
+        found: list[tuple[Row, int]] = []
+        new: list[Row] = []
+        for row, weight in delta:
+            if weight < 0:
+                found.append((self._remove(row).value, -1))
+            else:
+                new.append(row)
+        for row in self._affected(schema, changed):
+            before = self._remove(row).value
+            after = self._add(row)
+            if before != after:
+                found += [(before, -1), (after, 1)]
+        found += [(self._add(row), 1) for row in new]
+        return found
+
+    def _affected(self, schema: Schema, changed: Mapping[int, Batch]) -> list[Row]:
+        if schema is not self._schema:
+            self._schema = schema
+            return list(self._pulled)
+        touched: set[int] = set()
+        for attribute, batch in changed.items():
+            touched.update(batch.rows[:, 0].tolist())
+            if schema.by_id[attribute].is_ref:
+                touched.update(batch.rows[:, 1].tolist())
+        readers: dict[Row, None] = {}
+        for entity in touched:
+            readers.update(dict.fromkeys(self._readers.get(entity, ())))
+        return list(readers)
+
+    def _add(self, row: Row) -> Row:
+        values: list[Any] = []
+        reads: set[int] = set()
+        for element, value in zip(self._find.elements, row, strict=True):
+            if isinstance(element, tree.FindPull):
+                pulled = pull_with_reads(self.facts[element.source], self._pattern(element), value)
+                reads |= pulled.entities | pulled.referenced
+                value = pulled.value
+            values.append(value)
+        found = self._pulled[row] = _Pulled(tuple(values), frozenset(reads))
+        for entity in reads:
+            self._readers.setdefault(entity, set()).add(row)
+        return found.value
+
+    def _remove(self, row: Row) -> _Pulled:
+        found = self._pulled.pop(row)
+        for entity in found.reads:
+            readers = self._readers[entity]
+            readers.discard(row)
+            if not readers:
+                del self._readers[entity]
+        return found

@@ -1,0 +1,129 @@
+"""`q`: the answer of a query over database values and other inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
+from dbsp.datomic.compiled_query import CompiledQuery, QueryCache, parsed, query_cache
+from dbsp.datomic.database import Database
+from dbsp.datomic.pull import pull
+from dbsp.datomic.query_arguments import QueryArguments, match_arguments
+from dbsp.datomic.query_results import has_pull, plain_rows, pulled_row, result_of, selected_rows
+from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, Tuples, TuplesCatalog
+from dbsp.datomic.shared_values import SHARED_LOCK
+from dbsp.errors import InputError, shorten
+
+Functions = Mapping[str, Callable[..., Any]]
+
+
+@dataclass
+class BoundQuery:
+    """A query with its arguments: compiled, and with the rows of its inputs."""
+
+    query: tree.Query
+    arguments: QueryArguments
+    compiled: CompiledQuery
+    databases: dict[str, Database]
+    interner: Interner
+
+    @property
+    def facts(self) -> dict[str, TracedFacts]:
+        """The facts of each database."""
+        return {name: database.facts for name, database in self.databases.items()}
+
+    def batches(self) -> dict[str, Batch]:
+        """Return the rows of the inputs of the circuit."""
+        tuples: dict[str, Tuples] = {
+            name: list(source)
+            for name, source in self.arguments.sources.items()
+            if name not in self.databases
+        }
+        return self.compiled.program.inputs.batches(
+            self.arguments.values, tuples, self.interner, self._entity
+        )
+
+    def _entity(self, value: Any) -> int | None:
+        """Return the entity of an ident or of a lookup ref, in the first database that has it."""
+        found = (database.entid(value) for database in self.databases.values())
+        return next((entity for entity in found if entity is not None), None)
+
+    def pulled(self, element: tree.FindPull, entity: int) -> Any:
+        """Return the pulled value of an entity."""
+        return pull(self.databases[element.source].facts, self.pattern(element), entity)
+
+    def pattern(self, element: tree.FindPull) -> Any:
+        """Return the pattern of a pull expression, which may be an argument of the query."""
+        pattern = element.pattern
+        if not isinstance(pattern, tree.Variable):
+            return pattern
+        name = pattern.name
+        return self.arguments.patterns[name] if name in self.arguments.patterns else self._value(name)
+
+    def _value(self, name: str) -> Any:
+        for given, value in zip(self.query.inputs, self.arguments.values, strict=True):
+            if isinstance(given, tree.BindingInput) and isinstance(given.binding, tree.BindScalar):
+                if given.binding.variable.name == name:
+                    return value
+        raise InputError(f"expected a pull pattern for {name} in :in", code="invalid-argument")
+
+
+def bind_query(query: Any, values: Sequence[Any], functions: Functions, cache: QueryCache) -> BoundQuery:
+    """Compile a query for its arguments."""
+    read = parsed(query)
+    arguments = match_arguments(read, values)
+    databases: dict[str, Database] = {}
+    catalogs: dict[str, DatabaseCatalog | TuplesCatalog] = {}
+    for name, source in arguments.sources.items():
+        if isinstance(source, Database):
+            databases[name] = source
+            catalogs[name] = DatabaseCatalog(source.schema, source.is_history)
+        elif isinstance(source, str) or not hasattr(source, "__iter__"):
+            raise InputError(
+                f"{read.file}: expected a database or a collection of tuples for the source {name}, got "
+                f"{shorten(source)}; pass conn.db()",
+                code="invalid-argument",
+            )
+        else:
+            catalogs[name] = TuplesCatalog()
+    key = query if isinstance(query, str) else repr(query)
+    compiled = cache.compiled(read, key, arguments, catalogs, functions)
+    return BoundQuery(read, arguments, compiled, databases, cache.interner)
+
+
+@ends_at_caller
+def q(query: Any, *arguments: Any, functions: Functions | None = None) -> Any:
+    """Return the answer of a query.
+
+    Parameters:
+        query: the query, as EDN text or as Python data.
+        arguments: the databases and the other inputs, in the order of `:in`.
+        functions: Python functions and aggregates by the names that the query calls them.
+
+    Returns:
+        What `:find` asks for: a list of tuples, a list, a tuple or a value; maps with `:keys`.
+
+    Raises:
+        CompileError: the query has errors; the text shows each with its line.
+        InputError: an argument does not fit `:in`.
+        EvaluationError: a function of the query raises an error.
+
+    Examples:
+        >>> from dbsp.datomic import connect
+        >>> conn = connect(":memory:", schema={":name": {}, ":age": {}})
+        >>> _ = conn.transact([{":name": "Ada", ":age": 36}, {":name": "Eva", ":age": 17}])
+        >>> q("[:find ?n ?a :where [?p :name ?n] [?p :age ?a] [(> ?a 18)]]", conn.db())
+        [('Ada', 36)]
+    """
+    with SHARED_LOCK:
+        bound = bind_query(query, arguments, functions or {}, query_cache())
+        found = bound.compiled.answer(bound.facts, bound.batches())
+        rows = plain_rows(found.rows())
+        if has_pull(bound.query.find):
+            rows = [pulled_row(bound.query.find, row, bound.pulled) for row in rows]
+    return result_of(bound.query, selected_rows(bound.query, rows))
