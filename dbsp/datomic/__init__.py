@@ -3,3 +3,10 @@
 A database keeps the datoms `[e a v tx added]` in sorted traces; the circuits of queries read them
 from there. Imports the compiler; the command line and Spark import this package.
 """
+
+from dbsp.datomic.connection import Connection, connect
+from dbsp.datomic.database import Database
+from dbsp.datomic.datom import Datom
+from dbsp.datomic.transaction_report import TransactionReport
+
+__all__ = ["Connection", "Database", "Datom", "TransactionReport", "connect"]

@@ -100,6 +100,19 @@ class DatomLog:
         parts = [part[part[:, 1] == attribute] for part in self._parts(start, end)]
         return np.concatenate(parts) if parts else np.empty((0, 5), np.int64)
 
+    def instant(self, t: int) -> int:
+        """Return the time of transaction t, in microseconds since 1970; times never decrease."""
+        return int(self._latest[t])
+
+    def ends(self, first: int, last: int) -> Codes:
+        """Return the ends of the rows of transactions, from the first row of the first one."""
+        ends: Codes = self._starts[first + 1 : last + 2] - self._starts[first]
+        return ends
+
+    def instants(self, first: int, last: int) -> Codes:
+        """Return the times of the transactions from `first` to `last`."""
+        return self._latest[first : last + 1]
+
     def latest_until(self, instant: int, transactions: int) -> int:
         """Return the latest of the first `transactions` up to this time; -1 if there is none."""
         return int(np.searchsorted(self._latest[:transactions], instant, side="right")) - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,9 +34,11 @@ def _columns_after(prefix: int, width: int) -> Codes:
     return -1 - np.arange(prefix, width)
 
 
-def rows_with_prefix(trace: Trace, prefix: tuple[int, ...]) -> Codes:
+def rows_with_prefix(trace: Trace, prefix: Sequence[int]) -> Codes:
     """Return the rows that start with a prefix, sorted and without it. O(log n + rows)."""
     size = len(prefix)
+    if not size:
+        return trace.contents().rows
     keys = np.array([prefix], np.int64)
     columns = _columns_after(size, trace.width)
     rows, weights = join_runs(keys, _ONE, size, trace.table, trace.count, trace.width, columns)

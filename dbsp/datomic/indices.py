@@ -69,7 +69,7 @@ class Indices(FactLookups):
         self.basis_t = self._first - 1
         self.next_entity = 1 if base is None else base.next_entity
         self.next_schema_entity = 0 if base is None else base.next_schema_entity
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock() if base is None else base.indices.lock
         """Held while traces or the interner change; a reader in another thread needs it, too."""
         self._journal: list[Journalled] = []
         self._unmerged: set[Trace] = set()
@@ -112,8 +112,8 @@ class Indices(FactLookups):
                 self.log.transactions, self.schema, self.next_entity, self.next_schema_entity
             )
             datoms = prepared.datoms
-            time = (prepared.instant - _EPOCH) // MICROSECOND
-            self.log.append(datoms, np.array([len(datoms)], np.int64), np.array([time], np.int64))
+            ends, times = np.array([len(datoms)], np.int64), np.array([microseconds(prepared.instant)])
+            self.log.append(datoms, ends, times)
             self.schema = prepared.schema
             self.next_entity = prepared.next_entity
             self.next_schema_entity = prepared.next_schema_entity
@@ -284,6 +284,11 @@ class Indices(FactLookups):
                 trace = trace_of(batch, self._journal)
                 key = current_facts(int(rows[start, 0]))
                 self._add(LiveRelation(key, trace, self.basis_t, self._journal))
+
+
+def microseconds(instant: dt.datetime) -> int:
+    """Return a time with a zone as microseconds since 1970."""
+    return (instant - _EPOCH) // MICROSECOND
 
 
 def _grouped(datoms: Codes) -> Iterator[tuple[int, Codes]]:

@@ -259,12 +259,12 @@ class MultiwayJoin(Operator):
         kept, atoms = [], []
         unread: list[str] = []
         for stream, terms in zip(inputs, self._used_atoms(), strict=True):
-            if None in terms and is_external(stream):
-                # Projections would have to be stored; the index outside has complete rows.
-                fresh = [f"unread column {len(unread) + at}" for at in range(terms.count(None))]
-                unread += fresh
-                new = iter(fresh)
-                terms = tuple(next(new) if term is None else term for term in terms)
+            if is_external(stream):
+                # A projection would have to be stored; the index outside has complete rows.
+                missing = [column for column, term in enumerate(terms) if term is None]
+                fresh = {column: f"unread column {len(unread) + at}" for at, column in enumerate(missing)}
+                unread += fresh.values()
+                terms = tuple(fresh.get(column, term) for column, term in enumerate(terms))
             columns = tuple(c for c, term in enumerate(terms) if term is not None)
             if len(columns) < len(terms):
                 names = tuple(stream.schema.names[c] for c in columns)
@@ -275,7 +275,7 @@ class MultiwayJoin(Operator):
         orders = tuple(
             (
                 *(name for name in order if name in names_left and name not in unread),
-                *(name for name in unread if name not in terms),
+                *(name for name in unread if name not in variables_of(terms)),
             )
             for terms, order in zip(atoms, self.orders, strict=False)
         )

@@ -1,0 +1,460 @@
+"""Connections: a database that transactions change.
+
+A transaction is prepared on the current facts, applied to the indices, and written to the log,
+which decides it; then the listeners and the indices complete it. Any failure before that undoes it.
+Several processes may connect to one folder: a writer locks the log, and first applies what others
+have written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import threading
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from dbsp.datomic.database import Database
+from dbsp.datomic.indices import Indices
+from dbsp.datomic.log_loading import (
+    decode_stored,
+    encode_prepared,
+    encode_segment,
+    load,
+    new_indices,
+    prepared_from,
+)
+from dbsp.datomic.log_store import LogStore
+from dbsp.datomic.open_transaction import OpenTransaction
+from dbsp.datomic.schema_data import schema_transaction
+from dbsp.datomic.time_points import TimePoint
+from dbsp.datomic.transaction import PreparedTransaction, prepare
+from dbsp.datomic.transaction_listener import TransactionListener
+from dbsp.datomic.transaction_log import LoggedTransaction, TransactionLog
+from dbsp.datomic.transaction_report import TransactionReport
+from dbsp.errors import (
+    ArgumentError,
+    CheckpointError,
+    CheckpointWarning,
+    CircuitError,
+    choice,
+    wrong_argument,
+)
+
+
+class Durability(StrEnum):
+    """When a transaction is on the disk."""
+
+    COMMIT = "commit"
+    GROUP = "group"
+
+
+SEGMENT: Final = 4096
+"""After this many transactions, the log gets a segment of them."""
+
+SEGMENT_AT_CLOSE: Final = 512
+"""With fewer transactions than this, `close` writes no segment: they are read in no time."""
+
+
+class Connection:
+    """A connection to a database, as `connect` returns it.
+
+    A connection serves one transaction at a time; others, in other threads, wait. Database values
+    may be read from any thread. It is a context manager, which closes it.
+    """
+
+    def __init__(self, name: str, indices: Indices, store: LogStore | None, read_only: bool) -> None:
+        self._name = name
+        self._indices = indices
+        self._store = store
+        self._read_only = read_only
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._owner = 0
+        """The thread that has the lock."""
+        self._work: OpenTransaction | None = None
+        self._closed = False
+        self._db = Database(indices.snapshot())
+        self._listeners: list[TransactionListener] = []
+        self._committed: deque[TransactionListener] = deque()
+        """The listeners that have seen a transaction whose commit they do not know yet."""
+        self._segmented = 0 if store is None else store.segmented()
+        if store is not None:
+            weakref.finalize(self, _close_store, store, self._process)
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    def transact(self, tx_data: Any) -> TransactionReport:
+        """Execute a transaction, and return when it is durable.
+
+        It is all or nothing: after an error the database is as it was before. Cost: O(n log n) for
+        n operations, plus one fsync with `durability="commit"`.
+
+        Parameters:
+            tx_data: a list of operations and maps, as Python data or EDN text.
+
+        Returns:
+            A report with the database before and after it, its datoms and its tempids.
+
+        Raises:
+            InputError: an operation is not acceptable.
+            SchemaError: the transaction uses an unknown attribute.
+            CheckpointError: the log cannot be written, or the connection is closed.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(schema={":name": {":db/valueType": ":db.type/string"}})
+            >>> report = conn.transact([{":db/id": "ada", ":name": "Ada"}])
+            >>> report.db_after.datoms(":aevt", ":name")[0].v
+            'Ada'
+        """
+
+        return self._transact(lambda now: prepare(self._indices, tx_data, now=now, database=self._db))
+
+    def _transact(self, prepare_at: Callable[[dt.datetime], PreparedTransaction]) -> TransactionReport:
+        """Execute the transaction that a function prepares for a time."""
+        with self._exclusive("transact"):
+            self._check_writable()
+            self._begin()
+            report = self._execute(prepare_at)
+            self._write_segment(SEGMENT)
+        self._call_committed()
+        return report
+
+    def _define(self, schema: Any) -> None:
+        """Execute the transaction that defines a schema, unless the database has it already."""
+        with self._exclusive("connect"):
+            self._check_writable()
+            self._begin()
+            try:
+                with self._indices.lock:
+                    prepared = prepare(self._indices, schema, now=dt.datetime.now(dt.UTC), file="<schema>")
+                # The time of the transaction is always one of its datoms.
+                if len(prepared.datoms) > 1:
+                    self._execute(lambda now: prepared)
+            finally:
+                self._settle()
+
+    def _begin(self) -> None:
+        """Become the only writer of the log, and apply the transactions of others."""
+        if self._store is not None:
+            try:
+                self._store.begin()
+                self._catch_up()
+            except BaseException:
+                self._settle()
+                raise
+
+    def _execute(self, prepare_at: Callable[[dt.datetime], PreparedTransaction]) -> TransactionReport:
+        before = self._db
+        try:
+            with self._indices.lock:
+                prepared = prepare_at(dt.datetime.now(dt.UTC))
+            work = self._work = OpenTransaction(prepared, self._indices, self._store, self._listeners)
+            work.apply()
+            work.record(None if self._store is None else encode_prepared(prepared, self._indices))
+        finally:
+            self._settle()
+        return TransactionReport(before, self._db, prepared)
+
+    def _catch_up(self) -> None:
+        """Apply the transactions that other processes have written."""
+        store, indices = self._store, self._indices
+        if store is None:
+            return
+        for row in store.read_after(indices.basis_t):
+            with indices.lock:
+                prepared = prepared_from(decode_stored(store, row, indices.interner), indices)
+            work = self._work = OpenTransaction(prepared, indices, None, self._listeners)
+            try:
+                work.apply()
+                work.record(None)
+            finally:
+                self._settle_work()
+
+    def _settle(self) -> None:
+        """Complete or undo what a transaction has left, and let other writers in."""
+        self._settle_work()
+        if self._store is not None and self._store.writing:
+            self._store.rollback()
+
+    def _settle_work(self) -> None:
+        work = self._work
+        if work is None:
+            return
+        interrupt = work.settle()
+        if self._db.basis_t != self._indices.basis_t:
+            self._db = Database(self._indices.snapshot())
+        self._committed += work.notified
+        self._work = None
+        if interrupt is not None:
+            raise interrupt
+
+    def _call_committed(self) -> None:
+        while self._committed:
+            self._committed.popleft().committed()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def db(self) -> Database:
+        """Return the current database, a value that later transactions do not change. O(1).
+
+        Returns:
+            The database after the latest transaction of this connection.
+
+        Raises:
+            CheckpointError: the connection belongs to another process.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect()
+            >>> before = conn.db()
+            >>> report = conn.transact([{":db/doc": "something"}])
+            >>> before.basis_t, conn.db().basis_t
+            (0, 1)
+        """
+        self._check_process()
+        return self._db
+
+    def sync(self) -> Database:
+        """Apply the transactions that other processes have written to the folder.
+
+        A connection also does so at the start of each transaction. Cost: that of the transactions.
+
+        Returns:
+            The current database.
+
+        Raises:
+            CheckpointError: the log cannot be read, or the connection is closed.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> first, second = connect("shared"), connect("shared")
+            >>> _ = first.transact([{":db/doc": "something"}])
+            >>> second.db().basis_t, second.sync().basis_t
+            (0, 1)
+            >>> first.close(); second.close()
+        """
+        with self._exclusive("sync"):
+            try:
+                self._catch_up()
+            finally:
+                self._settle()
+        self._call_committed()
+        return self._db
+
+    @property
+    def log(self) -> TransactionLog:
+        """The transactions up to the current database."""
+        self._check_process()
+        return TransactionLog(self._db.base)
+
+    def tx_range(
+        self, start: TimePoint | None = None, end: TimePoint | None = None
+    ) -> Iterator[LoggedTransaction]:
+        """Return the transactions from `start` (included) to `end` (excluded).
+
+        Cost: O(log n + datoms); each transaction is decoded when it is reached.
+
+        Parameters:
+            start: the first transaction: its t, its id, or a time with a zone. None: the first one.
+            end: the transaction after the last one, likewise. None: there is no end.
+
+        Returns:
+            An iterator over the transactions, with their datoms.
+
+        Raises:
+            ArgumentError: `start` or `end` is not a point in time.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(open_schema=True)
+            >>> _ = conn.transact([[":db/add", 1, ":name", "Ada"]])
+            >>> [(each.t, each.datoms[0].v) for each in conn.tx_range()]
+            [(1, 'Ada')]
+        """
+        return self.log.tx_range(start, end)
+
+    # --- closing ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Make all transactions durable, and close the log. A second call does nothing.
+
+        Database values can still be read.
+
+        Raises:
+            CheckpointError: the log cannot be written.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect("closed")
+            >>> conn.close()
+            >>> conn.db().basis_t
+            0
+        """
+        if self._closed and os.getpid() == self._process:
+            return
+        with self._exclusive("close"):
+            if self._store is not None:
+                if not self._read_only:
+                    self._write_segment(SEGMENT_AT_CLOSE)
+                self._store.close()
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ", read-only" if self._read_only else ""
+        return f"<Connection to {self._name}, t {self._db.basis_t}{state}>"
+
+    # --- use --------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _exclusive(self, name: str) -> Iterator[None]:
+        """Let only this thread use the indices and the log, after earlier work is settled."""
+        self._check_process()
+        if self._owner == threading.get_ident() and self._lock.locked():
+            raise CircuitError(
+                f"{name}: a transaction is running and has called this method; call it after the transaction",
+                code="transaction-in-progress",
+            )
+        with self._lock:
+            try:
+                self._owner = threading.get_ident()
+                if self._closed:
+                    raise CheckpointError(
+                        f"{name}: the connection to {self._name} is closed; connect again",
+                        code="connection-closed",
+                    )
+                self._settle()
+                yield
+            finally:
+                self._owner = 0
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise CheckpointError(
+                f"the connection to {self._name} belongs to process {self._process}, from which this process "
+                "was forked; connect again in the forked process",
+                code="checkpoint-in-use",
+            )
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise CheckpointError(
+                f"transact: {self._name} is connected with read_only=True; connect without it to write",
+                code="checkpoint-write",
+            )
+
+    def _write_segment(self, least: int) -> None:
+        """Write the transactions since the last segment as one, if they are at least so many."""
+        store, last = self._store, self._indices.basis_t
+        if store is None or last - self._segmented < least:
+            return
+        try:
+            store.begin()
+            try:
+                self._segmented = max(store.segmented(), self._segmented)
+                if last > self._segmented:
+                    first = self._segmented + 1
+                    store.write_segment(first, last, encode_segment(self._indices, first, last))
+                    store.commit()
+                    self._segmented = last
+            finally:
+                store.rollback()
+        except CheckpointError as error:
+            warnings.warn(
+                f"{self._name}: no segment was written, so the next connection takes longer; {error.message}",
+                CheckpointWarning,
+                stacklevel=3,
+            )
+
+
+def connect(
+    path: str | os.PathLike[str] = ":memory:",
+    *,
+    schema: Any = None,
+    open_schema: bool = False,
+    read_only: bool = False,
+    durability: Durability | str = Durability.COMMIT,
+) -> Connection:
+    """Connect to a database, and create it if it does not exist.
+
+    The folder of a database has the file `log.sqlite`, the log of its transactions, and belongs to
+    any number of processes. Opening reads the log: about one second per million datoms.
+
+    Parameters:
+        path: the folder of the database; ":memory:" for a new database that is not stored.
+        schema: attributes to define: a map from names to definitions, as in DataScript, or
+            transaction data. What the database has already stays as it is.
+        open_schema: whether transactions may use attributes without defining them; such an
+            attribute accepts any value. A property of the database, stored in it.
+        read_only: whether the connection only reads, and picks up transactions by `sync`.
+        durability: "commit" if each transaction is on the disk when `transact` returns; "group" if
+            transactions share an fsync, at most 10 ms later. Both survive the end of the process in
+            any way; the transactions of these milliseconds may not survive a power loss.
+
+    Returns:
+        The connection.
+
+    Raises:
+        CheckpointError: the folder cannot be read or written, or is damaged.
+        ArgumentError: an option has another value, or the database was created without
+            `open_schema`.
+        InputError: the schema is not valid.
+
+    Examples:
+        >>> from dbsp.datomic import connect
+        >>> conn = connect("people", schema={":name": {":db/valueType": ":db.type/string"}})
+        >>> _ = conn.transact([{":name": "Ada"}])
+        >>> conn.close()
+        >>> connect("people", read_only=True)
+        <Connection to people, t 2, read-only>
+    """
+    group = choice("durability", Durability, durability) is Durability.GROUP
+    if not isinstance(path, str | os.PathLike):
+        raise wrong_argument("path", "a folder or ':memory:'", path)
+    name = os.fspath(path)
+    if name == ":memory:":
+        if read_only:
+            raise ArgumentError("read_only: a database in memory is new and empty; give the path of a folder")
+        connection = Connection(name, new_indices(open_schema), None, False)
+    else:
+        meta = {"open_schema": str(open_schema).lower()}
+        store = LogStore(Path(name), meta, read_only=read_only, group=group)
+        try:
+            stored_open = store.meta("open_schema") == "true"
+            if open_schema and not stored_open:
+                raise ArgumentError(
+                    f"open_schema: the database in {name} was created without it; define the attributes by "
+                    "transactions"
+                )
+            connection = Connection(name, load(store, stored_open), store, read_only)
+        except BaseException:
+            store.close()
+            raise
+    if schema is not None:
+        connection._define(schema_transaction(schema))
+    return connection
+
+
+def _close_store(store: LogStore, process: int) -> None:
+    """Close the log of a connection that nobody has closed; a forked child leaves it alone."""
+    if os.getpid() == process:
+        store.close()

@@ -1,0 +1,322 @@
+"""Database values: the facts of a database at one time, which never change."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from dbsp.data.interner import Interner
+from dbsp.datomic import system_idents as system
+from dbsp.datomic.database_schema import Schema
+from dbsp.datomic.datom import Datom
+from dbsp.datomic.entity_ids import entity_id
+from dbsp.datomic.fact_lookups import FactLookups
+from dbsp.datomic.frozen_facts import FilteredFacts, FrozenFacts
+from dbsp.datomic.index_ranges import datoms_in
+from dbsp.datomic.indices import Indices
+from dbsp.datomic.time_points import TimePoint, number_of
+from dbsp.datomic.transaction import PreparedTransaction, prepare
+from dbsp.datomic.transaction_report import TransactionReport
+from dbsp.datomic.value_codes import decode_one
+from dbsp.edn.edn_values import Keyword
+from dbsp.errors import InputError
+
+
+class Database:
+    """The facts of a database at one time. It never changes; later transactions make new ones.
+
+    `conn.db()` returns the current one. A point in time is the number t of a transaction, the id of
+    its entity, or a datetime with a zone.
+
+    Examples:
+        >>> from dbsp.datomic import connect
+        >>> conn = connect(schema={":item/count": {":db/valueType": ":db.type/long"}})
+        >>> first = conn.transact([{":db/id": 1, ":item/count": 7}])
+        >>> second = conn.transact([[":db/add", 1, ":item/count", 8]])
+        >>> [datom.v for datom in conn.db().datoms(":eavt", 1)]
+        [8]
+        >>> [datom.v for datom in conn.db().as_of(first.t).datoms(":eavt", 1)]
+        [7]
+        >>> [(datom.v, datom.added) for datom in conn.db().history().datoms(":eavt", 1)]
+        [(7, False), (7, True), (8, True)]
+    """
+
+    __slots__ = ("__weakref__", "_base", "_facts")
+
+    def __init__(self, base: FrozenFacts, facts: FactLookups | None = None) -> None:
+        self._base = base
+        self._facts = base if facts is None else facts
+
+    @property
+    def facts(self) -> FactLookups:
+        """The facts by code, for look-ups and queries."""
+        return self._facts
+
+    @property
+    def base(self) -> FrozenFacts:
+        """The facts without the filters of `as_of`, `since` and `history`."""
+        return self._base
+
+    @property
+    def indices(self) -> Indices:
+        """The indices of the connection, or of the transaction that was tried."""
+        return self._base.indices
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes of the database."""
+        return self._facts.schema
+
+    @property
+    def interner(self) -> Interner:
+        """The values of the codes of interned types."""
+        return self._facts.interner
+
+    @property
+    def basis_t(self) -> int:
+        """The number of the latest transaction of this database, also of an earlier view of it."""
+        return self._base.basis_t
+
+    @property
+    def as_of_t(self) -> int | None:
+        """The number of the latest transaction that this database shows; None if it shows all."""
+        until = self._window[1]
+        return None if until >= self.basis_t else until
+
+    @property
+    def since_t(self) -> int | None:
+        """The number of the transaction after which this database starts; None if it shows all."""
+        after = self._window[0]
+        return None if after < 0 else after
+
+    @property
+    def is_history(self) -> bool:
+        """Whether this database shows all datoms, also retracted facts and their retractions."""
+        return self._window[2]
+
+    @property
+    def _window(self) -> tuple[int, int, bool]:
+        facts = self._facts
+        if isinstance(facts, FilteredFacts):
+            return facts.after, facts.until, facts.history
+        return -1, self.basis_t, False
+
+    def _filtered(self, after: int, until: int, history: bool) -> Database:
+        if (after, until, history) == self._window:
+            return self
+        return Database(self._base, FilteredFacts(self.indices, self._base, after, until, history))
+
+    def as_of(self, point: TimePoint) -> Database:
+        """Return the database as it was after a transaction, or at a time.
+
+        Cost: O(1); the first use of an attribute reads its datoms.
+
+        Parameters:
+            point: the last transaction to show: its t, its id, or a time with a zone.
+
+        Returns:
+            A database without the datoms of later transactions.
+
+        Raises:
+            ArgumentError: the point is none of these.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(open_schema=True)
+            >>> report = conn.transact([{":name": "Ada"}])
+            >>> len(conn.db().as_of(report.t).datoms(":aevt", ":name"))
+            1
+            >>> len(conn.db().as_of(report.t - 1).datoms(":aevt", ":name"))
+            0
+        """
+        after, until, history = self._window
+        return self._filtered(after, min(until, number_of(point, self.indices.log, "as_of")), history)
+
+    def since(self, point: TimePoint) -> Database:
+        """Return the database of the facts that were asserted after a transaction, or after a time.
+
+        Cost: as `as_of`.
+
+        Parameters:
+            point: the last transaction not to show: its t, its id, or a time with a zone.
+
+        Returns:
+            A database without the datoms of this transaction and of earlier ones.
+
+        Raises:
+            ArgumentError: the point is none of these.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(open_schema=True)
+            >>> first = conn.transact([{":name": "Ada"}])
+            >>> second = conn.transact([{":name": "Grace"}])
+            >>> [datom.v for datom in conn.db().since(first.t).datoms(":aevt", ":name")]
+            ['Grace']
+        """
+        after, until, history = self._window
+        return self._filtered(max(after, number_of(point, self.indices.log, "since")), until, history)
+
+    def history(self) -> Database:
+        """Return the database of all datoms: also retracted facts, and the retractions.
+
+        Cost: as `as_of`.
+
+        Returns:
+            A database whose patterns may use the fifth column of a datom, `added`.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(open_schema=True)
+            >>> _ = conn.transact([[":db/add", 1, ":name", "Ada"]])
+            >>> _ = conn.transact([[":db/retract", 1, ":name", "Ada"]])
+            >>> [datom.added for datom in conn.db().history().datoms(":eavt", 1)]
+            [True, False]
+        """
+        after, until, _ = self._window
+        return self._filtered(after, until, True)
+
+    def with_(self, tx_data: Any) -> TransactionReport:
+        """Return what a transaction would do, without changing anything.
+
+        Cost: that of the transaction, and O(1) per attribute that it changes.
+
+        Parameters:
+            tx_data: as for `Connection.transact`.
+
+        Returns:
+            The report; its `db_after` is a database as any other, and has its own `with_`.
+
+        Raises:
+            InputError: the transaction is not acceptable, or this database is filtered by `as_of`,
+                `since` or `history`.
+            SchemaError: the transaction uses an unknown attribute.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(open_schema=True)
+            >>> tried = conn.db().with_([{":name": "Ada"}]).db_after
+            >>> len(tried.datoms(":aevt", ":name")), conn.db().basis_t
+            (1, 0)
+        """
+        if self._facts is not self._base:
+            raise InputError(
+                "with_: expected a database that shows all transactions, got one filtered by as_of, since "
+                "or history; call with_ on the database that it comes from",
+                code="filtered-database",
+            )
+        base = self._base
+        indices = Indices(base.schema, base.interner, base)
+        now = dt.datetime.now(dt.UTC)
+        with indices.lock:
+            prepared = prepare(indices, tx_data, now=now, database=self)
+        return self._tried(indices, prepared)
+
+    def _tried(self, indices: Indices, prepared: PreparedTransaction) -> TransactionReport:
+        indices.apply(prepared)
+        indices.commit()
+        return TransactionReport(self, Database(indices.snapshot()), prepared)
+
+    def datoms(self, index: Any, *components: Any) -> list[Datom]:
+        """Return a range of an index: the datoms that start with some components.
+
+        The columns of an index are its letters: entity, attribute, value, transaction. Cost: O(log
+        n + datoms log datoms); the first use of an attribute reads its datoms.
+
+        Parameters:
+            index: `:eavt`, `:aevt`, `:avet`, or `:vaet` for the attributes of type ref.
+            components: the leading columns. Entities are as for `entid`, transactions t or ids.
+
+        Returns:
+            The datoms, in the order of the index. A filtered database returns the datoms that it
+            shows, a history also retractions.
+
+        Raises:
+            ArgumentError: the index does not exist, or there are more than four components.
+            SchemaError: the attribute does not exist.
+            InputError: a component is of another type than its column.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(open_schema=True)
+            >>> _ = conn.transact([{":db/id": 1, ":name": "Ada", ":born": 1815}])
+            >>> [(datom.a, datom.v) for datom in conn.db().datoms(":eavt", 1)]
+            [(:name, 'Ada'), (:born, 1815)]
+            >>> [datom.e for datom in conn.db().datoms(":avet", ":born", 1815)]
+            [1]
+        """
+        return datoms_in(self._facts, self.is_history, index, components)
+
+    def entid(self, entity: Any) -> int | None:
+        """Return the id of an entity.
+
+        Cost: O(log n).
+
+        Parameters:
+            entity: an id, an ident such as `:color/red`, or a lookup ref: an attribute with unique
+                values and a value, such as `(":person/email", "ada@example.com")`.
+
+        Returns:
+            The id; None if no entity has the ident or the value.
+
+        Raises:
+            InputError: the argument is none of these.
+            SchemaError: the attribute of a lookup ref does not exist.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(schema={":email": {":db/unique": ":db.unique/identity"}})
+            >>> _ = conn.transact([{":db/id": 7, ":email": "ada@example.com"}])
+            >>> conn.db().entid((":email", "ada@example.com")), conn.db().entid((":email", "x"))
+            (7, None)
+        """
+        return entity_id(self._facts, entity)
+
+    def ident(self, entity: Any) -> Keyword | None:
+        """Return the ident of an entity, as its `:db/ident` says.
+
+        Cost: O(log n).
+
+        Parameters:
+            entity: as for `entid`.
+
+        Returns:
+            The ident; None if it has none.
+
+        Raises:
+            InputError: the argument is none of the forms of an entity.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect()
+            >>> _ = conn.transact([{":db/id": 1, ":db/ident": ":color/red"}])
+            >>> conn.db().ident(1), conn.db().ident(2)
+            (:color/red, None)
+        """
+        id_ = self.entid(entity)
+        if id_ is None:
+            return None
+        known = self.schema.ident(id_)
+        if known is not None:
+            return known
+        attribute = self.schema.by_id[system.IDENT]
+        codes = self._facts.values(id_, attribute)
+        found: Keyword | None = decode_one(attribute, codes[0], self.interner) if codes else None
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Database):
+            return NotImplemented
+        same = self.indices is other.indices and self.basis_t == other.basis_t
+        return same and self._window == other._window
+
+    def __hash__(self) -> int:
+        return hash((id(self.indices), self.basis_t, self._window))
+
+    def __repr__(self) -> str:
+        after, until, history = self._window
+        parts = [f"t {self.basis_t}"]
+        parts += [f"as of {until}"] if until < self.basis_t else []
+        parts += [f"since {after}"] if after >= 0 else []
+        parts += ["history"] if history else []
+        return f"<Database {', '.join(parts)}>"
