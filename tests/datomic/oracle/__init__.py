@@ -5,7 +5,7 @@ with dbsp and nothing else.
 """
 
 from .answer import answer, rows
-from .model import Model, Source
+from .model import Fact, Model, Source
 from .query import RefusedError
 
-__all__ = ["Model", "RefusedError", "Source", "answer", "rows"]
+__all__ = ["Fact", "Model", "RefusedError", "Source", "answer", "rows"]

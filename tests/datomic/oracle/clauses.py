@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from dbsp.edn import EdnList
+from dbsp.edn import EdnList, Keyword
 
 from .functions import FUNCTIONS, Row
 from .identity import identity, same
@@ -182,6 +182,8 @@ class Solver:
     def pattern(self, terms: Row, solutions: list[Solution], source: str) -> Iterable[Solution]:
         data = self.source(source)
         rows = data.datoms if isinstance(data, Source) else list(data)
+        if isinstance(data, Source) and len(terms) > 1 and isinstance(terms[1], Keyword):
+            rows = [row for row in rows if row[1] is terms[1]]  # saves half of the time
         for solution in solutions:
             for row in rows:
                 if len(row) < len(terms):

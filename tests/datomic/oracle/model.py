@@ -117,9 +117,14 @@ class Model:
             installed.setdefault(fact.e, {})[fact.a] = fact.v
         for known in installed.values():
             if CARDINALITY in known:
+                # A type is an ident, or the entity that has the ident.
+                kind, number = (
+                    installed[value][IDENT] if isinstance(value, int) else value
+                    for value in (known.get(TYPE), known[CARDINALITY])
+                )
                 self.schema[known[IDENT]] = Attribute(
-                    str(known.get(TYPE)) == ":db.type/ref",
-                    str(known[CARDINALITY]) == ":db.cardinality/many",
+                    repr(kind) == ":db.type/ref",
+                    repr(number) == ":db.cardinality/many",
                     known.get(COMPONENT) is True,
                 )
 
@@ -162,17 +167,17 @@ class Model:
             if isinstance(item, Mapping):
                 entity = item.get(Keyword("db/id"), 2**43 + 1000 * self.t + len(changes))
                 for attribute, value in item.items():
-                    if str(attribute) != ":db/id":
+                    if repr(attribute) != ":db/id":
                         many = self.schema.get(attribute, Attribute()).many
                         for each in value if many and isinstance(value, (list, tuple)) else [value]:
                             assert_(entity, attribute, value_of(attribute, each))
                 continue
             operation, entity, *rest = item
-            if str(operation) == ":db/add":
+            if repr(operation) == ":db/add":
                 assert_(entity, rest[0], value_of(rest[0], rest[1]))
-            elif str(operation) == ":db/retract":
+            elif repr(operation) == ":db/retract":
                 retract(Fact(entity, rest[0], value_of(rest[0], rest[1]), tx, False))
-            elif str(operation) == ":db/retractEntity":
+            elif repr(operation) == ":db/retractEntity":
                 forget(entity)
             else:
                 raise ValueError(f"the model has no operation {operation}")
