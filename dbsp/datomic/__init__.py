@@ -7,6 +7,17 @@ from there. Imports the compiler; the command line and Spark import this package
 from dbsp.datomic.connection import Connection, connect
 from dbsp.datomic.database import Database
 from dbsp.datomic.datom import Datom
+from dbsp.datomic.query import q
+from dbsp.datomic.subscription import QueryDelta, Subscription
 from dbsp.datomic.transaction_report import TransactionReport
 
-__all__ = ["Connection", "Database", "Datom", "TransactionReport", "connect"]
+__all__ = [
+    "Connection",
+    "Database",
+    "Datom",
+    "QueryDelta",
+    "Subscription",
+    "TransactionReport",
+    "connect",
+    "q",
+]

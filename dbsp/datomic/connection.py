@@ -34,7 +34,10 @@ from dbsp.datomic.log_loading import (
 from dbsp.datomic.log_store import LogStore
 from dbsp.datomic.open_transaction import OpenTransaction
 from dbsp.datomic.schema_data import schema_transaction
-from dbsp.datomic.time_points import TimePoint
+from dbsp.datomic.query import Functions, bind_live_query
+from dbsp.datomic.shared_values import SHARED_LOCK
+from dbsp.datomic.subscription import QueryDelta, Subscription
+from dbsp.datomic.time_points import TimePoint, number_of
 from dbsp.datomic.transaction import PreparedTransaction, prepare
 from dbsp.datomic.transaction_listener import TransactionListener
 from dbsp.datomic.transaction_log import LoggedTransaction, TransactionLog
@@ -250,6 +253,57 @@ class Connection:
         self._call_committed()
         return self._db
 
+    def subscribe(
+        self,
+        query: Any,
+        *inputs: Any,
+        since: TimePoint | None = None,
+        functions: Functions | None = None,
+        on_delta: Callable[[QueryDelta], Any] | None = None,
+    ) -> Subscription:
+        """Make a query live: its rows now, and the exact change by every later transaction.
+
+        Cost: that of the query. A transaction then costs what it changes in the query, whatever the
+        size of the database.
+
+        Parameters:
+            query: the query, as EDN text or Python data. Its source `$` is this connection.
+            inputs: the other arguments, in the order of `:in`.
+            since: start with the database as it was at this point in time: t, a transaction's id, or
+                a time with a zone. The changes of all later transactions are replayed first.
+            functions: Python functions and aggregates by the names that the query calls them. They
+                must depend on their arguments only.
+            on_delta: called with each change after its transaction is committed; it may use the
+                connection. Without it the changes wait for `Subscription.deltas`.
+
+        Returns:
+            The live query.
+
+        Raises:
+            CompileError: the query has errors; the text shows each with its line.
+            InputError: an argument does not fit `:in`.
+            EvaluationError: a function of the query raises an error for the facts of now.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(schema={":age": {":db/valueType": ":db.type/long"}})
+            >>> first = conn.transact([[":db/add", 1, ":age", 17]])
+            >>> live = conn.subscribe("[:find ?e :in $ ?least :where [?e :age ?a] [(>= ?a ?least)]]", 18)
+            >>> _ = conn.transact([[":db/add", 1, ":age", 18]])
+            >>> live.deltas()
+            [QueryDelta(t=3, rows=[((1,), 1)])]
+            >>> conn.subscribe("[:find ?a :where [_ :age ?a]]", since=first.t).deltas()
+            [QueryDelta(t=3, rows=[((17,), -1), ((18,), 1)])]
+        """
+        with self._exclusive("subscribe"), self._indices.lock:
+            start = None if since is None else number_of(since, self._indices.log, "subscribe")
+            database = self._db if start is None else self._db.as_of(start)
+            bound = bind_live_query(query, database, inputs, functions or {})
+            live = Subscription(bound, self._indices, start, self._listeners.remove, on_delta)
+            self._listeners.append(live)
+        live.committed()
+        return live
+
     @property
     def log(self) -> TransactionLog:
         """The transactions up to the current database."""
@@ -445,7 +499,9 @@ def connect(
                     f"open_schema: the database in {name} was created without it; define the attributes by "
                     "transactions"
                 )
-            connection = Connection(name, load(store, stored_open), store, read_only)
+            with SHARED_LOCK:
+                indices = load(store, stored_open)
+            connection = Connection(name, indices, store, read_only)
         except BaseException:
             store.close()
             raise

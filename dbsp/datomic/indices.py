@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-import threading
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,10 +21,11 @@ from dbsp.data.interner import Interner
 from dbsp.data.timestamps import MICROSECOND
 from dbsp.datomic.datom_log import DatomLog
 from dbsp.datomic.fact_lookups import FactLookups
-from dbsp.datomic.frozen_facts import BuiltTraces, FrozenFacts, Runs
+from dbsp.datomic.frozen_facts import BuiltTraces, FilteredFacts, FrozenFacts, Runs
 from dbsp.datomic.live_relation import LiveRelation, trace_of
 from dbsp.datomic.relation_key import Order, RelationKey, current_facts
 from dbsp.datomic.relation_rows import boxed, canonical, datoms_of, rows_of_relation
+from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.errors import InvariantError
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
@@ -59,7 +59,9 @@ class Indices(FactLookups):
         base: facts to start from, for indices of a transaction that is only tried.
     """
 
-    def __init__(self, schema: Schema, interner: Interner, base: FrozenFacts | None = None) -> None:
+    def __init__(
+        self, schema: Schema, interner: Interner, base: FrozenFacts | FilteredFacts | None = None
+    ) -> None:
         self.schema = schema
         self.interner = interner
         self._base = base
@@ -69,7 +71,7 @@ class Indices(FactLookups):
         self.basis_t = self._first - 1
         self.next_entity = 1 if base is None else base.next_entity
         self.next_schema_entity = 0 if base is None else base.next_schema_entity
-        self.lock: threading.RLock = threading.RLock() if base is None else base.indices.lock
+        self.lock = SHARED_LOCK
         """Held while traces or the interner change; a reader in another thread needs it, too."""
         self._journal: list[Journalled] = []
         self._unmerged: set[Trace] = set()

@@ -15,6 +15,7 @@ from dbsp.datomic.indices import Indices, microseconds
 from dbsp.datomic.log_blocks import Block, decode_block, encode_block, join_blocks
 from dbsp.datomic.log_store import LogStore, StoredTransaction, damaged
 from dbsp.datomic.relation_rows import latest_facts
+from dbsp.datomic.shared_values import SHARED_INTERNER, SHARED_LOCK
 from dbsp.datomic.transaction import PreparedTransaction
 from dbsp.errors import CheckpointWarning, DbspError, cause_text
 
@@ -24,9 +25,10 @@ _DECODING_ERRORS = (ValueError, LookupError, TypeError, ArithmeticError, DbspErr
 
 def new_indices(open_schema: bool) -> Indices:
     """Return the indices of a database without transactions but number 0, its own schema."""
-    interner = Interner()
-    indices = Indices(system_schema(open_schema), interner)
-    _load(indices, _first_block(interner))
+    interner = SHARED_INTERNER
+    with SHARED_LOCK:
+        indices = Indices(system_schema(open_schema), interner)
+        _load(indices, _first_block(interner))
     return indices
 
 
@@ -37,7 +39,7 @@ def load(store: LogStore, open_schema: bool) -> Indices:
 
     Raises CheckpointError for a damaged transaction. A damaged segment is only a warning.
     """
-    interner = Interner()
+    interner = SHARED_INTERNER
     blocks = [_first_block(interner)]
     t = 0
     for first, last, content in store.read_segments():

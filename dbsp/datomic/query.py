@@ -96,6 +96,29 @@ def bind_query(query: Any, values: Sequence[Any], functions: Functions, cache: Q
     return BoundQuery(read, arguments, compiled, databases, cache.interner)
 
 
+def bind_live_query(
+    query: Any, database: Database, inputs: Sequence[Any], functions: Functions
+) -> BoundQuery:
+    """Compile a query whose source `$` is the database; `inputs` are the other arguments."""
+    read = parsed(query)
+    values = list(inputs)
+    place = next(
+        (
+            at
+            for at, given in enumerate(read.inputs)
+            if isinstance(given, tree.SourceInput) and given.name == "$"
+        ),
+        None,
+    )
+    if place is None:
+        raise InputError(
+            f"{read.file}: a live query follows the source $, which :in does not have; add $ to :in",
+            code="unknown-source",
+        )
+    values.insert(place, database)
+    return bind_query(query, values, functions, query_cache())
+
+
 @ends_at_caller
 def q(query: Any, *arguments: Any, functions: Functions | None = None) -> Any:
     """Return the answer of a query.

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datomic.meaning.checked_rules import NIL
-from dbsp.compiler.datomic.meaning.value_order import total_order
+from dbsp.compiler.datomic.meaning.clojure_order import total_order
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.edn.edn_values import Keyword, Symbol
 

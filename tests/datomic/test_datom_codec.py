@@ -116,7 +116,9 @@ class Point(NamedTuple):
 
 @pytest.mark.parametrize("value", [object(), Point(1), (1, (Point(2),)), np.float32(1.5)])
 def test_other_classes_are_refused(value: Any) -> None:
-    with pytest.raises(InputError, match="expected a value that a database on disk can store, got ") as caught:
+    with pytest.raises(
+        InputError, match="expected a value that a database on disk can store, got "
+    ) as caught:
         written([value])
     assert caught.value.code == "unsupported-value" and "store one of the types of EDN" in str(caught.value)
 
@@ -134,8 +136,12 @@ def test_datoms_come_back_in_another_interner(seed: int, count: int) -> None:
     rows = []
     for _ in range(count):
         attribute = random_.choice(list(TYPES))
-        value = {3: random_.randrange(2), 4: random_.randrange(6)}.get(attribute, random_.randrange(-9, 2**62))
-        rows.append((random_.randrange(9), attribute, value, 2**42 + random_.randrange(3), random_.randrange(2)))
+        value = {3: random_.randrange(2), 4: random_.randrange(6)}.get(
+            attribute, random_.randrange(-9, 2**62)
+        )
+        rows.append(
+            (random_.randrange(9), attribute, value, 2**42 + random_.randrange(3), random_.randrange(2))
+        )
     datoms = np.array(rows, np.int64).reshape(count, 5)
     cut = random_.randrange(count + 1)
     block = Block(datoms, np.array([cut, count]), np.array([7, 2**50]), 5, 2**43 + 5)
@@ -172,4 +178,7 @@ def test_unknown_kinds_and_widths_are_refused() -> None:
     with pytest.raises(ValueError, match="expected 2 characters or values, got 1"):
         read_values(ByteReader(bytes((0, 0x11, 1, 5)) + bytes((0, 0x11, 1, 2)) + b"\x01\x01x"))
     assert uuid.UUID(int=5) == read_values(ByteReader(written([uuid.UUID(int=5)])))[0]
-    assert read_values(ByteReader(written([Decimal("1.50"), Fraction(1, 3)]))) == [Decimal("1.50"), Fraction(1, 3)]
+    assert read_values(ByteReader(written([Decimal("1.50"), Fraction(1, 3)]))) == [
+        Decimal("1.50"),
+        Fraction(1, 3),
+    ]

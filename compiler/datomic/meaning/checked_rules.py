@@ -23,7 +23,7 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
     DraftSeries,
 )
 from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC, ValueKinds, arithmetic
-from dbsp.compiler.datomic.meaning.value_order import is_true
+from dbsp.compiler.datomic.meaning.clojure_order import is_true
 from dbsp.diagnostics import ProgramSources, SourceSpan
 from dbsp.edn.edn_values import EdnMap
 

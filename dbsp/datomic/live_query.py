@@ -1,0 +1,78 @@
+"""The circuit of a live query: it stays, and steps with every transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from dbsp.compiler.datomic.circuits.query_program import FOUND
+from dbsp.data.batch import Batch
+from dbsp.data.zset import ZSet
+from dbsp.datomic.live_pull import LivePull
+from dbsp.datomic.query import BoundQuery
+from dbsp.datomic.query_results import Row, has_pull, plain_rows
+from dbsp.datomic.query_sources import SourceTraces, TracedFacts, relation_key
+
+if TYPE_CHECKING:
+    from dbsp.datomic.database_facts import Facts
+    from dbsp.datomic.indices import Indices
+
+LIVE = "$"
+"""The source that a live query follows; its other databases are values."""
+
+
+class LiveQuery:
+    """The circuit of a query over facts that change, one step for each transaction.
+
+    Args:
+        bound: the query and its arguments.
+        indices: the facts of the source `$`, before the first transaction to follow.
+    """
+
+    def __init__(self, bound: BoundQuery, indices: Indices) -> None:
+        self._bound = bound
+        self._facts: dict[str, TracedFacts] = {**bound.facts, LIVE: indices}
+        self._run, self._traces = bound.compiled.start(self._facts)
+        self._inputs = {
+            name: relation_key(base)
+            for name, base in bound.compiled.program.bases.items()
+            if base.source == LIVE
+        }
+        self._run.step_staged(bound.batches())
+        find = bound.query.find
+        self._pulled: LivePull | None = None
+        if has_pull(find):
+            facts = cast("dict[str, Facts]", self._facts)  # a database has look-ups and traces
+            self._pulled = LivePull(find, bound.pattern, facts, self._run.view(FOUND).rows())
+
+    def step(self, indices: Indices, changed: Mapping[int, Batch]) -> list[tuple[Row, int]]:
+        """Step with the transaction that the indices apply; return the change of the result."""
+        staged: dict[str, Batch] = {}
+        for name, key in self._inputs.items():
+            if key.attribute is not None and key.attribute not in changed:
+                continue
+            trace = indices.trace(key, key.columns)
+            if trace.fresh:
+                run = trace.current[-1]
+                staged[name] = Batch(run.rows, run.weights)
+        if self._pulled is None and not staged:
+            return []
+        delta = _weighted(self._run.step_staged(staged)[FOUND])
+        return delta if self._pulled is None else self._pulled.step(delta, indices.schema, changed)
+
+    def follow(self, indices: Indices) -> None:
+        """Read the live source from other indices, which have equal facts, from now on."""
+        self._facts[LIVE] = indices
+        self._traces.source = SourceTraces(self._bound.compiled.program.bases, self._facts)
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the result."""
+        if self._pulled is not None:
+            return self._pulled.rows()
+        return plain_rows(self._run.view(FOUND).rows())
+
+
+def _weighted(delta: ZSet) -> list[tuple[Row, int]]:
+    pairs = list(delta.items())
+    rows = plain_rows(row for row, _ in pairs)
+    return [(row, weight) for row, (_, weight) in zip(rows, pairs, strict=True)]
