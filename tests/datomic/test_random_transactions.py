@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbsp.datomic import connect
 from dbsp.errors import DbspError
 
 from .reference_transactions import Reference, Refused, Rule
@@ -93,8 +95,8 @@ SEED: list[Any] = [
 ]
 
 
-def database() -> SetFacts:
-    definitions: list[dict[str, Any]] = []
+def definitions() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     for name, rule in RULES.items():
         form: dict[str, Any] = {
             ":db/ident": name,
@@ -107,8 +109,12 @@ def database() -> SetFacts:
             form[":db/isComponent"] = True
         if rule.parts:
             form[":db/tupleAttrs"] = list(rule.parts)
-        definitions.append(form)
-    return SetFacts(*definitions)
+        found.append(form)
+    return found
+
+
+def database() -> SetFacts:
+    return SetFacts(*definitions())
 
 
 @given(transactions)
@@ -140,3 +146,20 @@ def test_agrees_with_the_naive_transactor(history: list[list[Any]]) -> None:
         rows = prepared.datoms[:, [0, 1, 4]].tolist()
         assert rows == sorted(rows)
         facts.apply(prepared)
+
+
+@settings(max_examples=max(1, settings().max_examples // 3))
+@given(transactions)
+def test_the_indices_give_the_same_datoms_as_a_set_of_facts(history: list[list[Any]]) -> None:
+    facts, connection = database(), connect(schema=definitions())
+    for tx_data in [SEED, *history]:
+        try:
+            expected = facts.shown(facts.transact(tx_data))
+        except DbspError as error:
+            with pytest.raises(DbspError) as caught:
+                connection.transact(tx_data)
+            assert (caught.value.code, caught.value.message) == (error.code, error.message)
+            continue
+        report = connection.transact(tx_data)
+        shown = [(d.e, str(d.a), d.v, d.added) for d in report.tx_data if d.e != report.tx]
+        assert shown == expected
