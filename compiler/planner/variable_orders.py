@@ -23,8 +23,8 @@ def default_orders(
     The next variable is in an atom with a bound variable (in any atom if there is none). Among
     these it is the one in most such atoms, then the one that completes most atoms, then one that a
     condition (`links` has the variables of each) compares with bound variables, which may limit its
-    values, then the first written. Variables that functions compute from bound variables are bound for free and are not in
-    an order. O(variables^2) per atom, times the atoms of a variable.
+    values, then the first written. Variables that functions compute from bound variables are bound
+    for free and are not in an order. O(variables^2) per atom, times the atoms of a variable.
 
     >>> default_orders([("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
     (('c', 'd'), ('a', 'd'), ('a', 'b'), ('b', 'c'))

@@ -34,7 +34,7 @@ class MatchedArguments:
 def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArguments:
     """Match the arguments of a call with `:in`. Raises CompileError if one does not fit."""
     check_arguments(query, values)
-    found = MatchedArguments(list(values))
+    found = MatchedArguments(list(values), rules=query.rules)
     for given, value in zip(query.inputs, values, strict=True):
         match given:
             case tree.SourceInput(name=name):
