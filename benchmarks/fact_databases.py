@@ -127,7 +127,7 @@ def measure_imports(name: str, facts: Dataset) -> Iterator[Imported]:
 
     def columns(conn: Connection) -> None:
         for entities, table in tables:
-            conn.transact_columns(table, entities=entities)
+            conn.transact_table(table, entities=entities)
 
     forms: dict[str, Callable[[Connection], object]] = {
         "maps": lambda conn: conn.transact(maps),

@@ -88,7 +88,7 @@ class Connection:
         self._db = Database(indices.snapshot())
         self._listeners: list[TransactionListener] = []
         self._committed: deque[TransactionListener] = deque()
-        """The listeners that have seen a transaction whose commit they do not know yet."""
+        """The listeners that have seen a transaction and do not know of its commit yet."""
         self._segmented = 0 if store is None else store.segmented()
         if store is not None:
             weakref.finalize(self, _close_store, store, self._process)
@@ -122,37 +122,37 @@ class Connection:
 
         return self._transact(lambda now: prepare(self._indices, tx_data, now=now, database=self._db))
 
-    def transact_columns(self, columns: Any, *, entities: Any = None, key: Any = None) -> TransactionReport:
-        """Execute the transaction that asserts the values of a table: a row per entity.
+    def transact_table(self, table: Any, *, entities: Any = None, key: Any = None) -> TransactionReport:
+        """Execute the transaction that asserts the values of a table: one row is one entity.
 
-        It is the fastest way to import data: columns are converted as a whole. A missing value
-        (None, an Arrow null, NaN of pandas) asserts nothing.
+        Columns are converted as a whole: millions of values per second. A missing value asserts
+        nothing.
 
         Parameters:
-            columns: a mapping from attributes to columns, or a data frame whose columns have the
-                names of attributes, such as ":person/name".
-            entities: the column of the entities: ids, or any forms that name an entity. None: each
-                row is a new entity, or the known one with the same unique identity.
+            table: a mapping from attributes to columns, or a data frame whose columns have the
+                names of attributes. A column is a list, an array of NumPy or Arrow, or a series of
+                pandas or Polars.
+            entities: the column of the entities. None: each row is a new entity, or the known one
+                with the same unique identity.
             key: a unique attribute among the columns that finds known entities, also if it is only
-                `:db.unique/value`.
+                `:db.unique/value`; each row needs a value of it.
 
         Returns:
-            The report, as of `transact`.
+            A report, as for `transact`.
 
         Raises:
-            InputError: a value is not acceptable; nothing has changed.
+            InputError: a value is not acceptable; the message has its column and row.
             SchemaError: a column is not an attribute.
             CheckpointError: the log cannot be written, or the connection is closed.
 
         Examples:
             >>> from dbsp.datomic import connect
-            >>> conn = connect(schema={":name": {":db/valueType": ":db.type/string"}, ":age": {}})
-            >>> _ = conn.transact_columns({":name": ["Ada", "Grace"], ":age": [36, None]})
-            >>> conn.db().pull_many("[*]", [1, 2])
-            [{:db/id: 1, :name: 'Ada', :age: 36}, {:db/id: 2, :name: 'Grace'}]
+            >>> conn = connect(open_schema=True, schema={":name": {}, ":born": {}})
+            >>> conn.transact_table({":name": ["Ada", "Alan"], ":born": [1815, 1912]})
+            <TransactionReport t 2, 5 datoms>
         """
         return self._transact(
-            lambda now: prepare_columns(self._indices, columns, now=now, entities=entities, key=key)
+            lambda now: prepare_columns(self._indices, table, now=now, entities=entities, key=key)
         )
 
     def _transact(self, prepare_at: Callable[[dt.datetime], PreparedTransaction]) -> TransactionReport:
