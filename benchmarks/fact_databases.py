@@ -111,14 +111,24 @@ def measure_databases(
     sizes: tuple[int, int], lineage: Path | None = None, only: str = ""
 ) -> Iterator[Measured]:
     """Yield the measurements of imports, of one-datom transactions, and of every query."""
+    warm_up()
     for name, facts, queries in datasets(sizes, lineage):
         yield from measure_imports(name, facts)
         with opened("memory", facts) as conn:
             conn.transact(facts.vectors())
+            gc.collect()
+            gc.freeze()  # the data and the expected rows are not the database's
             for query in queries:
                 if only in query.name:
                     yield measure_query(name, conn, query)
+            gc.unfreeze()
     yield from measure_commits(person_data(sizes[0]), MOST_CALLS)
+
+
+def warm_up() -> None:
+    """Load the kernels."""
+    for _ in measure_imports("", person_data(SIZES["tiny"][0])):
+        pass
 
 
 def measure_imports(name: str, facts: Dataset) -> Iterator[Imported]:
