@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -292,6 +293,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
         conn.sync()
         conn.transact([{":number": -1}])
         own += 1
+        time.sleep(0.005)  # let the others write, too
     assert [writer.returncode for writer in writers] == [0, 0]
     conn.sync()
     check_all(conn)
