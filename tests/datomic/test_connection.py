@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sqlite3
@@ -99,9 +98,8 @@ def test_an_interrupted_transaction_is_complete_or_undone(
         if not injector.place:
             assert error is None
             break
-        assert isinstance(error, kind | KeyboardInterrupt), injector.place
-        error = None
-        gc.collect()
+        # Python ignores an error in a generator that it closes.
+        assert error is None or isinstance(error, kind | KeyboardInterrupt), injector.place
         # The first use afterwards completes or undoes the transaction.
         after = conn.db()
         assert after.basis_t in (before.basis_t, before.basis_t + 1), injector.place
@@ -118,7 +116,7 @@ def test_an_interrupted_transaction_is_complete_or_undone(
         else:
             conn._listeners.clear()
         check_all(conn)
-        at += 47
+        at += 23
     assert ended > 15 and 0 < completed < ended
     conn.close()
 
