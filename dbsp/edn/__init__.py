@@ -12,6 +12,7 @@ from dbsp.edn.edn_forms import Form
 from dbsp.edn.edn_reader import read, read_all, read_forms, read_stream
 from dbsp.edn.edn_values import Char, EdnList, EdnMap, Keyword, Symbol, Tagged
 from dbsp.edn.edn_writer import write, write_pretty
+from dbsp.edn.json_form import from_json, read_json_lines, to_json
 
 __all__ = [
     "Char",
@@ -21,10 +22,13 @@ __all__ = [
     "Keyword",
     "Symbol",
     "Tagged",
+    "from_json",
     "read",
     "read_all",
     "read_forms",
+    "read_json_lines",
     "read_stream",
+    "to_json",
     "write",
     "write_pretty",
 ]

@@ -40,7 +40,7 @@ class ValueBuilder:
             return tagged_value(tag[1:], item)
         if type(item) is not EdnMap:
             raise _not_a_map(tag, item)
-        return _map([part for key, value in item.items() for part in (qualified(tag[2:], key), value)])
+        return map_of([part for key, value in item.items() for part in (qualified(tag[2:], key), value)])
 
     def error(self, problem: Problem, token: str, start: int, opened: int | None = None) -> Problem:
         return problem
@@ -93,7 +93,7 @@ class FormBuilder:
                 for index, key in enumerate(items[::2]):
                     name = qualified(tag[2:], key.value)
                     items[2 * index] = Form(name, self.source, key.start, key.end, key.items)
-                value = _map([part.value for part in items])
+                value = map_of([part.value for part in items])
         except Problem as problem:
             raise self._problem_of(problem, item.start, item.end, items) from None
         return Form(value, self.source, start, item.end, tuple(items))
@@ -123,7 +123,8 @@ def _not_a_map(tag: str, value: Any) -> Problem:
     return Problem(f"expected a map after {tag}, got {shown(value)}", code="edn-tag")
 
 
-def _map(items: list[Any]) -> EdnMap:
+def map_of(items: list[Any]) -> EdnMap:
+    """Return the map of keys and values in turn. Raises Problem for a duplicate key."""
     parts = iter(items)
     if len(items) % 2:
         message = f"expected a value for each key of the map, got {len(items)} keys and values"
@@ -135,14 +136,15 @@ def _map(items: list[Any]) -> EdnMap:
     return value
 
 
-def _set(items: list[Any]) -> frozenset[Any]:
+def set_of(items: list[Any]) -> frozenset[Any]:
+    """Return the set of elements. Raises Problem for a duplicate."""
     value = frozenset(items)
     if len(value) != len(items):
         raise duplicate(items, "element")
     return value
 
 
-_COLLECTIONS: dict[str, Callable[[list[Any]], Any]] = {"[": tuple, "(": EdnList, "{": _map, "#{": _set}
+_COLLECTIONS: dict[str, Callable[[list[Any]], Any]] = {"[": tuple, "(": EdnList, "{": map_of, "#{": set_of}
 
 
 def qualified(namespace: str, key: Any) -> Any:

@@ -14,7 +14,7 @@ query.edn:2:13: error: unknown attribute :age [unknown-attribute]
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from dbsp.diagnostics import Diagnostic, SourceSpan
@@ -155,6 +155,20 @@ class Form:
 
     def __repr__(self) -> str:
         return f"Form({self.value!r} at {self.span})"
+
+
+def form_at(value: Any, source: SourceText, start: int, end: int) -> Form:
+    """Return the form of a value whose parts all have the same place, such as a line of JSON."""
+    if isinstance(value, EdnMap):
+        parts: Iterable[Any] = (part for pair in value.items() for part in pair)
+    elif isinstance(value, Tagged):
+        parts = (value.value,)
+    else:
+        parts = value if isinstance(value, tuple | frozenset) else ()
+    items = []
+    for part in parts:
+        items.append(form_at(part, source, start, end))
+    return Form(value, source, start, end, tuple(items))
 
 
 def located(message: str, diagnostic: Diagnostic, code: str) -> EdnError:

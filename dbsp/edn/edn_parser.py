@@ -94,7 +94,7 @@ class Parser:
                         raise self._too_deep(token)
                     continue
                 if token in _CLOSERS:
-                    if prefix or _OPENERS.get(opener) != token:
+                    if _OPENERS.get(opener) != token:
                         raise self._unmatched(opener, start, token)
                     value = collection(opener, items, start)
                     opener, items, start, prefix = stack.pop()

@@ -377,6 +377,10 @@ def test_deeper_values_are_refused(opener: str, closer: str, depth: int) -> None
         read(opener * depth)
 
 
+def test_neighbours_are_not_nested() -> None:
+    assert len(read("[" + '[] (1) #t 2 #t [3] #inst "2024" #:a{} #_ [4] ' * MAX_DEPTH + "]")) == 6 * MAX_DEPTH
+
+
 def test_a_million_discards() -> None:
     count = 10**6
     assert read_all("#_ " * count + "1 " * count + "2") == [2]
