@@ -314,8 +314,8 @@ class Connection:
         Parameters:
             query: the query, as EDN text or Python data. Its source `$` is this connection.
             inputs: the other arguments, in the order of `:in`.
-            since: start with the database as of this point in time: t, a transaction's id, or a time
-                with a zone. The changes of all later transactions are replayed first.
+            since: start with the database as of this point in time: t, a transaction's id, or a
+                time with a zone. The changes of all later transactions are replayed first.
             functions: Python functions and aggregates by the names that the query calls them. They
                 must depend on their arguments only.
             on_delta: called with each change after its transaction is committed; it may use the

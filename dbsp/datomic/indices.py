@@ -300,8 +300,7 @@ def _grouped(datoms: Codes) -> list[tuple[int, Codes]]:
     """Return each attribute with its datoms."""
     by_attribute = datoms[np.argsort(datoms[:, 1], kind="stable")]
     return [
-        (int(by_attribute[start, 1]), by_attribute[start:end])
-        for start, end in _ranges(by_attribute[:, 1])
+        (int(by_attribute[start, 1]), by_attribute[start:end]) for start, end in _ranges(by_attribute[:, 1])
     ]
 
 
