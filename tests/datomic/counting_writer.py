@@ -1,6 +1,6 @@
 """A process that writes numbered transactions, and says so after each: it is killed at any time.
 
-    python -m tests.datomic.counting_writer FOLDER FIRST DURABILITY
+python -m tests.datomic.counting_writer FOLDER FIRST DURABILITY
 """
 
 from __future__ import annotations

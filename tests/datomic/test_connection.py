@@ -47,7 +47,9 @@ def check_all(conn: Connection) -> None:
             window.history = facts is not conn._indices and facts is not conn.db().facts
             for columns in (EV, ("e", "v", "tx"), ("e", "v", "tx", "added")):
                 check_trace(facts, model, window, RelationKey(attribute, columns), columns[::-1])
-    check_trace(conn._indices, model, Window(-1, window.until), RelationKey(None, ("e", "a", "v")), ("a", "v", "e"))
+    check_trace(
+        conn._indices, model, Window(-1, window.until), RelationKey(None, ("e", "a", "v")), ("a", "v", "e")
+    )
 
 
 # --- interrupts -----------------------------------------------------------------------------------
@@ -85,7 +87,9 @@ def test_an_interrupted_transaction_is_complete_or_undone(
 ) -> None:
     conn = connect(tmp_path if stored else ":memory:", schema=SCHEMA)
     conn.transact([[":db/add", 1, ":number", 0], [":db/add", 2, ":number", 0]])
-    conn._indices.trace(RelationKey(conn.db().schema.attribute(":text").id, ("e", "v", "tx")), ("tx", "e", "v"))
+    conn._indices.trace(
+        RelationKey(conn.db().schema.attribute(":text").id, ("e", "v", "tx")), ("tx", "e", "v")
+    )
     at, ended, completed = 3, 0, 0
     again = [None, 5, 40]
     for round_ in range(10_000):
@@ -203,7 +207,9 @@ def test_a_full_disk_leaves_the_database_as_it_was(tmp_path: Path, statement: st
     assert conn._store is not None
     file = conn._store._file
     conn._store._file = FailingFile(file, statement, after=False)  # type: ignore[assignment]
-    with pytest.raises(CheckpointError, match=r"cannot write .*log.sqlite: database or disk is full") as caught:
+    with pytest.raises(
+        CheckpointError, match=r"cannot write .*log.sqlite: database or disk is full"
+    ) as caught:
         conn.transact([[":db/add", 2, ":number", 2]])
     assert caught.value.code == "checkpoint-write"
     conn._store._file = file
@@ -237,7 +243,9 @@ def test_a_failed_segment_is_a_warning(tmp_path: Path) -> None:
     conn._store._file = FailingFile(file, "INSERT INTO segments", after=False)  # type: ignore[assignment]
     with (
         mock.patch("dbsp.datomic.connection.SEGMENT", 1),
-        pytest.warns(CheckpointWarning, match="no segment was written, so the next connection takes longer; can"),
+        pytest.warns(
+            CheckpointWarning, match="no segment was written, so the next connection takes longer; can"
+        ),
     ):
         report = conn.transact([[":db/add", 1, ":number", 1]])
     assert report.t == 2 and numbers(conn) == [1]
@@ -310,7 +318,9 @@ def test_another_writer_is_waited_for_and_then_reported(tmp_path: Path) -> None:
     other.execute("BEGIN IMMEDIATE")
     with (
         mock.patch("dbsp.datomic.log_store._PATIENCE", 0.1),
-        pytest.raises(CheckpointError, match="another process has been writing to .* for 0.1 seconds; wait") as caught,
+        pytest.raises(
+            CheckpointError, match="another process has been writing to .* for 0.1 seconds; wait"
+        ) as caught,
     ):
         conn.transact([[":db/add", 1, ":number", 1]])
     assert caught.value.code == "checkpoint-in-use"
@@ -350,10 +360,14 @@ def test_a_forked_child_does_not_use_the_connection(tmp_path: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
     with os.fdopen(read) as file:
         lines = file.read().split("\n")
-    assert lines == [
-        f"the connection to {tmp_path} belongs to process {os.getpid()}, from which this process was forked; "
-        "connect again in the forked process [checkpoint-in-use]"
-    ] * 5
+    assert (
+        lines
+        == [
+            f"the connection to {tmp_path} belongs to process {os.getpid()}, from which this process was forked; "
+            "connect again in the forked process [checkpoint-in-use]"
+        ]
+        * 5
+    )
     assert conn.transact([[":db/add", 1, ":number", 1]]).t == 2
     conn.close()
 
@@ -364,7 +378,9 @@ def test_a_closed_connection(tmp_path: Path) -> None:
     conn.close()
     assert repr(conn) == f"<Connection to {tmp_path}, t 2, closed>" and numbers(conn) == [1]
     for name, arguments in (("transact", [[]]), ("sync", [])):
-        with pytest.raises(CheckpointError, match=f"{name}: the connection to .* is closed; connect again") as caught:
+        with pytest.raises(
+            CheckpointError, match=f"{name}: the connection to .* is closed; connect again"
+        ) as caught:
             getattr(conn, name)(*arguments)
         assert caught.value.code == "connection-closed"
     assert conn.db().as_of(TX0 + 1).basis_t == 2

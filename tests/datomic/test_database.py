@@ -213,7 +213,12 @@ def test_points_in_time_are_numbers_ids_and_times() -> None:
     assert names(db.since(instant(2))) == names(db.since(99)) == []
     local = instant(1).astimezone(dt.timezone(dt.timedelta(hours=5)))
     assert names(db.as_of(local)) == ["Ada"]
-    assert (db.as_of(1).as_of_t, db.as_of(1).basis_t, db.as_of(5).as_of_t, db.since(1).since_t) == (1, 2, None, 1)
+    assert (db.as_of(1).as_of_t, db.as_of(1).basis_t, db.as_of(5).as_of_t, db.since(1).since_t) == (
+        1,
+        2,
+        None,
+        1,
+    )
     assert db.as_of(1).as_of(2) == db.as_of(1) and db.since(1).since(0) == db.since(1)
     assert [datom.added for datom in db.history().as_of(1).datoms(":eavt", 1)] == [True]
 
@@ -227,7 +232,9 @@ def test_other_points_in_time_are_refused(point: Any) -> None:
 
 
 def test_times_need_a_zone() -> None:
-    with pytest.raises(ArgumentError, match="as_of: expected a time with a zone, got 2024-01-01T00:00:00; add"):
+    with pytest.raises(
+        ArgumentError, match="as_of: expected a time with a zone, got 2024-01-01T00:00:00; add"
+    ):
         connect().db().as_of(dt.datetime(2024, 1, 1))
 
 
@@ -281,7 +288,10 @@ def test_the_log_is_read_by_ranges() -> None:
     conn.transact([])
     assert (len(log), len(conn.log)) == (3, 4) and repr(log) == "<TransactionLog of 3 transactions>"
     assert [each.t for each in log] == [1, 2, 3] and [each.tx for each in log] == [TX0 + 1, TX0 + 2, TX0 + 3]
-    assert [each.t for each in log.tx_range(2)] == [2, 3] and [each.t for each in log.tx_range(0, 2)] == [0, 1]
+    assert [each.t for each in log.tx_range(2)] == [2, 3] and [each.t for each in log.tx_range(0, 2)] == [
+        0,
+        1,
+    ]
     assert [each.t for each in log.tx_range(instant(2))] == [2, 3]
     assert [each.t for each in log.tx_range(instant(1), instant(2))] == [1]
     assert [each.t for each in log.tx_range(TX0 + 3, 99)] == [3] and list(log.tx_range(3, 2)) == []
@@ -291,7 +301,7 @@ def test_the_log_is_read_by_ranges() -> None:
 
 
 def test_a_folder_has_one_path(tmp_path: Path) -> None:
-    with connect(tmp_path / "deep" / "db", schema='{:aka {:db/cardinality :db.cardinality/many}}') as conn:
+    with connect(tmp_path / "deep" / "db", schema="{:aka {:db/cardinality :db.cardinality/many}}") as conn:
         conn.transact([[":db/add", 1, ":aka", "x"], [":db/add", 1, ":aka", 7]])
     with connect(str(tmp_path / "deep" / "db")) as conn:
         assert {datom.v for datom in conn.db().datoms(":eavt", 1)} == {"x", 7}

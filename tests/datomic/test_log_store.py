@@ -30,7 +30,9 @@ def number_of(conn: Connection) -> int:
 def count_up(folder: Path, *numbers: int, **options: Any) -> None:
     with connect(folder, open_schema=True, **options) as conn:
         for number in numbers:
-            conn.transact([[":db/add", 1, ":number", number], [":db/add", number + 2, ":text", f"text {number}"]])
+            conn.transact(
+                [[":db/add", 1, ":number", number], [":db/add", number + 2, ":text", f"text {number}"]]
+            )
 
 
 def check_counted(folder: Path) -> int:
@@ -53,7 +55,14 @@ def check_counted(folder: Path) -> int:
 def test_no_acknowledged_transaction_is_lost_by_kill(tmp_path: Path, durability: str) -> None:
     folder, random_, last = tmp_path / "db", random.Random(durability), 0
     for _ in range(3):
-        command = [sys.executable, "-m", "tests.datomic.counting_writer", str(folder), str(last + 1), durability]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.datomic.counting_writer",
+            str(folder),
+            str(last + 1),
+            durability,
+        ]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for _ in range(random_.randrange(1, 30)):
@@ -137,7 +146,9 @@ def test_a_transaction_of_another_number_is_refused(tmp_path: Path) -> None:
 
     crc = _checksum(2, instant, rows[3])
     execute(tmp_path, "UPDATE transactions SET datoms = ?, crc = ? WHERE t = 2", rows[3], crc)
-    with pytest.raises(CheckpointError, match="cannot read transaction 2 in .*expected the datoms of transac"):
+    with pytest.raises(
+        CheckpointError, match="cannot read transaction 2 in .*expected the datoms of transac"
+    ):
         connect(tmp_path)
 
 
@@ -190,7 +201,9 @@ def test_a_segment_of_other_transactions_is_a_warning(tmp_path: Path) -> None:
 
     with sqlite3.connect(tmp_path / "log.sqlite") as file:
         (content,) = file.execute("SELECT datoms FROM segments WHERE first = 4").fetchone()
-    execute(tmp_path, "UPDATE segments SET datoms = ?, crc = ? WHERE first = 1", content, _checksum(1, 3, content))
+    execute(
+        tmp_path, "UPDATE segments SET datoms = ?, crc = ? WHERE first = 1", content, _checksum(1, 3, content)
+    )
     with pytest.warns(CheckpointWarning, match="expected the datoms of transactions 1 to 3, got others"):
         assert check_counted(tmp_path) == 7
 
@@ -198,7 +211,9 @@ def test_a_segment_of_other_transactions_is_a_warning(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "log.sqlite").write_text("not a database, and longer than a header of SQLite" * 9)
-    with pytest.raises(CheckpointError, match="cannot read .*/text/log.sqlite: file is not a database; restore"):
+    with pytest.raises(
+        CheckpointError, match="cannot read .*/text/log.sqlite: file is not a database; restore"
+    ):
         connect(tmp_path / "text")
     (tmp_path / "other").mkdir()
     execute(tmp_path / "other", "CREATE TABLE people (name TEXT)")
@@ -207,7 +222,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             connect(tmp_path / "other", read_only=read_only)
     count_up(tmp_path / "new", 1)
     execute(tmp_path / "new", "PRAGMA user_version = 2")
-    with pytest.raises(CheckpointError, match="has format version 2, this version of dbsp expects 1") as caught:
+    with pytest.raises(
+        CheckpointError, match="has format version 2, this version of dbsp expects 1"
+    ) as caught:
         connect(tmp_path / "new")
     assert caught.value.code == "checkpoint-version"
     with pytest.raises(CheckpointError, match="has no database; connect without read_only to create one"):
@@ -223,7 +240,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def test_values_that_no_file_stores(tmp_path: Path) -> None:
     with connect(tmp_path, open_schema=True) as conn:
-        with pytest.raises(InputError, match="expected a value that a database on disk can store, got <object"):
+        with pytest.raises(
+            InputError, match="expected a value that a database on disk can store, got <object"
+        ):
             conn.transact([[":db/add", 1, ":any", object()]])
         assert conn.db().basis_t == 0 and conn.transact([[":db/add", 1, ":any", "x"]]).t == 1
     memory = connect(open_schema=True)
@@ -242,7 +261,9 @@ def test_a_read_only_connection_writes_nothing(tmp_path: Path) -> None:
         count_up(tmp_path, 2)
         assert (conn.db().basis_t, conn.sync().basis_t) == (1, 2)
         assert repr(conn) == f"<Connection to {tmp_path}, t 2, read-only>"
-    with pytest.raises(ArgumentError, match="read_only: a database in memory is new and empty; give the path"):
+    with pytest.raises(
+        ArgumentError, match="read_only: a database in memory is new and empty; give the path"
+    ):
         connect(read_only=True)
 
 
