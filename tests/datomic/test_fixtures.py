@@ -36,11 +36,9 @@ PENDING = frozenset(
     [
         "disjunction: or of a pattern and a predicate",
         "disjunction: or of functions",
-        "functions: nil results bind nothing",
         "identifiers: a lookup ref as an input",
         "identifiers: a lookup ref as an input in the place of a value",
         "identifiers: a lookup ref in a rule",
-        "identifiers: a lookup ref in get-else",
         "identifiers: an ident as an input",
         "identifiers: idents as a collection",
         "identifiers: lookup refs as a collection",
