@@ -34,8 +34,6 @@ from .results import value_key
 
 PENDING = frozenset(
     [
-        "disjunction: or of a pattern and a predicate",
-        "disjunction: or of functions",
         "identifiers: a lookup ref in a rule",
         "rules: a predicate on an argument that every call binds",
     ]
