@@ -7,7 +7,7 @@ from there. Imports the compiler; the command line and Spark import this package
 from dbsp.datomic.connection import Connection, connect
 from dbsp.datomic.database import Database
 from dbsp.datomic.datom import Datom
-from dbsp.datomic.query import q
+from dbsp.datomic.query import explain, q
 from dbsp.datomic.subscription import QueryDelta, Subscription
 from dbsp.datomic.transaction_report import TransactionReport
 
@@ -19,5 +19,6 @@ __all__ = [
     "Subscription",
     "TransactionReport",
     "connect",
+    "explain",
     "q",
 ]

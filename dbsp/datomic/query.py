@@ -154,6 +154,37 @@ def bind_live_query(
 
 
 @ends_at_caller
+def explain(query: Any, *arguments: Any, functions: Functions | None = None) -> str:
+    """Return how a query is answered: its rules, and the plan of each for the current facts.
+
+    A relation such as `$ :name e v` has columns of the datoms of an attribute in a source. The
+    relation `query` holds the constants and the inputs. The plans of a live query are those of
+    `Subscription.explain`.
+
+    Parameters:
+        query: the query, as for `q`.
+        arguments: the databases and the other inputs, in the order of `:in`.
+        functions: Python functions and aggregates by the names that the query calls them.
+
+    Returns:
+        The text.
+
+    Raises:
+        CompileError: the query has errors; the text shows each with its line.
+
+    Examples:
+        >>> from dbsp.datomic import connect
+        >>> conn = connect(":memory:", schema={":name": {}, ":age": {}})
+        >>> text = explain('[:find ?a :where [?p :name "Ada"] [?p :age ?a]]', conn.db())
+        >>> print(text.splitlines()[0])
+        rule 1: result(?a) :- query(constant), $ :name e v(?p, constant), $ :age e v(?p, ?a).
+    """
+    with SHARED_LOCK:
+        bound = bind_query(query, arguments, functions or {}, query_cache())
+        return bound.compiled.program.explain(bound.compiled.plans(bound.facts))
+
+
+@ends_at_caller
 def q(query: Any, *arguments: Any, functions: Functions | None = None) -> Any:
     """Return the answer of a query.
 
