@@ -205,6 +205,8 @@ class RuleLowering:
         """
         stream = self.streams[scan.relation]
         columns = stream.schema.names
+        if scan.relation in self.context.external:
+            wanted = scan.names  # a projection would have to be stored
         with self.context.reading(scan.relation):
             for position, value in scan.constants:
                 stream = stream.filter(col(columns[position]) == constant(value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dbsp.compiler.datalog.plans.literals import equations, is_partial, is_safe, uses
@@ -20,20 +20,23 @@ class Policy:
     """The basis for choosing joins: row counts, a strategy, and an order of the scans or None.
 
     An index outside of the run keeps the rows of the `external` relations. Nothing that is derived
-    from them alone may be stored, so one multi-way join reads all scans of a body, also those that
-    share no variable.
+    from them alone may be stored, so the scans of a body are joined one after the other to rows that
+    do not, or all in one multi-way join; also those that share no variable.
     """
 
     statistics: Statistics
     strategy: Strategy = Strategy.AUTO
     order: tuple[int, ...] | None = None
     external: frozenset[str] = frozenset()
+    decide: Callable[[Conjunction], Strategy] | None = None
+    """Chooses the strategy for each conjunction, instead of `strategy`."""
 
     def choose(self, conjunction: Conjunction) -> ChosenPlan:
         """Return the planner's choice."""
         if self.order is not None:
             return choose(conjunction, self.statistics, Strategy.BINARY, self.order)
-        return choose(conjunction, self.statistics, self.strategy)
+        strategy = self.strategy if self.decide is None else self.decide(conjunction)
+        return choose(conjunction, self.statistics, strategy)
 
 
 def functions_of(body: Iterable[NormalLiteral], reserved: Iterable[str]) -> Functions:

@@ -37,6 +37,7 @@ from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind
+from dbsp.compiler.datomic.circuits.answer_strategy import Counts, strategy_for
 from dbsp.compiler.datomic.circuits.external_rows import check_external_rows
 from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
@@ -54,6 +55,11 @@ from dbsp.operators.streams.builder import Circuit
 
 FOUND = "find"
 """The output of the circuit."""
+
+_UNGUARDED = frozenset(
+    ("propagate_constants", "drop_dead", "specialise", "inline_once", "factor", "separate", "share")
+)
+"""Rewritings that may write rules over sources alone, without the row of `query`."""
 
 
 class QueryProgram:
@@ -99,20 +105,8 @@ class QueryProgram:
         self.inputs = QueryInputs(query, draft)
         found = check_rules(draft, self.inputs.kinds(kinds), (RESULT,), sources)
         self._options = CompileOptions(
-            strategy=Strategy.WCOJ,
             magic=tuple(sorted(draft.on_demand)),
-            disabled=frozenset(
-                (
-                    "propagate_constants",
-                    "drop_dead",
-                    "specialise",
-                    "inline_once",
-                    "factor",
-                    "separate",
-                    "share",
-                )
-            ),
-            recursion=Recursion.INCREMENTAL,
+            disabled=_UNGUARDED,
             external=frozenset(found.bases),
         )
         self.bases: Mapping[str, BaseRelation] = found.bases
@@ -131,22 +125,35 @@ class QueryProgram:
         return guarded(program)
 
     @cached_property
-    def plans(self) -> dict[int, RulePlan]:
-        """The plan of every rule, by its shape."""
-        return self.plans_for(Statistics.none())
+    def live_plans(self) -> dict[int, RulePlan]:
+        """The plans of a live query: a multi-way join for each rule, which stores no partial results."""
+        policy = Policy(Statistics.none(), Strategy.WCOJ, external=self._options.external)
+        return plan_rules(self.program, policy)
 
-    def plans_for(self, statistics: Statistics) -> dict[int, RulePlan]:
-        """Return the plan of every rule for data with these counts."""
-        return plan_rules(self.program, Policy(statistics, Strategy.WCOJ, external=self._options.external))
+    def plans(self, counts: Counts | None = None) -> dict[int, RulePlan]:
+        """Return the plans of an answer, for sources with these counts (see `answer_strategy`)."""
+        policy = Policy(
+            Statistics.none(),
+            external=self._options.external,
+            decide=lambda conjunction: strategy_for(conjunction, counts),
+        )
+        return plan_rules(self.program, policy)
 
     @cached_property
-    def graph(self) -> Graph:
-        """The physical circuit, planned by the shape of the rules."""
-        graph = self.circuit(self.plans).circuit(Stage.PHYSICAL)
+    def live_graph(self) -> Graph:
+        """The physical circuit of a live query."""
+        return self._physical(self.live_plans, Recursion.INCREMENTAL)
+
+    def graph(self, plans: Mapping[int, RulePlan]) -> Graph:
+        """Return the physical circuit of an answer with these plans."""
+        return self._physical(plans, Recursion.INSERT_ONLY)
+
+    def _physical(self, plans: Mapping[int, RulePlan], recursion: Recursion) -> Graph:
+        graph = self.circuit(plans, recursion).circuit(Stage.PHYSICAL)
         check_external_rows(graph)
         return graph
 
-    def circuit(self, plans: Mapping[int, RulePlan]) -> Circuit:
+    def circuit(self, plans: Mapping[int, RulePlan], recursion: Recursion) -> Circuit:
         """Return the query circuit of these plans."""
         circuit = Circuit("query")
         context = LoweringContext(
@@ -154,7 +161,7 @@ class QueryProgram:
             plans,
             circuit,
             MAX_ITERATIONS,
-            self._options.recursion,
+            recursion,
             self._options.external,
         )
         rows = lower_relations(context, self.program)[RESULT]
@@ -165,9 +172,9 @@ class QueryProgram:
             circuit.output(FOUND, found)
         return circuit
 
-    def explain(self) -> str:
-        """Return the rules and the plans as text."""
-        return plans_text(self.program, self.plans)
+    def explain(self, plans: Mapping[int, RulePlan]) -> str:
+        """Return the rules and these plans as text."""
+        return plans_text(self.program, plans)
 
 
 def guarded(program: checked.CheckedProgram) -> checked.CheckedProgram:
