@@ -189,8 +189,7 @@ class ClauseChecks:
                         f"the or-join lists {' and '.join(sorted(absent))}, which this branch does not use",
                         branch[0].span if branch else clause.span,
                         code="or-variables",
-                        hint="every branch uses the variables of the or-join that are not bound "
-                        "outside of it",
+                        hint="every branch uses each variable of the or-join that is not bound outside",
                     )
             return
         used = [names_of(variables_of(branch)) for branch in clause.branches]

@@ -170,7 +170,7 @@ def bind(name: str) -> str:
                 "or-variables",
                 "the or-join lists ?x, which this branch does not use",
                 "[?e :c]",
-                "every branch uses the variables of the or-join that are not bound outside of it",
+                "every branch uses each variable of the or-join that is not bound outside",
             ),
         ),
         (
