@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbsp.compiler.datomic.meaning.clause_variables import (
+    ClauseNeeds,
     Definitions,
-    bound_names,
     names_of,
     sources_of,
-    unmet_names,
     variables_of,
     visible_variables,
-    walk_in_order,
 )
 from dbsp.compiler.datomic.meaning.query_functions import (
     REFUSED,
@@ -60,6 +58,9 @@ class ClauseChecks:
     rule: RuleDefinition | None = None
     """The rule whose body is checked."""
 
+    def __post_init__(self) -> None:
+        self.needs = ClauseNeeds(self.definitions)
+
     def conjunction(self, clauses: Sequence[Clause], bound: Set[str]) -> set[str]:
         """Check clauses with these names bound outside. Return all names that are bound after."""
         for source, clause in sources_of(clauses):
@@ -74,9 +75,9 @@ class ClauseChecks:
             self._missing(clause, names, cycle)
             after.update(names)
 
-        for clause, before in walk_in_order(clauses, bound, self.definitions, missing):
+        for clause, before in self.needs.in_order(clauses, bound, missing):
             self._inside(clause, before)
-            after |= bound_names(clause)
+            after |= self.needs.bound(clause)
         return after
 
     def _inside(self, clause: Clause, bound: set[str]) -> None:
@@ -132,15 +133,15 @@ class ClauseChecks:
         """Report names inside of the branches that need or do not bind them; return those names."""
         reported: set[str] = set()
         for branch in clause.branches:
-            unmet = unmet_names(branch, self.definitions) & names
+            unmet = self.needs.unmet(branch) & names
 
             def missing(inner: Clause, absent: set[str], _: bool, unmet: set[str] = unmet) -> None:
                 if absent & unmet:
                     self._missing(inner, absent & unmet, cycle)
 
-            for _ in walk_in_order(branch, frozenset(), self.definitions, missing):
+            for _ in self.needs.in_order(branch, frozenset(), missing):
                 pass
-            bound = set[str]().union(*map(bound_names, branch))
+            bound = self.needs.bound_by_any(branch)
             used = names_of(variables_of(branch))
             silent = (names - unmet - bound) & used - names_of(clause.required)
             for name in sorted(silent):

@@ -701,6 +701,15 @@ def test_every_clause_comes_after_what_it_needs(where: str, bound: Any, order: l
     assert ordered(where, bound) == order
 
 
+@pytest.mark.parametrize("name", ["or", "not"])
+def test_nested_clauses_are_checked_in_little_time(name: str) -> None:
+    inner = "[?e :a ?x] [(< ?x ?y)]"
+    for _ in range(30):
+        inner = f"(or (and [?e :a ?x] {inner}))" if name == "or" else f"[?e :b ?x] (not {inner})"
+    query = f"[:find ?e :where [?e :z ?x] {inner}]"
+    assert checked_mistakes(query) == [Mistake(UNBOUND, "?y is not bound", "?y", bind("?y"))]
+
+
 def test_the_order_of_clauses_that_were_not_checked() -> None:
     with pytest.raises(InvariantError, match=r"\['\?x'\] of the clause at query:1:29 are not bound"):
         ordered("[(< ?x 3)]")
