@@ -50,6 +50,7 @@ class ClauseChecks:
 
     report: QueryReport
     definitions: Definitions
+    needs: ClauseNeeds
     sources: Set[str]
     functions: Mapping[str, Callable[..., Any]]
     has_rules: bool
@@ -57,9 +58,6 @@ class ClauseChecks:
     """The variables of `:in` that are bound to one value, which may be a function."""
     rule: RuleDefinition | None = None
     """The rule whose body is checked."""
-
-    def __post_init__(self) -> None:
-        self.needs = ClauseNeeds(self.definitions)
 
     def conjunction(self, clauses: Sequence[Clause], bound: Set[str]) -> set[str]:
         """Check clauses with these names bound outside. Return all names that are bound after."""
@@ -127,8 +125,6 @@ class ClauseChecks:
                     message += f" outside of the not-join that lists {it_them}"
                 case Or():
                     message += f" outside of the or-join that requires {it_them}"
-        if self.rule is not None and len(shown) == 1 and shown[0] in names_of(self.rule.parameters):
-            hint = requiring_hint(self.rule, shown[0])
         span = places[0].span if places else clause.span
         self.report.error(message, span, code="unbound-variable", hint=hint)
 
@@ -190,7 +186,7 @@ class ClauseChecks:
                         f"the or-join lists {' and '.join(sorted(absent))}, which this branch does not use",
                         branch[0].span if branch else clause.span,
                         code="or-variables",
-                        hint="every branch uses the variables of the or-join that are not bound outside of it",
+                        hint="every branch uses the variables that are not bound outside of the or-join",
                     )
             return
         used = [names_of(variables_of(branch)) for branch in clause.branches]
@@ -374,11 +370,3 @@ class ClauseChecks:
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
-
-
-def requiring_hint(definition: RuleDefinition, name: str) -> str:
-    """Return the head in which a variable is required, for a hint."""
-    required = [variable.name for variable in definition.required]
-    others = [variable.name for variable in definition.parameters if variable.name != name]
-    head = " ".join([definition.name, f"[{' '.join([*required, name])}]", *others])
-    return f"if every call binds it, require it: ({head})"

@@ -96,15 +96,41 @@ def names_of(variables: Iterable[Variable]) -> set[str]:
 class ClauseNeeds:
     """What clauses need bound and what they bind, with these definitions of rules.
 
+    A call of a rule needs its required arguments bound, and those whose variable the body of a
+    definition uses and does not bind.
+
     Results of nested clauses are remembered by the identity of the clause, so an instance must not
     outlive the tree of the query.
     """
 
     def __init__(self, definitions: Definitions) -> None:
-        self.definitions = definitions
         self._unmet: dict[int, set[str]] = {}
         self._bound: dict[int, set[str]] = {}
         self._needed: dict[int, set[str]] = {}
+        self._required: dict[str, frozenset[int]] = {}
+        every = [(name, definition) for name, found in definitions.items() for definition in found]
+        grown = True
+        # What a rule requires may make the rules that call it require more.
+        while grown:
+            grown = False
+            for name, definition in every:
+                known = self._required.get(name, frozenset())
+                required = known | self._required_by(definition)
+                if required != known:
+                    self._required[name] = required
+                    self._unmet.clear()
+                    self._needed.clear()
+                    grown = True
+
+    def required(self, rule: str) -> frozenset[int]:
+        """Return the positions of the arguments that every call of a rule must bind."""
+        return self._required.get(rule, frozenset())
+
+    def _required_by(self, definition: RuleDefinition) -> frozenset[int]:
+        used = names_of(variables_of(definition.clauses))
+        unbound = used - self.bound_by_any(definition.clauses) | self.unmet(definition.clauses)
+        names = names_of(definition.required) | unbound
+        return frozenset(at for at, variable in enumerate(definition.head) if variable.name in names)
 
     def needed(self, clause: Clause, bindable: Set[str]) -> set[str]:
         """Return the names that must be bound before a clause.
@@ -117,8 +143,8 @@ class ClauseNeeds:
             case Predicate() | Function():
                 return names_of(argument_variables(clause))
             case RuleCall(name=name, arguments=arguments):
-                first = arguments[: self._required(name)]
-                return {argument.name for argument in first if isinstance(argument, Variable)}
+                given = (arguments[at] for at in self.required(name) if at < len(arguments))
+                return {argument.name for argument in given if isinstance(argument, Variable)}
             case Not(variables=None):
                 return names_of(visible_variables(clause)) & bindable
             case Not(variables=tuple() as declared):
@@ -128,11 +154,6 @@ class ClauseNeeds:
                     self._needed[id(clause)] = self._needed_by_or(clause)
                 return self._needed[id(clause)]
         raise InvariantError(f"expected a clause, got {clause!r}")
-
-    def _required(self, rule: str) -> int:
-        """How many arguments of a call of this rule must be bound: the first ones."""
-        found = self.definitions.get(rule)
-        return max(len(definition.required) for definition in found) if found else 0
 
     def _needed_by_or(self, clause: Or) -> set[str]:
         unmet = set[str]().union(*map(self.unmet, clause.branches))
