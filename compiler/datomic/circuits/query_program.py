@@ -126,7 +126,7 @@ class QueryProgram:
 
     @cached_property
     def live_plans(self) -> dict[int, RulePlan]:
-        """The plans of a live query: one multi-way join per rule, which stores no partial results."""
+        """The plans of a live query: one multi-way join per rule, without partial results."""
         policy = Policy(Statistics.none(), Strategy.WCOJ, external=self._options.external)
         return plan_rules(self.program, policy)
 
