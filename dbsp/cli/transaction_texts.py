@@ -1,0 +1,82 @@
+"""Transactions as text: those of the log, and reports of new ones."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+from dbsp.cli.database_access import time_point
+from dbsp.cli.db_options import LogFormat
+from dbsp.cli.query_output import LINE_WRITERS
+from dbsp.datomic import Database, Datom, TransactionReport
+from dbsp.datomic.database_facts import DB0
+from dbsp.datomic.time_points import number_of
+from dbsp.datomic.transaction_log import LoggedTransaction, TransactionLog
+from dbsp.edn import Keyword, write
+from dbsp.edn.edn_writer import display_text
+from dbsp.errors import counted
+
+T, TX, INSTANT, DATOMS, TEMPIDS = map(Keyword, ("t", "tx", "instant", "datoms", "tempids"))
+
+
+def transactions_between(
+    log: TransactionLog, database: Database, start: str | None, end: str | None
+) -> Iterator[LoggedTransaction]:
+    """Return the transactions from one point in time to another, both included."""
+    first = None if start is None else time_point(start, "--from")
+    last = None if end is None else time_point(end, "--to")
+    if last is not None:
+        last = number_of(last, database.indices.log, "--to") + 1
+    return log.tx_range(first, last)
+
+
+def log_lines(transaction: LoggedTransaction, database: Database, format_: LogFormat) -> Iterator[str]:
+    """Yield the lines of a transaction of the log."""
+    if format_ is not LogFormat.TEXT:
+        yield LINE_WRITERS[format_.value](
+            {
+                T: transaction.t,
+                TX: transaction.tx,
+                INSTANT: transaction.instant,
+                DATOMS: tuple(map(tuple, transaction.datoms)),
+            }
+        )
+        return
+    yield f"t {transaction.t}  {instant_text(transaction.instant)}  tx {transaction.tx}"
+    for datom in transaction.datoms:
+        yield f"  {datom_text(datom, database)}"
+
+
+def datom_text(datom: Datom, database: Database) -> str:
+    """Return a datom for people: `+ 17 :person/name "Ada"`, with names of entities of the schema."""
+    entity, value = _named(datom.e, database), datom.v
+    attribute = database.schema.by_ident.get(datom.a)
+    if attribute is not None and attribute.is_ref:
+        value = _named(value, database)
+    return f"{'+' if datom.added else '-'} {entity} {datom.a} {display_text(value)}"
+
+
+def _named(entity: int, database: Database) -> Any:
+    """Return the ident of an attribute or of another entity of the schema; other ids as they are."""
+    name = database.schema.ident(entity) if entity >= DB0 else None
+    return entity if name is None else name
+
+
+def instant_text(instant: dt.datetime) -> str:
+    """Return a time as EDN writes it, without its tag."""
+    return write(instant).split('"')[1]
+
+
+def report_line(report: TransactionReport, format_: str) -> str:
+    """Return the line that says what a transaction did: its t, id, number of datoms and tempids."""
+    return LINE_WRITERS[format_](
+        {T: report.t, TX: report.tx, DATOMS: len(report.tx_data), TEMPIDS: report.tempids}
+    )
+
+
+def report_text(report: TransactionReport) -> str:
+    """Return a report for people: `t 5, 3 datoms, "ada" is 17`."""
+    parts = [f"t {report.t}", counted(len(report.tx_data), "datom")]
+    parts += [f"{display_text(tempid)} is {entity}" for tempid, entity in report.tempids.items()]
+    return ", ".join(parts)
