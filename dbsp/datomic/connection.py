@@ -88,7 +88,7 @@ class Connection:
         self._db = Database(indices.snapshot())
         self._listeners: list[TransactionListener] = []
         self._committed: deque[TransactionListener] = deque()
-        """The listeners that have seen a transaction whose commit they do not know yet."""
+        """The listeners that have seen a transaction and do not know of its commit yet."""
         self._segmented = 0 if store is None else store.segmented()
         if store is not None:
             weakref.finalize(self, _close_store, store, self._process)

@@ -8,8 +8,9 @@ from typing import Any
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind
 from dbsp.compiler.datomic.circuits.query_inputs import kind_of_values
+from dbsp.compiler.datomic.meaning.argument_checks import check_arguments
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
-from dbsp.compiler.datomic.meaning.query_arguments import binding_rows, check_arguments
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
 from dbsp.compiler.datomic.tree import query_tree as tree
 
@@ -33,7 +34,7 @@ class MatchedArguments:
 def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArguments:
     """Match the arguments of a call with `:in`. Raises CompileError if one does not fit."""
     check_arguments(query, values)
-    found = MatchedArguments(list(values))
+    found = MatchedArguments(list(values), rules=query.rules)
     for given, value in zip(query.inputs, values, strict=True):
         match given:
             case tree.SourceInput(name=name):

@@ -126,7 +126,7 @@ def test_rows_and_keys_below_a_prefix() -> None:
     assert index.get_by_prefix("Germany").keys() == [("Berlin",), ("Munich",)]
 
 
-# --- the triangle query as a circuit -------------------------------------------------------------
+# --- the triangle query as a circuit -----------------------------------------------------------
 
 TRIANGLES = """
 .decl r(x: number, y: number)

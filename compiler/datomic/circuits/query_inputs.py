@@ -9,9 +9,9 @@ import numpy as np
 
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, Kind, type_of
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.meaning.checked_rules import CheckedQuery, storable
 from dbsp.compiler.datomic.meaning.draft_rules import QUERY, DraftQuery, Parameter
-from dbsp.compiler.datomic.meaning.query_arguments import binding_rows
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbsp.compiler.datomic.meaning.base_relations import COLUMNS, KnownAttribute
 from dbsp.compiler.datomic.meaning.bindable import binding_variables, shared_variables, variables_of
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.meaning.draft_rules import (
     DraftAtom,
     DraftCall,
@@ -29,8 +30,7 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
     Parameter,
     variables_of_literal,
 )
-from dbsp.compiler.datomic.meaning.query_arguments import binding_rows
-from dbsp.compiler.datomic.meaning.query_functions import BUILT_IN
+from dbsp.compiler.datomic.meaning.query_functions import find_function
 from dbsp.compiler.datomic.meaning.renaming import every_variable, renamed
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.diagnostics import SourceSpan
@@ -195,7 +195,7 @@ class QueryBody:
                 DraftCall(name, user, arguments, result, clause.span, native=False, may_be_nil=True)
             )
         else:
-            known = BUILT_IN[name]
+            known = expect_present(find_function(name), f"the function {name}")
             self.literals.append(
                 DraftCall(
                     name,
