@@ -19,7 +19,7 @@ def print_databases(console: Console, measured: Sequence[Measured]) -> bool:
 
 
 def _print_imports(console: Console, imports: Sequence[Imported]) -> None:
-    table = _table("import of one transaction", "data", "form")
+    table = _table("imports: processor time", "data", "form")
     for name in ("datoms", "time", "datoms / s", "aim", "memory"):
         table.add_column(name, justify="right")
     for one in imports:
@@ -46,9 +46,7 @@ def _print_commits(console: Console, commits: Sequence[Committed]) -> None:
 
 
 def _print_queries(console: Console, queries: Sequence[Answered]) -> bool:
-    table = _table(
-        "queries: median of calls with a plan; live: of a transaction of one datom", "data", "query"
-    )
+    table = _table("queries: median processor time", "data", "query")
     for name in (
         "rows",
         "first call",

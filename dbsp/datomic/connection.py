@@ -259,6 +259,10 @@ class Connection:
             (0, 1)
         """
         self._check_process()
+        if self._work is not None and not self._lock.locked():
+            # An interrupt has ended a transaction; complete or undo it first.
+            with self._exclusive("db"):
+                pass
         return self._db
 
     def sync(self) -> Database:
@@ -391,11 +395,13 @@ class Connection:
         if self._closed and os.getpid() == self._process:
             return
         with self._exclusive("close"):
-            if self._store is not None:
-                if not self._read_only:
-                    self._write_segment(SEGMENT_AT_CLOSE)
-                self._store.close()
-            self._closed = True
+            try:
+                if self._store is not None:
+                    if not self._read_only:
+                        self._write_segment(SEGMENT_AT_CLOSE)
+                    self._store.close()
+            finally:
+                self._closed = True
 
     def __enter__(self) -> Self:
         return self

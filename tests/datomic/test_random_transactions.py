@@ -84,7 +84,13 @@ compared = st.sampled_from([":name", ":key", ":code", ":ref"]).flatmap(
     lambda a: st.tuples(st.just(":db/cas"), known, st.just(a), st.none() | known_values(a), values(a))
 )
 forms = st.one_of(adds, adds, adds, maps(), maps(), retracts, retracts_all, retracted_entities, compared)
-transactions = st.lists(st.lists(forms, min_size=1, max_size=4), min_size=1, max_size=5)
+
+
+@st.composite
+def transactions(draw: st.DrawFn) -> list[list[Any]]:
+    """Some transactions. A function, because the text of the strategy would be long."""
+    return draw(st.lists(st.lists(forms, min_size=1, max_size=4), min_size=1, max_size=5))
+
 
 SEED: list[Any] = [
     {":db/id": 1, ":key": "x", ":name": "x", ":ref": 2, ":nums": [1, 2], ":part": [3, 5]},
@@ -117,7 +123,7 @@ def database() -> SetFacts:
     return SetFacts(*definitions())
 
 
-@given(transactions)
+@given(transactions())
 def test_agrees_with_the_naive_transactor(history: list[list[Any]]) -> None:
     facts, reference = database(), Reference(RULES)
     facts.transact(SEED)
@@ -149,7 +155,7 @@ def test_agrees_with_the_naive_transactor(history: list[list[Any]]) -> None:
 
 
 @settings(max_examples=max(1, settings().max_examples // 3))
-@given(transactions)
+@given(transactions())
 def test_the_indices_give_the_same_datoms_as_a_set_of_facts(history: list[list[Any]]) -> None:
     facts, connection = database(), connect(schema=definitions())
     for tx_data in [SEED, *history]:
