@@ -11,11 +11,11 @@ from typing import Any
 
 from dbsp.cli.console import remark
 from dbsp.cli.db_options import TextFormat
+from dbsp.compiler.datomic.meaning.argument_checks import input_text
 from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.datomic import Connection, Database, connect
-from dbsp.datomic.query_arguments import input_text
 from dbsp.datomic.time_points import TimePoint
 from dbsp.edn import Symbol, read
 from dbsp.errors import CheckpointError, EdnError, InputError, counted, shorten

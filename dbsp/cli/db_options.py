@@ -92,3 +92,13 @@ RowFormat = Annotated[
         help="A table, or one row per line as EDN, as JSON or as CSV. Tables shorten long values.",
     ),
 ]
+Notation = Annotated[
+    TextFormat | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help="EDN, or JSON with one value per line. Default: JSON for .jsonl, .ndjson and .json, otherwise "
+        "EDN.",
+        show_default=False,
+    ),
+]

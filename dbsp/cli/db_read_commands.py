@@ -12,7 +12,7 @@ QUERY_EXAMPLES = """Examples:
 
 dbsp db query people '[:find ?n ?a :where [?p :person/name ?n] [?p :person/age ?a]]'
 
-dbsp db query people '[:find [?n ...] :in $ ?least :where [?p :person/age ?a] [(<= ?least ?a)] [?p :person/name ?n]]' -i 18
+dbsp db query people '[:find ?p ?a :in $ ?least :where [?p :person/age ?a] [(<= ?least ?a)]]' -i 18
 
 dbsp db query people adults.edn --rules family.edn --format csv > adults.csv
 
@@ -51,8 +51,8 @@ def query(
     """Print the answer of a query.
 
     QUERY is EDN that starts with [ or {, or the name of a file, or - for standard input. The
-    options select the facts that the query sees: those of now, of a past time, those asserted since
-    a time, or all datoms.
+    options select the facts that the query sees: the current ones, those of a past time, those
+    asserted since a time, or all datoms.
     """
     from dbsp.cli.database_access import View, given_query, opened
     from dbsp.cli.query_output import result_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dbsp.cli.db_options import ResultFormat
@@ -16,7 +16,7 @@ from dbsp.errors import expect_type
 
 
 def result_lines(query: tree.Query, result: Any, format_: ResultFormat) -> Iterator[str]:
-    """Yield the lines of a result, which has the form that `:find` asks for."""
+    """Yield the lines of a result, in the form that `:find` selects."""
     match format_:
         case ResultFormat.EDN:
             yield from map(write, _values(query, result))
@@ -38,7 +38,7 @@ def table_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterat
 
 def _values(query: tree.Query, result: Any) -> Sequence[Any]:
     """Return the values of a result that get a line each: its rows, or the only value."""
-    many = query.find.kind == "collection" or (query.find.kind == "relation")
+    many = query.find.kind in ("relation", "collection")
     return expect_type(result, list, "a list of rows") if many else [result]
 
 
@@ -94,7 +94,3 @@ def _csv_cell(value: Any) -> str:
     if value is None:
         return ""
     return value if type(value) is str else write(value)
-
-
-LINE_WRITERS: Mapping[str, Callable[[Any], str]] = {"edn": write, "json": to_json}
-"""What writes a value on one line, by the name of the format."""

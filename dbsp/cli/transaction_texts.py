@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dbsp.cli.database_access import time_point
 from dbsp.cli.db_options import LogFormat
-from dbsp.cli.query_output import LINE_WRITERS
 from dbsp.datomic import Database, Datom, TransactionReport
 from dbsp.datomic.database_facts import DB0
 from dbsp.datomic.time_points import number_of
 from dbsp.datomic.transaction_log import LoggedTransaction, TransactionLog
-from dbsp.edn import Keyword, write
+from dbsp.edn import Keyword, to_json, write
 from dbsp.edn.edn_writer import display_text
 from dbsp.errors import counted
-
-T, TX, INSTANT, DATOMS, TEMPIDS = map(Keyword, ("t", "tx", "instant", "datoms", "tempids"))
 
 
 def transactions_between(
@@ -34,22 +32,29 @@ def transactions_between(
 def log_lines(transaction: LoggedTransaction, database: Database, format_: LogFormat) -> Iterator[str]:
     """Yield the lines of a transaction of the log."""
     if format_ is not LogFormat.TEXT:
-        yield LINE_WRITERS[format_.value](
-            {
-                T: transaction.t,
-                TX: transaction.tx,
-                INSTANT: transaction.instant,
-                DATOMS: tuple(map(tuple, transaction.datoms)),
-            }
-        )
+        parts = {
+            "t": transaction.t,
+            "tx": transaction.tx,
+            "instant": transaction.instant,
+            "datoms": [tuple(datom) for datom in transaction.datoms],
+        }
+        yield object_line(parts, format_.value)
         return
     yield f"t {transaction.t}  {instant_text(transaction.instant)}  tx {transaction.tx}"
     for datom in transaction.datoms:
         yield f"  {datom_text(datom, database)}"
 
 
+def object_line(parts: Mapping[str, Any], format_: str) -> str:
+    """Return named values on one line: a map with keywords as EDN, or a JSON object."""
+    if format_ == "edn":
+        return write({Keyword(name): value for name, value in parts.items()})
+    members = (f"{json.dumps(name)}: {to_json(value)}" for name, value in parts.items())
+    return f"{{{', '.join(members)}}}"
+
+
 def datom_text(datom: Datom, database: Database) -> str:
-    """Return a datom for people: `+ 17 :person/name "Ada"`, with names of entities of the schema."""
+    """Return a datom for people: `+ 17 :person/name "Ada"`. Entities of the schema have names."""
     entity, value = _named(datom.e, database), datom.v
     attribute = database.schema.by_ident.get(datom.a)
     if attribute is not None and attribute.is_ref:
@@ -58,7 +63,7 @@ def datom_text(datom: Datom, database: Database) -> str:
 
 
 def _named(entity: int, database: Database) -> Any:
-    """Return the ident of an attribute or of another entity of the schema; other ids as they are."""
+    """Return the ident of an entity of the schema, such as an attribute; other ids as they are."""
     name = database.schema.ident(entity) if entity >= DB0 else None
     return entity if name is None else name
 
@@ -70,9 +75,13 @@ def instant_text(instant: dt.datetime) -> str:
 
 def report_line(report: TransactionReport, format_: str) -> str:
     """Return the line that says what a transaction did: its t, id, number of datoms and tempids."""
-    return LINE_WRITERS[format_](
-        {T: report.t, TX: report.tx, DATOMS: len(report.tx_data), TEMPIDS: report.tempids}
-    )
+    parts = {"t": report.t, "tx": report.tx, "datoms": len(report.tx_data)}
+    if format_ == "edn":
+        return object_line({**parts, "tempids": report.tempids}, format_)
+    tempids = {
+        key if isinstance(key, str) else display_text(key): each for key, each in report.tempids.items()
+    }
+    return json.dumps({**parts, "tempids": tempids}, ensure_ascii=False)
 
 
 def report_text(report: TransactionReport) -> str:
