@@ -16,6 +16,7 @@ from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.datomic import Connection, Database, connect
+from dbsp.datomic.connection import Durability
 from dbsp.datomic.time_points import TimePoint
 from dbsp.edn import Symbol, read
 from dbsp.errors import CheckpointError, EdnError, InputError, counted, shorten
@@ -25,13 +26,17 @@ STDIN = "<stdin>"
 
 
 @contextmanager
-def opened(folder: Path, *, read_only: bool) -> Iterator[Connection]:
-    """Connect to the database of a folder, which exists already."""
+def opened(folder: Path, *, read_only: bool, group: bool = False) -> Iterator[Connection]:
+    """Connect to the database of a folder, which exists already.
+
+    With `group`, transactions are durable a short time after they are complete.
+    """
     if not (folder / "log.sqlite").is_file():
         raise CheckpointError(
             f"{folder} has no database; create one: dbsp db init {folder}", code="checkpoint-unreadable"
         )
-    with connect(folder, read_only=read_only) as connection:
+    durability = Durability.GROUP if group else Durability.COMMIT
+    with connect(folder, read_only=read_only, durability=durability) as connection:
         yield connection
 
 
@@ -97,8 +102,11 @@ def format_of(argument: str | None, chosen: TextFormat | None) -> TextFormat:
     """Return the notation of a file: the chosen one, or that of its name."""
     if chosen is not None:
         return chosen
-    json_lines = argument is not None and Path(argument).suffix in (".jsonl", ".ndjson", ".json")
-    return TextFormat.JSONL if json_lines else TextFormat.EDN
+    if argument is None or is_text(argument):
+        return TextFormat.EDN
+    path = Path(argument)
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    return TextFormat.JSONL if name.suffix in (".jsonl", ".ndjson", ".json") else TextFormat.EDN
 
 
 @dataclass(frozen=True, slots=True)

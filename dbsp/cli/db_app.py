@@ -25,5 +25,7 @@ for name, command, examples in (
     ("explain", read.explain, read.EXPLAIN_EXAMPLES),
     ("watch", live.watch, live.WATCH_EXAMPLES),
     ("log", read.log, read.LOG_EXAMPLES),
+    ("import", write.import_files, write.IMPORT_EXAMPLES),
+    ("export", read.export, read.EXPORT_EXAMPLES),
 ):
     databases.command(name, cls=TyperCommand, help=paragraphs(command.__doc__), epilog=examples)(command)

@@ -37,6 +37,15 @@ dbsp db log people --from 2024-05-01 --format json | jq .
 dbsp db log people --from 7 --to 7"""
 
 
+EXPORT_EXAMPLES = """Examples:
+
+dbsp db export people > people.edn
+
+dbsp db export people --history --format jsonl | gzip > people.jsonl.gz
+
+dbsp db export people --as-of 2024-05-01 > may.edn"""
+
+
 def query(
     folder: options.Folder,
     query: options.QueryText,
@@ -132,3 +141,41 @@ def log(
         for transaction in transactions_between(connection.log, database, start, end):
             for line in log_lines(transaction, database, format):
                 print(line)
+
+
+def export(
+    folder: options.Folder,
+    *,
+    as_of: options.AsOf = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Write all transactions with their times.")
+    ] = False,
+    format: Annotated[
+        options.TextFormat,
+        typer.Option("--format", "-f", help="EDN, or JSON with one transaction per line."),
+    ] = options.TextFormat.EDN,
+) -> None:
+    """Write the facts of a database, or its history, such that import reads them into a new one.
+
+    Entities keep their ids. Without --history, the facts become new transactions of about 10,000
+    datoms, and facts about transactions are left out, which a warning reports.
+    """
+    from collections import Counter
+
+    from dbsp.cli.console import remark
+    from dbsp.cli.database_access import View, opened
+    from dbsp.cli.database_export import history_transactions, state_transactions, transaction_text
+
+    skipped: Counter[str] = Counter()
+    with opened(folder, read_only=True) as connection:
+        database = View(as_of).of(connection.db())
+        if history:
+            last = database.basis_t if database.as_of_t is None else database.as_of_t
+            transactions = history_transactions(database, connection.tx_range(None, last + 1))
+        else:
+            transactions = state_transactions(database, skipped)
+        for operations in transactions:
+            print(transaction_text(operations, format))
+    for what, count in skipped.items():
+        if count:
+            remark(f"dbsp: warning: {what} that are not exported: {count:,}; --history exports them")

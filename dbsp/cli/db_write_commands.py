@@ -24,6 +24,15 @@ dbsp db transact people changes.edn
 echo '[[":db/add", 17, ":person/name", "Ada"]]' | dbsp db transact people --format jsonl"""
 
 
+IMPORT_EXAMPLES = """Examples:
+
+dbsp db export people > people.edn && dbsp db init copy && dbsp db import copy people.edn
+
+dbsp db import people persons.csv persons.parquet --entity-key :person/email
+
+dbsp db import people entities.jsonl --batch 50000"""
+
+
 def init(
     folder: options.Folder,
     *,
@@ -97,3 +106,57 @@ def transact(
             if done:
                 remark(f"dbsp: transactions before the error, which are in the database: {done}")
             raise typer.Exit(1) from None
+
+
+def import_files(
+    folder: options.Folder,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="EDN, JSON lines, CSV or Parquet, by its name.", show_default=False
+        ),
+    ],
+    *,
+    entity_key: Annotated[
+        str | None,
+        typer.Option(
+            "--entity-key",
+            metavar="ATTRIBUTE",
+            help="The unique attribute that finds the known entities of the rows of tables.",
+            show_default=False,
+        ),
+    ] = None,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="N", min=1, help="Maps or rows in a transaction.")
+    ] = 10_000,
+    format: options.Notation = None,
+) -> None:
+    """Import files: transactions, entity maps and tables.
+
+    EDN and JSON lines have whole transactions, as the command export writes them, or maps and
+    single operations, which are collected into transactions. A tempid is the same entity in the
+    whole file, but within a transaction of the file only there.
+
+    The columns of a CSV or Parquet file have the names of attributes, :person/name or person/name;
+    a column :db/id has the entities. Each row is a new entity, or the known one with the same
+    unique identity. An empty cell asserts nothing.
+
+    An error ends the command, and names the file and line; the transactions before it are in the
+    database.
+    """
+    from dbsp.cli.console import loading, remark, report
+    from dbsp.cli.database_access import format_of, opened
+    from dbsp.cli.database_import import Import
+    from dbsp.errors import DbspError
+
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    with loading(size) as advance, opened(folder, read_only=False, group=True) as connection:
+        running = Import(connection, batch, entity_key, advance)
+        try:
+            for path in files:
+                running.read(path, format_of(str(path), format))
+        except DbspError as error:
+            report(error)
+            remark(f"dbsp: imported before the error: {running.summary}")
+            raise typer.Exit(1) from None
+    print(f"imported {running.summary}")

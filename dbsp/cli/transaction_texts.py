@@ -73,9 +73,15 @@ def instant_text(instant: dt.datetime) -> str:
     return write(instant).split('"')[1]
 
 
+def datom_count(report: TransactionReport) -> int:
+    """Return the number of datoms of a transaction, without decoding them."""
+    log = report.db_after.base.log
+    return log.start(report.t + 1) - log.start(report.t)
+
+
 def report_line(report: TransactionReport, format_: str) -> str:
     """Return the line that says what a transaction did: its t, id, number of datoms and tempids."""
-    parts = {"t": report.t, "tx": report.tx, "datoms": len(report.tx_data)}
+    parts = {"t": report.t, "tx": report.tx, "datoms": datom_count(report)}
     if format_ == "edn":
         return object_line({**parts, "tempids": report.tempids}, format_)
     tempids = {
@@ -86,6 +92,6 @@ def report_line(report: TransactionReport, format_: str) -> str:
 
 def report_text(report: TransactionReport) -> str:
     """Return a report for people: `t 5, 3 datoms, "ada" is 17`."""
-    parts = [f"t {report.t}", counted(len(report.tx_data), "datom")]
+    parts = [f"t {report.t}", counted(datom_count(report), "datom")]
     parts += [f"{display_text(tempid)} is {entity}" for tempid, entity in report.tempids.items()]
     return ", ".join(parts)

@@ -347,7 +347,14 @@ def test_log_of_a_range(people: Path, run: Command) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["transact", "none", "[]"], ["query", "none", NAMES], ["log", "none"], ["watch", "none", NAMES]],
+    [
+        ["transact", "none", "[]"],
+        ["query", "none", NAMES],
+        ["log", "none"],
+        ["watch", "none", NAMES],
+        ["import", "none", "x.edn"],
+        ["export", "none"],
+    ],
 )
 def test_a_folder_without_database(people: Path, run: Command, arguments: list[str]) -> None:
     done = run("db", *arguments)
@@ -358,7 +365,9 @@ def test_a_folder_without_database(people: Path, run: Command, arguments: list[s
     assert not (people / "none").exists()
 
 
-@pytest.mark.parametrize("command", ["init", "transact", "query", "as-of", "explain", "log", "watch"])
+@pytest.mark.parametrize(
+    "command", ["init", "transact", "query", "as-of", "explain", "log", "watch", "import", "export"]
+)
 def test_help_has_examples(run: Command, command: str) -> None:
     done = run("db", command, "--help")
     assert done.code == 0
@@ -383,9 +392,7 @@ def test_help_does_not_import_the_database() -> None:
         "except SystemExit: pass\n"
         "print([name for name in sys.modules if name.startswith(('dbsp.datomic', 'dbsp.edn'))])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
