@@ -11,8 +11,9 @@ graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain 
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
 caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
 and DuckDB, `startup` the cost of a first use beside them and Soufflé, `recursion` loads and changes
-of recursive programs in every recursion mode, compared with a fresh run and duckdb, and `spark` the
-cost of a tick that Spark drives, above Spark's own cost.
+of recursive programs in every recursion mode, compared with a fresh run and duckdb, `spark` the
+cost of a tick that Spark drives, above Spark's own cost, and `datomic` databases of facts: imports,
+transactions, queries, and the same queries live.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -50,6 +51,9 @@ from benchmarks.contest import Entry, Result, measure
 from benchmarks.damage import COUNTS, measure_damages
 from benchmarks.data_routes import ROWS as ROUTES
 from benchmarks.data_routes import measure_routes
+from benchmarks.fact_databases import SIZES as FACTS
+from benchmarks.fact_databases import measure_databases
+from benchmarks.fact_report import print_databases
 from benchmarks.faults import STRIDES, measure_faults
 from benchmarks.fuzz import cases_of, fuzz, print_campaign
 from benchmarks.fuzz_cases import KINDS
@@ -141,6 +145,7 @@ class What(StrEnum):
     spark_crash = "spark-crash"
     damage = "damage"
     spark = "spark"
+    datomic = "datomic"
 
 
 WITHOUT_CONTESTANTS: dict[What, list[str]] = {
@@ -162,6 +167,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.spark_crash: [],
     What.damage: [],
     What.spark: [],
+    What.datomic: [],
 }
 """The measurements without contestants."""
 
@@ -180,6 +186,9 @@ def main(
     galen: Annotated[
         Path | None, typer.Option(help="Folder or zip file of the ontology GALEN, for `recursion`.")
     ] = None,
+    genealogy: Annotated[
+        Path | None, typer.Option(help="Folder with person.tsv and advised.tsv, for `datomic`.")
+    ] = None,
     seconds: Annotated[
         float, typer.Option(help="Time limit of each phase, per contestant; the time of `soak`.")
     ] = 5.0,
@@ -187,7 +196,8 @@ def main(
         str | None,
         typer.Option(
             help="Only contestants (operators of `growth`, queries of `planner`, rewritings, shapes, "
-            "programs of `recursion`, circuits of `faults` and `kills`) whose name contains this."
+            "programs of `recursion`, queries of `datomic`, circuits of `faults` and `kills`) whose name "
+            "contains this."
         ),
     ] = None,
     count: Annotated[
@@ -270,6 +280,8 @@ def main(
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
+    if what in (What.all, What.datomic):
+        agreed = databases(console, one_of(FACTS, size, what), genealogy, part) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     if what is What.fuzz:
@@ -352,6 +364,15 @@ def through_spark(console: Console, rows: tuple[int, ...], sizes: tuple[str, ...
     session.stop()
     print_passing(console, passings)
     return print_driven(console, driven)
+
+
+def databases(console: Console, sizes: tuple[int, int], genealogy: Path | None, only: str) -> bool:
+    """Print the measurements of databases of facts; return False if a result is wrong."""
+    if genealogy is not None and not (genealogy / "person.tsv").exists():
+        raise typer.BadParameter(f"{genealogy / 'person.tsv'} does not exist")
+    with console.status("datomic"):
+        measured = list(measure_databases(sizes, genealogy, only))
+    return print_databases(console, measured)
 
 
 def source_of(

@@ -90,7 +90,9 @@ def multiway(
     if len(parts) == 1:
         return parts[0]
     if orders is None:
-        orders = default_orders([conjunction.kept(atoms_of(part)) for part in parts], conjunction.functions)
+        orders = default_orders(
+            [conjunction.kept(atoms_of(part)) for part in parts], conjunction.functions, conjunction.links
+        )
     every = frozenset().union(*map(atoms_of, parts))
     return MultiwayNode(tuple(parts), tuple(orders), conjunction.kept(every))
 

@@ -14,14 +14,17 @@ from dbsp.compiler.planner.conjunction import Functions, determined
 
 
 def default_orders(
-    atoms_vars: Sequence[Sequence[str | None]], functions: Functions = ()
+    atoms_vars: Sequence[Sequence[str | None]],
+    functions: Functions = (),
+    links: Sequence[frozenset[str]] = (),
 ) -> tuple[tuple[str, ...], ...]:
     """Return an order for the delta term of each atom, by the shape of the query.
 
     The next variable is in an atom with a bound variable (in any atom if there is none). Among
-    these it is the one in most such atoms, then the one that completes most atoms, then the first
-    written. Variables that functions compute from bound variables are bound for free and are not in
-    an order. O(variables^2) per atom, times the atoms of a variable.
+    these it is the one in most such atoms, then the one that completes most atoms, then one that a
+    condition (`links` has the variables of each) compares with bound variables, which may limit its
+    values, then the first written. Variables that functions compute from bound variables are bound
+    for free and are not in an order. O(variables^2) per atom, times the atoms of a variable.
 
     >>> default_orders([("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
     (('c', 'd'), ('a', 'd'), ('a', 'b'), ('b', 'c'))
@@ -34,11 +37,14 @@ def default_orders(
     for edge in edges:
         for name in edge:
             having[name].append(edge)
-    return tuple(_default(edge, having, functions) for edge in edges)
+    return tuple(_default(edge, having, functions, links) for edge in edges)
 
 
 def _default(
-    start: frozenset[str], having: Mapping[str, Sequence[frozenset[str]]], functions: Functions
+    start: frozenset[str],
+    having: Mapping[str, Sequence[frozenset[str]]],
+    functions: Functions,
+    links: Sequence[frozenset[str]],
 ) -> tuple[str, ...]:
     """Return the order of a term; `having` has the edges of each variable, in written order."""
     bound = determined(start, functions)
@@ -48,9 +54,11 @@ def _default(
     order: list[str] = []
     while left:
 
-        def rank(name: str, bound: frozenset[str] = bound) -> tuple[int, int, int]:
+        def rank(name: str, bound: frozenset[str] = bound) -> tuple[int, int, bool, int]:
             met = sum(not bound.isdisjoint(edge) for edge in having[name])
-            return met, sum(edge <= bound | {name} for edge in having[name]), -place[name]
+            completed = sum(edge <= bound | {name} for edge in having[name])
+            limited = any(name in link and link <= bound | {name} for link in links)
+            return met, completed, limited, -place[name]
 
         best = max(near & left.keys() or left, key=rank)
         order.append(best)

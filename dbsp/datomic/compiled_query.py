@@ -17,10 +17,10 @@ from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
-from dbsp.datomic.query_arguments import QueryArguments
+from dbsp.datomic.matched_arguments import MatchedArguments
 from dbsp.datomic.query_sources import DatabaseCatalog, SourceTraces, TracedFacts, TuplesCatalog
-from dbsp.diagnostics import ProgramSources
 from dbsp.datomic.shared_values import SHARED_INTERNER
+from dbsp.diagnostics import ProgramSources
 from dbsp.runtime.run import Run
 from dbsp.state.external_traces import ExternalTraces
 
@@ -72,7 +72,7 @@ class QueryCache:
         self,
         query: tree.Query,
         key: Any,
-        arguments: QueryArguments,
+        arguments: MatchedArguments,
         catalogs: Mapping[str, DatabaseCatalog | TuplesCatalog],
         functions: Mapping[str, Callable[..., Any]],
     ) -> CompiledQuery:

@@ -33,10 +33,11 @@ from dbsp.datomic.log_loading import (
 )
 from dbsp.datomic.log_store import LogStore
 from dbsp.datomic.open_transaction import OpenTransaction
-from dbsp.datomic.schema_data import schema_transaction
 from dbsp.datomic.query import Functions, bind_live_query
+from dbsp.datomic.schema_data import schema_transaction
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.datomic.subscription import QueryDelta, Subscription
+from dbsp.datomic.table_transaction import prepare_columns
 from dbsp.datomic.time_points import TimePoint, number_of
 from dbsp.datomic.transaction import PreparedTransaction, prepare
 from dbsp.datomic.transaction_listener import TransactionListener
@@ -87,7 +88,7 @@ class Connection:
         self._db = Database(indices.snapshot())
         self._listeners: list[TransactionListener] = []
         self._committed: deque[TransactionListener] = deque()
-        """The listeners that have seen a transaction whose commit they do not know yet."""
+        """The listeners that have seen a transaction and do not know of its commit yet."""
         self._segmented = 0 if store is None else store.segmented()
         if store is not None:
             weakref.finalize(self, _close_store, store, self._process)
@@ -120,6 +121,39 @@ class Connection:
         """
 
         return self._transact(lambda now: prepare(self._indices, tx_data, now=now, database=self._db))
+
+    def transact_table(self, table: Any, *, entities: Any = None, key: Any = None) -> TransactionReport:
+        """Execute the transaction that asserts the values of a table: one row is one entity.
+
+        Columns are converted as a whole: millions of values per second. A missing value asserts
+        nothing.
+
+        Parameters:
+            table: a mapping from attributes to columns, or a data frame whose columns have the
+                names of attributes. A column is a list, an array of NumPy or Arrow, or a series of
+                pandas or Polars.
+            entities: the column of the entities. None: each row is a new entity, or the known one
+                with the same unique identity.
+            key: a unique attribute among the columns that finds known entities, also if it is only
+                `:db.unique/value`; each row needs a value of it.
+
+        Returns:
+            A report, as for `transact`.
+
+        Raises:
+            InputError: a value is not acceptable; the message has its column and row.
+            SchemaError: a column is not an attribute.
+            CheckpointError: the log cannot be written, or the connection is closed.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(open_schema=True, schema={":name": {}, ":born": {}})
+            >>> conn.transact_table({":name": ["Ada", "Alan"], ":born": [1815, 1912]})
+            <TransactionReport t 2, 5 datoms>
+        """
+        return self._transact(
+            lambda now: prepare_columns(self._indices, table, now=now, entities=entities, key=key)
+        )
 
     def _transact(self, prepare_at: Callable[[dt.datetime], PreparedTransaction]) -> TransactionReport:
         """Execute the transaction that a function prepares for a time."""
@@ -269,8 +303,8 @@ class Connection:
         Parameters:
             query: the query, as EDN text or Python data. Its source `$` is this connection.
             inputs: the other arguments, in the order of `:in`.
-            since: start with the database as it was at this point in time: t, a transaction's id, or
-                a time with a zone. The changes of all later transactions are replayed first.
+            since: start with the database as of this point in time: t, a transaction's id, or a time
+                with a zone. The changes of all later transactions are replayed first.
             functions: Python functions and aggregates by the names that the query calls them. They
                 must depend on their arguments only.
             on_delta: called with each change after its transaction is committed; it may use the
@@ -282,7 +316,7 @@ class Connection:
         Raises:
             CompileError: the query has errors; the text shows each with its line.
             InputError: an argument does not fit `:in`.
-            EvaluationError: a function of the query raises an error for the facts of now.
+            EvaluationError: a function of the query raises an error.
 
         Examples:
             >>> from dbsp.datomic import connect

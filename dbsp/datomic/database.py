@@ -6,10 +6,9 @@ import datetime as dt
 from typing import Any
 
 from dbsp.data.interner import Interner
-from dbsp.datomic import system_idents as system
 from dbsp.datomic.database_schema import Schema
 from dbsp.datomic.datom import Datom
-from dbsp.datomic.entity_ids import entity_id
+from dbsp.datomic.entity_access import EntityAccess
 from dbsp.datomic.fact_lookups import FactLookups
 from dbsp.datomic.frozen_facts import FilteredFacts, FrozenFacts
 from dbsp.datomic.index_ranges import datoms_in
@@ -17,12 +16,10 @@ from dbsp.datomic.indices import Indices
 from dbsp.datomic.time_points import TimePoint, number_of
 from dbsp.datomic.transaction import PreparedTransaction, prepare
 from dbsp.datomic.transaction_report import TransactionReport
-from dbsp.datomic.value_codes import decode_one
-from dbsp.edn.edn_values import Keyword
 from dbsp.errors import InputError
 
 
-class Database:
+class Database(EntityAccess):
     """The facts of a database at one time. It never changes; later transactions make new ones.
 
     `conn.db()` returns the current one. A point in time is the number t of a transaction, the id of
@@ -246,63 +243,6 @@ class Database:
             [1]
         """
         return datoms_in(self._facts, self.is_history, index, components)
-
-    def entid(self, entity: Any) -> int | None:
-        """Return the id of an entity.
-
-        Cost: O(log n).
-
-        Parameters:
-            entity: an id, an ident such as `:color/red`, or a lookup ref: an attribute with unique
-                values and a value, such as `(":person/email", "ada@example.com")`.
-
-        Returns:
-            The id; None if no entity has the ident or the value.
-
-        Raises:
-            InputError: the argument is none of these.
-            SchemaError: the attribute of a lookup ref does not exist.
-
-        Examples:
-            >>> from dbsp.datomic import connect
-            >>> conn = connect(schema={":email": {":db/unique": ":db.unique/identity"}})
-            >>> _ = conn.transact([{":db/id": 7, ":email": "ada@example.com"}])
-            >>> conn.db().entid((":email", "ada@example.com")), conn.db().entid((":email", "x"))
-            (7, None)
-        """
-        return entity_id(self._facts, entity)
-
-    def ident(self, entity: Any) -> Keyword | None:
-        """Return the ident of an entity, as its `:db/ident` says.
-
-        Cost: O(log n).
-
-        Parameters:
-            entity: as for `entid`.
-
-        Returns:
-            The ident; None if it has none.
-
-        Raises:
-            InputError: the argument is none of the forms of an entity.
-
-        Examples:
-            >>> from dbsp.datomic import connect
-            >>> conn = connect()
-            >>> _ = conn.transact([{":db/id": 1, ":db/ident": ":color/red"}])
-            >>> conn.db().ident(1), conn.db().ident(2)
-            (:color/red, None)
-        """
-        id_ = self.entid(entity)
-        if id_ is None:
-            return None
-        known = self.schema.ident(id_)
-        if known is not None:
-            return known
-        attribute = self.schema.by_id[system.IDENT]
-        codes = self._facts.values(id_, attribute)
-        found: Keyword | None = decode_one(attribute, codes[0], self.interner) if codes else None
-        return found
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Database):

@@ -29,6 +29,16 @@ class Entity(Mapping[Any, Any]):
 
     A value is read at its first use, O(log n), and kept. Two entities are equal if they
     have the same id and the same database.
+
+    Examples:
+        >>> from dbsp.datomic import connect
+        >>> conn = connect(schema={":name": {}, ":friend": {":db/valueType": ":db.type/ref"}})
+        >>> _ = conn.transact([{":db/id": 1, ":name": "Ada", ":friend": 2}, {":db/id": 2, ":name": "Grace"}])
+        >>> ada = conn.db().entity(1)
+        >>> ada[":friend"][":name"], ada[":friend"][":_friend"] == {ada}, list(ada)
+        ('Grace', True, [:friend, :name])
+        >>> ada.touch()
+        {:db/id 1, :friend {:db/id 2}, :name "Ada"}
     """
 
     __slots__ = ("_facts", "_values", "database", "id")

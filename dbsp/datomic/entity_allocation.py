@@ -58,7 +58,7 @@ def _nothing_asserted(number: int, placeholders: Placeholders, places: Operation
     if keys:
         message = f"the tempid {value_text(keys[0])} is only a value; assert something about its entity"
     else:
-        message = "nothing is asserted about the entity of the map; add attributes"
+        message = "nothing is asserted about a new entity; give it a value of an attribute"
     return places.error(place, message, code="invalid-tempid")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from dbsp.datomic import system_idents as system
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
-from dbsp.datomic.operation_places import OperationPlaces, as_ident, value_text
+from dbsp.datomic.operation_places import OperationPlaces, as_ident, form_text, value_text
 from dbsp.datomic.placeholders import Placeholders
 from dbsp.datomic.value_codes import canonical, described, encode_one
 from dbsp.edn.edn_values import Keyword, Tagged
@@ -108,11 +108,16 @@ class EntityReferences:
         ident = self._located(lambda: as_ident(form), place)
         if ident is None:
             raise self._error(
-                place, f"expected an entity: an id, a tempid, an ident or a lookup ref, got {described(form)}"
+                place,
+                f"expected an entity: an id, a tempid, an ident or a lookup ref, got {described(form)}",
+                part=form,
             )
         if f":{ident.text}" in _TRANSACTION_NAMES:
             return self._transaction(form)
-        return self._ident(ident, place)
+        found = self.found_ident(ident)
+        if found is None:
+            raise self._error(place, f"no entity has the ident {ident}", part=ident)
+        return found
 
     def _transaction(self, form: Any) -> int:
         if form not in self.transaction_names:
@@ -152,7 +157,7 @@ class EntityReferences:
         if attribute.unique is None:
             raise self._error(
                 place,
-                f"the lookup ref {value_text(tuple(form))} needs a unique attribute, "
+                f"the lookup ref {form_text(tuple(form))} needs a unique attribute, "
                 f"{attribute} is not unique",
             )
         value = form[1]
@@ -163,15 +168,17 @@ class EntityReferences:
             attribute, self._located(lambda: canonical(attribute, value), place), place
         )
 
-    def _ident(self, ident: Keyword, place: int) -> int:
+    def found_ident(self, ident: Keyword) -> int | None:
+        """Return the entity with an ident."""
         found = self._facts.schema.entid(ident)
         if found is None:
             found = self._idents.get(ident)
         if found is None:
             attribute = self._facts.schema.by_id[system.IDENT]
-            entities = self._facts.entities(attribute, encode_one(attribute, ident, self._facts.interner))
+            code = self._facts.interner.find(ident)
+            entities = [] if code is None else self._facts.entities(attribute, code)
             if not entities:
-                raise self._error(place, f"no entity has the ident {ident}", code="unknown-entity")
+                return None
             found = self._idents[ident] = entities[0]
         return found
 
@@ -181,8 +188,8 @@ class EntityReferences:
         except DbspError as error:
             raise self._places.located(place, error) from None
 
-    def _error(self, place: int, message: str, code: str = "unknown-entity") -> DbspError:
-        return self._places.error(place, message, code)
+    def _error(self, place: int, message: str, code: str = "unknown-entity", part: Any = None) -> DbspError:
+        return self._places.error(place, message, code, part)
 
 
 def no_entity(attribute: Attribute, value: Any) -> DbspError:

@@ -9,6 +9,7 @@ from dbsp.datomic.fact_lookups import FactLookups
 from dbsp.datomic.live_relation import arranged, trace_of
 from dbsp.datomic.relation_key import Order, RelationKey
 from dbsp.datomic.relation_rows import boxed, canonical, datoms_of, rows_of_relation
+from dbsp.kernels.arrays import Codes
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace
 
@@ -67,10 +68,13 @@ class _UnchangingFacts(FactLookups):
     def _rows(self, key: RelationKey, after: int, until: int, history: bool) -> Trace:
         """Return the rows of a relation over the datoms of transactions in (after, until]."""
         datoms = datoms_of(self.log, key, self.log.start(after + 1), self.log.start(until + 1))
-        if key.boxed:
-            with self.indices.lock:
-                datoms = boxed(datoms, key.boxed, self.schema, self.interner)
-        return trace_of(rows_of_relation(key, datoms, history=history, whole=after < 0), [])
+        return trace_of(rows_of_relation(key, datoms, self._coded, history=history, whole=after < 0), [])
+
+    def _coded(self, key: RelationKey, datoms: Codes) -> Codes:
+        if not key.boxed:
+            return datoms
+        with self.indices.lock:
+            return boxed(datoms, key.boxed, self.schema, self.interner)
 
 
 class FrozenFacts(_UnchangingFacts):

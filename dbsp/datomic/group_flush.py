@@ -14,7 +14,7 @@ INTERVAL: Final = 0.01
 class GroupFlush:
     """Calls fsync on a file that others write, at most once per interval.
 
-    The file is SQLite's write-ahead log: its pages reach the disk with fsync, whoever wrote them.
+    The file is the write-ahead log of SQLite. An fsync of any descriptor flushes its pages.
     """
 
     def __init__(self, path: Path) -> None:

@@ -133,7 +133,7 @@ class Indices(FactLookups):
 
     def _append(self, relation: LiveRelation, datoms: Codes) -> Batch:
         """Append the change of the undecided transaction to a relation."""
-        change = relation.change_of(self._coded(relation.key, datoms))
+        change = relation.change_of(datoms, self._coded(relation.key, datoms))
         if len(change):
             self._freeze(relation)
             relation.append(change)
@@ -210,14 +210,16 @@ class Indices(FactLookups):
             return relation
         base, committed = self._base, self._committed
         if base is None:
-            batch = rows_of_relation(key, self._datoms(key, 0, committed), history=False, whole=True)
+            datoms = self._datoms(key, 0, committed)
+            batch = rows_of_relation(key, datoms, self._coded, history=False, whole=True)
             relation = LiveRelation(key, trace_of(batch, self._journal), committed - 1, self._journal)
         else:
             trace = Trace.of_runs(len(key.columns), base.trace(key, key.columns).runs, self._journal)
             relation = LiveRelation(key, trace, committed - 1, self._journal)
             if committed > self._first:
                 # The transaction that was tried on the base.
-                change = relation.change_of(self._datoms(key, self._first, committed))
+                datoms = self._datoms(key, self._first, committed)
+                change = relation.change_of(datoms, self._coded(key, datoms))
                 if len(change):
                     trace.append(change.rows, change.weights)
                     trace.commit()
@@ -230,10 +232,11 @@ class Indices(FactLookups):
         self._relations[relation.key] = relation
 
     def _datoms(self, key: RelationKey, first: int, end: int) -> Codes:
-        """Return the datoms of transactions for a relation, with the codes of the relation."""
-        return self._coded(key, datoms_of(self.log, key, self.log.start(first), self.log.start(end)))
+        """Return the datoms of transactions that a relation reads."""
+        return datoms_of(self.log, key, self.log.start(first), self.log.start(end))
 
     def _coded(self, key: RelationKey, datoms: Codes) -> Codes:
+        """Return datoms with the codes of a relation."""
         return boxed(datoms, key.boxed, self.schema, self.interner) if key.boxed else datoms
 
     # --- snapshots --------------------------------------------------------------------------------

@@ -49,10 +49,13 @@ class LiveRelation:
             rows, weights = arrange(rows, weights, np.array(self.key.permutation(order), np.int64))
         trace.append(rows, weights)
 
-    def change_of(self, datoms: Codes) -> Batch:
-        """Return the change that the datoms of one transaction make; they fit the key."""
+    def change_of(self, datoms: Codes, coded: Codes) -> Batch:
+        """Return the change that the datoms of one transaction make.
+
+        `coded` are the datoms with the codes of the key.
+        """
         columns = self.key.columns
-        rows = np.ascontiguousarray(datoms[:, self.key.places])
+        rows = np.ascontiguousarray(coded[:, self.key.places])
         if "added" in columns:
             return Batch(*consolidate(rows, np.ones(len(rows), np.int64)))
         signs = 2 * datoms[:, 4] - 1

@@ -25,10 +25,9 @@ _DECODING_ERRORS = (ValueError, LookupError, TypeError, ArithmeticError, DbspErr
 
 def new_indices(open_schema: bool) -> Indices:
     """Return the indices of a database without transactions but number 0, its own schema."""
-    interner = SHARED_INTERNER
     with SHARED_LOCK:
-        indices = Indices(system_schema(open_schema), interner)
-        _load(indices, _first_block(interner))
+        indices = Indices(system_schema(open_schema), SHARED_INTERNER)
+        _load(indices, _first_block(SHARED_INTERNER))
     return indices
 
 
@@ -39,7 +38,14 @@ def load(store: LogStore, open_schema: bool) -> Indices:
 
     Raises CheckpointError for a damaged transaction. A damaged segment is only a warning.
     """
-    interner = SHARED_INTERNER
+    with SHARED_LOCK:
+        indices = Indices(system_schema(open_schema), SHARED_INTERNER)
+        _load(indices, join_blocks(_read_blocks(store, SHARED_INTERNER)))
+    return indices
+
+
+def _read_blocks(store: LogStore, interner: Interner) -> list[Block]:
+    """Return all transactions, those of whole segments first."""
     blocks = [_first_block(interner)]
     t = 0
     for first, last, content in store.read_segments():
@@ -54,14 +60,11 @@ def load(store: LogStore, open_schema: bool) -> Indices:
                 f"{store.path}: the segment of transactions {first} to {last} is damaged "
                 f"({cause_text(error)}); the transactions are read one by one",
                 CheckpointWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
             break
         t = last
-    blocks += [decode_stored(store, row, interner) for row in store.read_after(t)]
-    indices = Indices(system_schema(open_schema), interner)
-    _load(indices, join_blocks(blocks))
-    return indices
+    return blocks + [decode_stored(store, row, interner) for row in store.read_after(t)]
 
 
 def decode_stored(store: LogStore, row: StoredTransaction, interner: Interner) -> Block:

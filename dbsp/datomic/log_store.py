@@ -270,7 +270,7 @@ def _connected(address: str) -> sqlite3.Connection:
 
 
 def _checksum(first: object, second: object, content: object) -> int | None:
-    """Return the checksum of a row; None if a damaged row has something else than numbers, bytes."""
+    """Return the checksum of a row; None if a damaged row has values of other types."""
     if not (isinstance(first, int) and isinstance(second, int) and isinstance(content, bytes)):
         return None
     return zlib.crc32(content, zlib.crc32(_NUMBERS.pack(first, second)))

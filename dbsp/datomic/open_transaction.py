@@ -82,7 +82,7 @@ class OpenTransaction:
             listener = self._waiting[0]
             try:
                 if self._stepping is listener:
-                    raise KeyboardInterrupt("an interrupt ended the step of this listener")
+                    raise KeyboardInterrupt("an interrupt came while the listener read a transaction")
                 self._stepping = listener
                 listener.step(self.prepared, self._changes)
                 self.notified.append(listener)

@@ -6,7 +6,7 @@ forms that a transaction function returned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dbsp.edn.edn_values import Keyword
@@ -50,21 +50,17 @@ class OperationPlaces:
         caller, position, _ = self._returned[place - count]
         return f"{self.path(caller)}[{position}]"
 
-    def top(self, place: int) -> int:
-        """Return the number of the form of the user that led to an operation."""
-        count = len(self._forms)
-        while place >= count:
-            place = self._returned[place - count][0]
-        return place
+    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
+        """Return an error with the path and the text of its operation in front of its message.
 
-    def located(self, place: int, error: DbspError) -> DbspError:
-        """Return an error with the path and the text of its operation in front of its message."""
+        `part` is the value that the error is about; its place is shown if the operation is text.
+        """
         message = f"{self.path(place)}: {form_text(self.form(place))}: {error.message}"
         return type(error)(message, code=error.code)
 
-    def error(self, place: int, message: str, code: str) -> DbspError:
+    def error(self, place: int, message: str, code: str, part: Any = None) -> DbspError:
         """Return the InputError for an operation."""
-        return self.located(place, InputError(message, code=code))
+        return self.located(place, InputError(message, code=code), part)
 
 
 def form_text(form: Any) -> str:
@@ -73,12 +69,7 @@ def form_text(form: Any) -> str:
     >>> form_text([":db/add", 17, ":person/name", "Ada"])
     '[:db/add 17 :person/name "Ada"]'
     """
-    if isinstance(form, Mapping):
-        form = {_named(key): value for key, value in form.items()}
-    elif isinstance(form, list | tuple):
-        names = (0, 2)  # the operation and the attribute
-        form = tuple(_named(each) if at in names else each for at, each in enumerate(form))
-    text = " ".join(display_text(form).split("\n"))
+    text = " ".join(display_text(_named(form)).split("\n"))
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 4]} ..."
 
 
@@ -99,7 +90,19 @@ class _Name:
 
 
 def _named(value: Any) -> Any:
-    return _Name(value) if type(value) is str and value.startswith(":") else value
+    """Return a form with its names and functions in place of the texts of Python data."""
+    if isinstance(value, str) and value.startswith(":") and " " not in value:
+        return _Name(value)
+    if isinstance(value, dict):
+        return {_named(key): _named(each) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return tuple(map(_named, value))
+    return _Name(function_name(value)) if callable(value) and not isinstance(value, Keyword) else value
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """Return the name of a function for messages."""
+    return getattr(function, "__qualname__", None) or type(function).__name__
 
 
 def as_ident(value: Any) -> Keyword | None:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from dbsp.datomic import system_idents as system
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
 from dbsp.datomic.datom import Datom
 from dbsp.datomic.entity_references import EntityReferences
 from dbsp.datomic.map_values import assert_value
-from dbsp.datomic.operation_places import OperationPlaces, as_ident
+from dbsp.datomic.operation_places import OperationPlaces, as_ident, function_name
 from dbsp.datomic.value_codes import described
 from dbsp.edn.edn_values import Keyword, Symbol
 from dbsp.errors import DbspError, UserFunctionError, cause_text, shorten
@@ -41,6 +40,10 @@ _OPERATIONS: Final = {
 }
 _IGNORED: Final = frozenset({"db.install/_attribute", "db.alter/_attribute"})
 """Keys of the map forms of earlier schemas, which have no meaning."""
+_NO_COLUMNS: Final = {form: None for name in ("db/id", *_IGNORED) for form in (f":{name}", Keyword(name))}
+_OPERATION_NAMES: Final = {
+    form: operation for name, operation in _OPERATIONS.items() for form in (f":{name}", Keyword(name))
+}
 _SHAPES: Final = {
     "add": "[:db/add entity attribute value]",
     "retract": "[:db/retract entity attribute value] or [:db/retract entity attribute]",
@@ -105,15 +108,12 @@ class Operations:
         self._facts = facts
         self._database = database
         self._schema = facts.schema
-        self._columns: dict[Any, Column | None] = dict.fromkeys((":db/id", Keyword("db/id")))
-        for name in _IGNORED:
-            self._columns[f":{name}"] = self._columns[Keyword(name)] = None
-        self._operation_names: dict[Any, str] = {}
-        for name, operation in _OPERATIONS.items():
-            self._operation_names[f":{name}"] = self._operation_names[Keyword(name)] = operation
+        self._columns: dict[Any, Column | None] = dict(_NO_COLUMNS)
+        self._forms: Sequence[Any] = ()
 
-    def read(self, forms: Iterable[Any]) -> None:
+    def read(self, forms: Sequence[Any]) -> None:
         """Read the forms of a transaction, which have the places 0, 1, 2, ..."""
+        self._forms = forms
         for place, form in enumerate(forms):
             self.read_form(form, place)
 
@@ -133,9 +133,11 @@ class Operations:
                 place, f"expected an operation such as [:db/add ...] or a map, got {described(form)}"
             )
 
-    def error(self, place: int, message: str, code: str = "invalid-transaction") -> DbspError:
-        """Return the error for an operation."""
-        return self.places.error(place, message, code)
+    def error(
+        self, place: int, message: str, code: str = "invalid-transaction", part: Any = None
+    ) -> DbspError:
+        """Return the error for an operation; `part` is the value that it is about."""
+        return self.places.error(place, message, code, part)
 
     # --- map forms --------------------------------------------------------------------------------
 
@@ -194,7 +196,7 @@ class Operations:
 
     def _read_list(self, form: Any, place: int) -> None:
         name = form[0]
-        operation = self._operation_names.get(name) if type(name) in _NAMES else None
+        operation = _OPERATION_NAMES.get(name) if type(name) in _NAMES else None
         if operation == "add" and len(form) == 4:
             attribute_name = form[2]
             column = self._columns.get(attribute_name) if type(attribute_name) in _NAMES else None
@@ -233,6 +235,11 @@ class Operations:
         if self._schema.open and self._unknown(form[2]):
             return
         attribute = self.attribute(form[2], place)
+        if attribute.tuple_attributes:
+            parts = " ".join(map(str, attribute.tuple_attributes))
+            raise self.error(
+                place, f"the composite tuple {attribute} is computed; retract the values of [{parts}]"
+            )
         entity = self.references.known_entity(form[1], place)
         if len(form) == 3:
             self.retracted_all.append((entity, attribute, place))
@@ -301,7 +308,7 @@ class Operations:
         if ident is None:
             hint = f'; write ":{name}"' if type(name) is str and name else ""
             raise self.error(
-                place, f"expected an attribute such as :person/name, got {described(name)}{hint}"
+                place, f"expected an attribute such as :person/name, got {described(name)}{hint}", part=name
             )
         found = self._schema.by_ident.get(ident) or self.new_attributes.get(ident)
         if found is not None:
@@ -311,9 +318,19 @@ class Operations:
                 place,
                 f"attribute {ident} is defined in the same transaction; transact its definition first",
                 code="unknown-attribute",
+                part=ident,
+            )
+        entity = self.references.found_ident(ident)
+        if entity is not None:
+            raise self.error(
+                place,
+                f"{ident} is the ident of entity {entity}, which is not an attribute; a definition has a "
+                ":db/valueType or a :db/cardinality",
+                code="unknown-attribute",
+                part=ident,
             )
         if not self._schema.open:
-            raise self.places.located(place, self._schema.unknown(ident))
+            raise self.places.located(place, self._schema.unknown(ident), ident)
         if is_reserved(ident):
             raise self.error(
                 place, f"the namespace of {ident} is reserved for the system", code="invalid-schema"
@@ -333,20 +350,16 @@ class Operations:
         return ident is not None and ident not in self._schema.by_ident
 
     def _defines(self, ident: Keyword) -> bool:
-        """Whether the transaction defines an attribute."""
-        column = self.asserted.get(system.IDENT)
-        return column is not None and any(as_ident(value) is ident for value in column.values)
+        """Whether the transaction itself defines an attribute."""
+        maps = (form for form in self._forms if isinstance(form, dict))
+        return any(ident in (as_ident(form.get(":db/ident")), form.get(_DB_IDENT)) for form in maps)
 
 
 _DB_ID: Final = Keyword("db/id")
+_DB_IDENT: Final = Keyword("db/ident")
 _MISSING: Final = Column(Attribute(0, Keyword("db/missing")))
 
 
 def is_reserved(ident: Keyword) -> bool:
     """Whether the namespace of an ident belongs to the system: `db`, `db.type`, ..."""
     return ident.namespace is not None and ident.namespace.split(".")[0] == "db"
-
-
-def function_name(function: Callable[..., Any]) -> str:
-    """Return the name of a function for messages."""
-    return getattr(function, "__qualname__", None) or type(function).__name__

@@ -12,8 +12,8 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.datomic.compiled_query import CompiledQuery, QueryCache, parsed, query_cache
 from dbsp.datomic.database import Database
+from dbsp.datomic.matched_arguments import MatchedArguments, match_arguments
 from dbsp.datomic.pull import pull
-from dbsp.datomic.query_arguments import QueryArguments, match_arguments
 from dbsp.datomic.query_results import has_pull, plain_rows, pulled_row, result_of, selected_rows
 from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, Tuples, TuplesCatalog
 from dbsp.datomic.shared_values import SHARED_LOCK
@@ -27,7 +27,7 @@ class BoundQuery:
     """A query with its arguments: compiled, and with the rows of its inputs."""
 
     query: tree.Query
-    arguments: QueryArguments
+    arguments: MatchedArguments
     compiled: CompiledQuery
     databases: dict[str, Database]
     interner: Interner
@@ -67,8 +67,8 @@ class BoundQuery:
 
     def _value(self, name: str) -> Any:
         for given, value in zip(self.query.inputs, self.arguments.values, strict=True):
-            if isinstance(given, tree.BindingInput) and isinstance(given.binding, tree.BindScalar):
-                if given.binding.variable.name == name:
+            match given:
+                case tree.BindingInput(binding=tree.BindScalar(variable=variable)) if variable.name == name:
                     return value
         raise InputError(f"expected a pull pattern for {name} in :in", code="invalid-argument")
 
@@ -129,7 +129,7 @@ def q(query: Any, *arguments: Any, functions: Functions | None = None) -> Any:
         functions: Python functions and aggregates by the names that the query calls them.
 
     Returns:
-        What `:find` asks for: a list of tuples, a list, a tuple or a value; maps with `:keys`.
+        The form that `:find` specifies: a list of tuples, a list, a tuple or a value; maps with `:keys`.
 
     Raises:
         CompileError: the query has errors; the text shows each with its line.

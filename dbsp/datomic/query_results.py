@@ -35,7 +35,8 @@ def has_pull(find: tree.Find) -> bool:
 
 
 def selected_rows(query: tree.Query, rows: list[Row]) -> list[Row]:
-    """Return the rows in the order of `:order-by`, without those that `:offset` and `:limit` drop."""
+    """Return the rows in the order of `:order-by`, without those that `:offset` and `:limit`
+    drop."""
     for ordering in reversed(query.order_by):
         key = partial(_key, ordering.position)
         rows = sorted(rows, key=key, reverse=ordering.descending)

@@ -47,10 +47,8 @@ class DatabaseCatalog:
         """
         if isinstance(name, str):
             name = Keyword(name.removeprefix(":"))
-        if isinstance(name, Keyword):
-            found = self.schema.by_ident.get(name)
-        else:
-            found = self.schema.by_id.get(name)
+        known = self.schema.by_ident if isinstance(name, Keyword) else self.schema.by_id
+        found = known.get(name)
         if found is not None:
             return known_attribute(found)
         if self.schema.open:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,21 +76,28 @@ def latest_facts(datoms: Codes) -> Codes:
     return facts
 
 
-def rows_of_relation(key: RelationKey, datoms: Codes, *, history: bool, whole: bool) -> Batch:
-    """Return the rows of a relation over these datoms, in the order of transactions.
+def rows_of_relation(
+    key: RelationKey,
+    datoms: Codes,
+    coded: Callable[[RelationKey, Codes], Codes],
+    *,
+    history: bool,
+    whole: bool,
+) -> Batch:
+    """Return the rows of a relation over the datoms that it reads, in the order of transactions.
 
-    The datoms are those of the attribute, with boxed values if the key says so. With `history`
-    the relation has the datoms themselves, without the columns that the key omits; otherwise only
-    facts that the datoms do not retract. With `whole`, they are all datoms up to a transaction.
+    With `history` the relation has the datoms themselves, without the columns that the key omits;
+    otherwise only facts that the datoms do not retract. With `whole`, they are all datoms up to a
+    transaction. `coded` gives datoms the codes of a relation.
     """
     if history or "added" in key.columns:
-        rows, weights = consolidate(_columns(datoms, key), np.ones(len(datoms), np.int64))
+        rows, weights = consolidate(_columns(coded(key, datoms), key), np.ones(len(datoms), np.int64))
         return Batch(rows, np.ones_like(weights))
     if whole and "tx" not in key.columns:
         # Each datom changes the facts, so the sum is 1 for a fact and 0 for a retracted one.
-        return Batch(*consolidate(_columns(datoms, key), 2 * datoms[:, 4] - 1))
+        return Batch(*consolidate(_columns(coded(key, datoms), key), 2 * datoms[:, 4] - 1))
     facts = latest_facts(datoms)
-    return Batch(*consolidate(_columns(facts, key), np.ones(len(facts), np.int64)))
+    return Batch(*consolidate(_columns(coded(key, facts), key), np.ones(len(facts), np.int64)))
 
 
 def _columns(datoms: Codes, key: RelationKey) -> Codes:

@@ -117,7 +117,7 @@ class Subscription(TransactionListener):
             return selected_rows(self._bound.query, self._live.rows())
 
     def result(self) -> Any:
-        """Return the result in the form that `:find` asks for, as `q` returns it.
+        """Return the result in the form of `:find`, as `q` returns it.
 
         Returns:
             A list of tuples, a list, a tuple or a value.

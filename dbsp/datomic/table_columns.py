@@ -41,7 +41,7 @@ class RowPlaces(OperationPlaces):
     def path(self, place: int) -> str:
         return f"row {place}"
 
-    def located(self, place: int, error: DbspError) -> DbspError:
+    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
         return type(error)(f"row {place}: {error.message}", code=error.code)
 
 
@@ -83,14 +83,13 @@ class TableColumns:
         """Return a new entity for each row."""
         return self._references.placeholders.new_rows(count)
 
-    def entities(self, column: Any, rows: Codes, *, known: bool = False, missing: bool = False) -> Codes:
+    def entities(self, column: Any, rows: Codes, *, known: bool = False) -> Codes:
         """Return the entities that a column names.
 
         Parameters:
             column: ids, or any forms that name an entity.
             rows: the number of the row of each entity.
             known: whether the transaction may not create the entities.
-            missing: whether a missing value is a new entity.
         """
         if isinstance(column, pa.ChunkedArray) and pa.types.is_signed_integer(column.type):
             column = column.to_numpy() if not column.null_count else column
@@ -103,8 +102,7 @@ class TableColumns:
         codes = np.append(id_column(ids, lambda at, error: self.places.located(int(firsts[at]), error)), 0)
         found = codes[positions]
         for at in np.flatnonzero(positions < 0).tolist():
-            row = int(rows[at])
-            found[at] = self._references.placeholders.new(row) if missing else reference(None, row)
+            reference(None, int(rows[at]))  # raises the error for a missing entity
         return found
 
     # --- values -----------------------------------------------------------------------------------

@@ -44,8 +44,8 @@ def prepare_columns(
             or a series of pandas or Polars. In an Arrow list, an attribute of cardinality many has
             several values.
         now: the time, with a zone.
-        entities: the column of the entities: ids, or any forms that name an entity. None, for the
-            column or for a row: a new entity, or the known one with the same unique identity.
+        entities: the column of the entities: ids, or any forms that name an entity. None: each row
+            is a new entity, or the known one with the same unique identity.
         key: a unique attribute among the columns that finds known entities, also if it is only
             `:db.unique/value`; each row must have a value of it.
         about: values of attributes of the transaction's own entity.
@@ -62,7 +62,7 @@ def prepare_columns(
     if entities is None:
         rows_of = table.new_entities(count)
     else:
-        rows_of = table.entities(arrow_or_plain(entities), rows, missing=True)
+        rows_of = table.entities(arrow_or_plain(entities), rows)
     for name, column in named.items():
         attribute = table.attribute(name)
         try:

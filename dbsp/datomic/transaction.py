@@ -141,8 +141,8 @@ def finish(
     instant = _instant(facts, asserted.pop(system.TX_INSTANT, None), retracted, tx, places, now)
     changes: dict[int, NetChange] = {}
     for id_ in {**asserted, **retracted}:
-        attribute = (asserted.get(id_) or retracted[id_]).attribute
-        if not attribute.tuple_attributes:
+        attribute = facts.schema.by_id.get(id_)  # None for a new attribute of an open schema
+        if attribute is None or not attribute.tuple_attributes:
             changes[id_] = net_change(facts, asserted.get(id_), retracted.get(id_), places)
     if facts.schema.composites:
         for change in composite_changes(facts, changes, asserted, retracted, places):
@@ -168,7 +168,7 @@ def _encoded(
     numbers = column.places
 
     def located(position: int, error: DbspError) -> DbspError:
-        return places.located(numbers[position], error)
+        return places.located(numbers[position], error, column.values[position])
 
     entities = placeholders.ids(id_column(column.entities, located))
     if column.attribute.is_ref:

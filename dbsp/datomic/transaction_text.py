@@ -7,7 +7,48 @@ from typing import Any
 
 from dbsp.datomic.operation_places import OperationPlaces
 from dbsp.datomic.value_codes import described
-from dbsp.errors import InputError
+from dbsp.edn.edn_forms import Form
+from dbsp.edn.edn_reader import read, read_forms
+from dbsp.edn.edn_values import Keyword
+from dbsp.errors import DbspError, InputError
+
+
+class TextPlaces(OperationPlaces):
+    """The operations of EDN text as places. Errors show their line with a caret.
+
+    The text is read again with its places for an error only.
+    """
+
+    def __init__(self, forms: Sequence[Any], text: str, file: str) -> None:
+        super().__init__(forms)
+        self._text = text
+        self._file = file
+
+    def path(self, place: int) -> str:
+        return str(read_forms(self._text, self._file)[0].items[place].span)
+
+    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
+        (transaction,) = read_forms(self._text, self._file)
+        form = transaction.items[place]
+        return at_form((None if part is None else _part(form, part)) or form, error)
+
+
+def at_form(form: Form, error: DbspError) -> DbspError:
+    """Return an error at the place of a form."""
+    found = type(error)(error.message, code=error.code)
+    found.locate(form.diagnostic(error.message, code=error.code or ""))
+    return found
+
+
+def _part(form: Form, value: Any) -> Form | None:
+    """Return the first form in a form with a value; numbers and booleans are never equal."""
+    waiting = [form]
+    while waiting:
+        each = waiting.pop()
+        if type(each.value) is type(value) and each.value == value:
+            return each
+        waiting.extend(reversed(each.items))
+    return None
 
 
 def forms_of(tx_data: Any, file: str) -> tuple[Sequence[Any], OperationPlaces]:
@@ -15,17 +56,30 @@ def forms_of(tx_data: Any, file: str) -> tuple[Sequence[Any], OperationPlaces]:
 
     Raises EdnError if text is not EDN, InputError if the data is not a list of forms.
     """
-    if isinstance(tx_data, Mapping):
-        raise _not_a_list(tx_data, "; put the map into a list: [{...}]")
-    if isinstance(tx_data, str | bytes) or not isinstance(tx_data, Iterable):
-        raise _not_a_list(tx_data, "")
+    if isinstance(tx_data, str):
+        forms = read(tx_data, file)
+        problem = _problem(forms)
+        if problem is not None:
+            raise at_form(read_forms(tx_data, file)[0], problem)
+        return forms, TextPlaces(forms, tx_data, file)
+    problem = _problem(tx_data)
+    if problem is not None:
+        raise problem
     forms = tx_data if isinstance(tx_data, list | tuple) else list(tx_data)
-    if forms and (type(forms[0]) is str or callable(forms[0])):
-        raise _not_a_list(tx_data, "; put the operation into a list: [[...]]")
     return forms, OperationPlaces(forms)
 
 
-def _not_a_list(tx_data: Any, hint: str) -> InputError:
+def _problem(tx_data: Any) -> DbspError | None:
+    """Return the error if data is not a list of forms."""
+    hint = ""
+    if isinstance(tx_data, Mapping):
+        hint = "; put the map into a list: [{...}]"
+    elif isinstance(tx_data, list | tuple):
+        if not tx_data or not (isinstance(tx_data[0], str | Keyword) or callable(tx_data[0])):
+            return None
+        hint = "; put the operation into a list: [[...]]"
+    elif isinstance(tx_data, Iterable) and not isinstance(tx_data, str | bytes):
+        return None
     return InputError(
         f"expected a list of operations and maps, or EDN text, got {described(tx_data)}{hint}",
         code="invalid-transaction",

@@ -40,6 +40,8 @@ def resolve_upserts(
             changed |= _resolve(facts, each, placeholders, conflict)
         if changed:
             placeholders.settle()
+        # Other values are the same in the next round.
+        identities = [each for each in identities if each.attribute.is_ref]
 
 
 def _resolve(facts: Facts, given: AttributeRows, placeholders: Placeholders, conflict: Conflict) -> bool:

@@ -146,7 +146,9 @@ class _Reading:
             for each in self.members(key, value, False):
                 if isinstance(each, dict):
                     rules = self.database.rules
-                    if not rules[key].component and not any(k == ":db/id" or rules[k].unique for k in each):
+                    if not rules[key].component and not any(
+                        k == ":db/id" or (k in rules and rules[k].unique) for k in each
+                    ):
                         raise Refused("nested map")
                     self.adds.append((entity, key, self.read_map(each)))
                 else:
@@ -168,7 +170,6 @@ class _Reading:
         if isinstance(form, list):
             return self.known(form)
         if isinstance(form, int) and form > 0:
-            self.next_entity = max(self.next_entity, form + 1)
             return form
         if ("temp", form) not in self.names:
             self.names.append(("temp", form))
@@ -185,7 +186,6 @@ class _Reading:
             owners = [e for e, a2, v in self.database.facts if (a2, v) == (a, value)]
             if not owners:
                 raise Refused("lookup ref")
-            self.next_entity = max(self.next_entity, owners[0] + 1)
             return owners[0]
         if isinstance(form, str) or form < 0:
             raise Refused("tempid")
@@ -209,6 +209,9 @@ class _Reading:
                 ]
                 for other in others:
                     changed |= name.unite(e, other)
+        for e, a, v in self.adds:
+            given = [e, v] if rules[a].ref else [e]
+            self.next_entity = max([self.next_entity, *(each + 1 for each in given if isinstance(each, int))])
         for each in self.names:
             if isinstance(name[each], tuple):
                 if not any(each == e or name[e] == name[each] for e, _, _ in self.adds):

@@ -126,7 +126,7 @@ def test_rows_and_keys_below_a_prefix() -> None:
     assert index.get_by_prefix("Germany").keys() == [("Berlin",), ("Munich",)]
 
 
-# --- the triangle query as a circuit -------------------------------------------------------------
+# --- the triangle query as a circuit -----------------------------------------------------------
 
 TRIANGLES = """
 .decl r(x: number, y: number)
@@ -154,6 +154,6 @@ def test_one_deleted_edge_removes_all_triangles() -> None:
     edges = {(0, 1): 1} | {(end, c): 1 for end in (0, 1) for c in corners}
     run = dbsp.compile(TRIANGLES, "wcoj").start()
     first = run.step(dict.fromkeys("rst", edges))["triangle"]
-    change = run.step(dict.fromkeys("rst", {(0, 1): -1}))["triangle"]
+    change = run.step({name: {(0, 1): -1} for name in "rst"})["triangle"]
     assert first.to_dict() == {(0, 1, c): 1 for c in corners}
     assert change == -first

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, Kind, type_of
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.meaning.checked_rules import CheckedQuery, storable
 from dbsp.compiler.datomic.meaning.draft_rules import QUERY, DraftQuery, Parameter
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.values import encode_value
-from dbsp.errors import InputError, shorten
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
@@ -101,17 +100,21 @@ class QueryInputs:
                 continue
             name = f"in{number}"
             names = list(binding_variables(given.binding))
-            found = [dict(row) for row in bound_rows(given.binding, value)]
+            found = list(binding_rows(given.binding, value))
             if name in self.columns:
-                wanted = [parameter.name for parameter in self.columns[name]]
-                rows[name] = [tuple(row[each] for each in wanted) for row in found]
-            else:
-                single |= {each: found[0][each] for each in names}
-        constants = [
-            parameter.constant if parameter.is_constant else single[parameter.name]
-            for parameter in self.columns[QUERY]
-        ]
-        rows[QUERY] = [tuple(constants)]
+                rows[name] = found
+            elif found:
+                single |= dict(zip(names, found[0], strict=True))
+        parameters = self.columns[QUERY]
+        # A single value that is nil matches nothing, so there is no row.
+        if all(parameter.is_constant or parameter.name in single for parameter in parameters):
+            constants = (
+                parameter.constant if parameter.is_constant else single[parameter.name]
+                for parameter in parameters
+            )
+            rows[QUERY] = [tuple(constants)]
+        else:
+            rows[QUERY] = []
         for name in self.columns:
             source, _, width = name.partition(" ")
             if name not in rows:
@@ -137,34 +140,3 @@ def _entity(value: Any, resolve: Resolve) -> Any:
         return value
     found = resolve(value)
     return NO_ENTITY if found is None else found
-
-
-def bound_rows(binding: tree.Binding, value: Any) -> Iterator[list[tuple[str, Any]]]:
-    """Yield the variables with their values, for each way to match a value with a binding."""
-    match binding:
-        case tree.BindBlank():
-            yield []
-        case tree.BindScalar(variable=variable):
-            yield [(variable.name, value)]
-        case tree.BindTuple(parts=parts):
-            items = _listed(value, "a vector")
-            if len(items) < len(parts):
-                raise InputError(
-                    f"expected at least {len(parts)} items for {binding.span}, got {shorten(value)}",
-                    code="invalid-argument",
-                )
-            each = [list(bound_rows(part, item)) for part, item in zip(parts, items, strict=False)]
-            for chosen in product(*each):
-                yield [pair for pairs in chosen for pair in pairs]
-        case tree.BindCollection(part=part):
-            for item in _listed(value, "a collection"):
-                yield from bound_rows(part, item)
-        case tree.BindRelation(parts=parts, span=span):
-            for item in _listed(value, "a collection of vectors"):
-                yield from bound_rows(tree.BindTuple(parts, span), item)
-
-
-def _listed(value: Any, expected: str) -> Sequence[Any]:
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InputError(f"expected {expected}, got {shorten(value)}", code="invalid-argument")
-    return list(value)

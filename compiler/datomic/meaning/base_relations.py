@@ -47,8 +47,8 @@ class BaseRelation:
     """Some columns of the datoms of one attribute, or of all (None), in one source.
 
     Without `tx` and `added` it holds current facts, with `tx` each with the transaction that
-    asserted it; with `added` it holds every datom, 1 for an assertion. The values in `boxed` columns are codes of the
-    kind `VALUE`.
+    asserted it; with `added` it holds every datom, 1 for an assertion. The values in `boxed`
+    columns are codes of the kind `VALUE`.
     """
 
     source: str

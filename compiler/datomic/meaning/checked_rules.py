@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from dbsp.compiler.datalog.meaning import checked
@@ -13,6 +14,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, FunctorSignature, Kind
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation
+from dbsp.compiler.datomic.meaning.clojure_order import is_true
 from dbsp.compiler.datomic.meaning.draft_rules import (
     QUERY,
     DraftAtom,
@@ -23,7 +25,6 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
     DraftSeries,
 )
 from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC, ValueKinds, arithmetic
-from dbsp.compiler.datomic.meaning.clojure_order import is_true
 from dbsp.diagnostics import ProgramSources, SourceSpan
 from dbsp.edn.edn_values import EdnMap
 
@@ -171,7 +172,7 @@ class _Checker:
 def condition(call: DraftCall, arguments: tuple[syntax.Variable, ...]) -> Iterable[syntax.Literal]:
     """Return the literals that hold if a predicate holds."""
     kinds = {argument.kind for argument in arguments}
-    pairs = list(zip(arguments, arguments[1:], strict=False))
+    pairs = list(pairwise(arguments))
     if call.native and len(arguments) > 1 and len(kinds) == 1:
         (kind,) = kinds
         if call.function in _COMPARED and (kind in NUMERIC or kind is Kind.SYMBOL):

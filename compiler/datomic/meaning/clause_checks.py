@@ -100,8 +100,11 @@ class ClauseChecks:
         """Report the names that nothing binds, at the clause that needs them."""
         if isinstance(clause, Or):
             names = names - self._missing_in_branches(clause, names, cycle)
-            if not names & names_of(clause.required):
-                return
+            names &= names_of(clause.required)
+        elif isinstance(clause, (Predicate, Function)) and isinstance(clause.function, Variable):
+            names = names - {clause.function.name}  # reported as an unknown function
+        if not names:
+            return
         shown = sorted(names)
         listed = " and ".join(shown)
         is_are = "is" if len(shown) == 1 else "are"

@@ -162,9 +162,9 @@ def item_at(collection: Any, position: Any, *default: Any) -> Any:
         return items[position]
     if default:
         return default[0]
+    expected = f"a position from 0 to {len(items) - 1} of {shorten(collection)}"
     raise EvaluationError(
-        f"nth: expected a position from 0 to {len(items) - 1} of {shorten(collection)}, "
-        f"got {shorten(position)}",
+        f"nth: expected {expected if items else 'a collection with items'}, got {shorten(position)}",
         code="position-out-of-range",
     )
 

@@ -88,6 +88,7 @@ def remainder(dividend: Any, divisor: Any) -> Number:
 def modulus(dividend: Any, divisor: Any) -> Number:
     """Return the remainder with the sign of the divisor."""
     left, right = _numbers("mod", dividend, divisor)
+    _refuse_zero("mod", left, right)
     rest = remainder(left, right)
     return add(rest, right) if rest and (rest < 0) != (right < 0) else rest
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from dbsp.compiler.datomic.meaning.clojure_order import type_name
-from dbsp.edn.edn_values import Char, Keyword, Symbol
+from dbsp.edn.edn_values import Char, Keyword, Symbol, Tagged
 from dbsp.edn.edn_writer import display_text
 from dbsp.errors import EvaluationError, shorten
 
@@ -153,10 +153,10 @@ def replace_text(text: Any, match: Any, replacement: Any) -> str:
     """Return the text with every match of a text or pattern replaced by a text."""
     name = "clojure.string/replace"
     whole, new = _string(name, text), _string(name, replacement)
-    if isinstance(match, re.Pattern):
+    if not isinstance(match, str):
         # `$1` is a group in Java.
-        return match.sub(re.sub(r"\$(\d)", r"\\g<\1>", new), whole)
-    return whole.replace(_string(name, match), new)
+        return _pattern(name, match).sub(re.sub(r"\$(\d)", r"\\g<\1>", new), whole)
+    return whole.replace(match, new)
 
 
 def index_of(text: Any, part: Any) -> int | None:
@@ -239,6 +239,8 @@ def _groups(match: re.Match[str] | None) -> Any:
 def _pattern(name: str, pattern: Any) -> re.Pattern[str]:
     if isinstance(pattern, re.Pattern):
         return pattern
+    if isinstance(pattern, Tagged) and pattern.tag.text == "regex":  # #"[a-z]+"
+        pattern = pattern.value
     try:
         return _compiled(_string(name, pattern))
     except re.error as error:

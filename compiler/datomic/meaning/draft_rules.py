@@ -93,7 +93,7 @@ class DraftQuery:
     arity: dict[str, int] = field(default_factory=dict)
     """The number of columns of every derived relation."""
     on_demand: set[str] = field(default_factory=set)
-    """The derived relations of which only rows that a rule asks for are needed."""
+    """The derived relations of which only rows that a rule needs are derived."""
 
     def atoms(self) -> Iterator[DraftAtom]:
         """The atoms of all rules."""

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from hashlib import sha256
 from typing import Any
 
@@ -72,18 +71,16 @@ def average(values: Values) -> float:
 
 def minimum(values: Values, number: int | None = None) -> Any:
     """Return the least value, or a vector of the `number` least values in ascending order."""
-    if number is None:
-        return reduce(least, values)
-    least(*values)
-    return tuple(sorted(values, key=total_order)[: _number("min", number)])
+    least(*values)  # raises for values without an order
+    ordered = sorted(values, key=total_order)
+    return ordered[0] if number is None else tuple(ordered[: _number("min", number)])
 
 
 def maximum(values: Values, number: int | None = None) -> Any:
     """Return the greatest value, or a vector of the `number` greatest in descending order."""
-    if number is None:
-        return reduce(greatest, values)
-    greatest(*values)
-    return tuple(sorted(values, key=total_order, reverse=True)[: _number("max", number)])
+    greatest(*values)  # raises for values without an order
+    ordered = sorted(values, key=total_order, reverse=True)
+    return ordered[0] if number is None else tuple(ordered[: _number("max", number)])
 
 
 def median(values: Values) -> Any:

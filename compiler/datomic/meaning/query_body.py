@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbsp.compiler.datomic.meaning.base_relations import COLUMNS, KnownAttribute
-from dbsp.compiler.datomic.meaning.bindable import shared_variables, variables_of
+from dbsp.compiler.datomic.meaning.bindable import binding_variables, shared_variables, variables_of
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.meaning.draft_rules import (
     DraftAtom,
     DraftCall,
@@ -28,7 +30,7 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
     Parameter,
     variables_of_literal,
 )
-from dbsp.compiler.datomic.meaning.query_functions import BUILT_IN
+from dbsp.compiler.datomic.meaning.query_functions import find_function
 from dbsp.compiler.datomic.meaning.renaming import every_variable, renamed
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.diagnostics import SourceSpan
@@ -151,9 +153,9 @@ class QueryBody:
         self.bound.update(atom.arguments)
 
     def _value(self, term: tree.Term, attribute: KnownAttribute | None) -> str | None:
-        if isinstance(term, tree.Constant) and not term.quoted:
-            if attribute is not None and attribute.names_keyword:
-                return self.writer.constant(as_keyword(term.value))
+        keyword = attribute is not None and attribute.names_keyword
+        if isinstance(term, tree.Constant) and not term.quoted and keyword:
+            return self.writer.constant(as_keyword(term.value))
         return self._name(term)
 
     def _entity(self, source: str, term: tree.Term | tree.Argument) -> str | None:
@@ -193,7 +195,7 @@ class QueryBody:
                 DraftCall(name, user, arguments, result, clause.span, native=False, may_be_nil=True)
             )
         else:
-            known = BUILT_IN[name]
+            known = expect_present(find_function(name), f"the function {name}")
             self.literals.append(
                 DraftCall(
                     name,
@@ -216,22 +218,13 @@ class QueryBody:
         match binding:
             case tree.BindScalar(variable=variable):
                 self._derive("identity", lambda whole: whole, (value,), variable.name, span)
-            case tree.BindTuple(parts=parts):
-                for at, part in enumerate(parts):
-                    if not isinstance(part, tree.BindBlank):
-                        self._bind(part, self._derive("nth", _nth(at), (value,), None, span))
-            case tree.BindCollection(part=part):
-                self._bind(part, self._each(value, span))
-            case tree.BindRelation(parts=parts):
-                self._bind(tree.BindTuple(parts, span), self._each(value, span))
-
-    def _each(self, value: str, span: SourceSpan) -> str:
-        """Return a variable that has each item of a collection as its value."""
-        listed = self._derive("items", _items, (value,), None, span)
-        size = self._derive("count", len, (listed,), None, span, gives="integer")
-        at = self.writer.new("at")
-        self.literals.append(DraftSeries(at, size, span))
-        return self._derive("item", lambda items, place: items[place], (listed, at), None, span)
+            case tree.BindTuple() | tree.BindCollection() | tree.BindRelation():
+                rows = self._derive("rows", partial(_rows, binding), (value,), None, span)
+                size = self._derive("count", len, (rows,), None, span, gives="integer")
+                at = self.writer.new("at")
+                self.literals.append(DraftSeries(at, size, span))
+                for column, name in enumerate(binding_variables(binding)):
+                    self._derive("item", partial(_item, column), (rows, at), name, span)
 
     def _derive(
         self,
@@ -441,12 +434,10 @@ def as_keyword(value: Any) -> Keyword:
     return value if isinstance(value, Keyword) else Keyword(str(value).removeprefix(":"))
 
 
-def _items(value: Any) -> tuple[Any, ...]:
-    """Return the items of a collection; a map has its entries."""
-    if isinstance(value, Mapping):
-        return tuple(value.items())
-    return tuple(sorted(value, key=repr)) if isinstance(value, frozenset | set) else tuple(value)
+def _rows(binding: tree.Binding, value: Any) -> tuple[tuple[Any, ...], ...]:
+    """Return the values of the variables of a binding, for each way to match a value."""
+    return tuple(binding_rows(binding, value))
 
 
-def _nth(at: int) -> Callable[[Any], Any]:
-    return lambda value: value[at]
+def _item(column: int, rows: tuple[tuple[Any, ...], ...], at: int) -> Any:
+    return rows[at][column]

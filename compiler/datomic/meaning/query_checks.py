@@ -44,18 +44,19 @@ def check_query(query: Query, rules: Rules | None = None, *, functions: Function
 
     Parameters:
         query: the tree of the query.
-        rules: the rules, if `:in` has `%`.
+        rules: the rules, if `:in` has `%`; those of the query itself if None.
         functions: Python functions and aggregates by the names that the query calls them.
 
     Raises:
         CompileError: the query or a rule has errors; the error shows all of them.
     """
     known = functions or {}
+    rules = rules or query.rules
     texts = {**(rules.sources.texts if rules is not None else {}), **query.sources.texts}
     report = QueryReport(ProgramSources(texts))
     definitions = definitions_of(rules.definitions if rules is not None else ())
     sources = {given.name for given in query.inputs if isinstance(given, SourceInput)}
-    has_rules = any(isinstance(given, RulesInput) for given in query.inputs)
+    has_rules = query.rules is not None or any(isinstance(given, RulesInput) for given in query.inputs)
     checks = ClauseChecks(report, definitions, sources, known, has_rules)
     bound = _check_inputs(query, report, checks)
     if rules is not None:

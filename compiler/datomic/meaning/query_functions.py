@@ -28,7 +28,7 @@ from dbsp.edn.edn_writer import display_text
 from dbsp.errors import counted
 
 Result = Literal["boolean", "integer", "number", "string", "keyword", "symbol", "collection", "value"]
-"""What a function returns: `number` is of any category, `value` of any type."""
+"""What a function returns: `number` is of any category, `value` of any type, or nil."""
 
 MANY = None
 """The greatest number of arguments of a function that takes any number."""
@@ -183,7 +183,7 @@ _TABLE: tuple[tuple[str, int, int | None, Callable[..., Any], Result], ...] = (
     # values and types
     ("identity", 1, 1, _untuple, "value"),
     ("ground", 1, 1, _untuple, "value"),
-    ("type", 1, 1, collections.type_keyword, "keyword"),
+    ("type", 1, 1, collections.type_keyword, "value"),
     ("string?", 1, 1, _is_type(str), "boolean"),
     ("number?", 1, 1, _is_type(int, float, Fraction, Decimal), "boolean"),
     ("integer?", 1, 1, _is_type(int), "boolean"),
@@ -204,7 +204,7 @@ _TABLE: tuple[tuple[str, int, int | None, Callable[..., Any], Result], ...] = (
     ("keyword", 1, 2, strings.keyword, "keyword"),
     ("symbol", 1, 2, strings.symbol, "symbol"),
     ("name", 1, 1, strings.name_of, "string"),
-    ("namespace", 1, 1, strings.namespace_of, "string"),
+    ("namespace", 1, 1, strings.namespace_of, "value"),
     # strings
     ("str", 0, MANY, strings.text_of, "string"),
     ("pr-str", 0, MANY, _pr_str, "string"),
@@ -212,7 +212,7 @@ _TABLE: tuple[tuple[str, int, int | None, Callable[..., Any], Result], ...] = (
     ("re-pattern", 1, 1, strings.regular_expression, "value"),
     ("re-find", 2, 2, strings.first_match, "value"),
     ("re-matches", 2, 2, strings.whole_match, "value"),
-    ("re-seq", 2, 2, strings.all_matches, "collection"),
+    ("re-seq", 2, 2, strings.all_matches, "value"),
     ("clojure.string/upper-case", 1, 1, strings.upper_case, "string"),
     ("clojure.string/lower-case", 1, 1, strings.lower_case, "string"),
     ("clojure.string/capitalize", 1, 1, strings.capitalize, "string"),
@@ -227,8 +227,8 @@ _TABLE: tuple[tuple[str, int, int | None, Callable[..., Any], Result], ...] = (
     ("clojure.string/join", 1, 2, strings.join_texts, "string"),
     ("clojure.string/split", 2, 3, strings.split_text, "collection"),
     ("clojure.string/replace", 3, 3, strings.replace_text, "string"),
-    ("clojure.string/index-of", 2, 2, strings.index_of, "integer"),
-    ("clojure.string/last-index-of", 2, 2, strings.last_index_of, "integer"),
+    ("clojure.string/index-of", 2, 2, strings.index_of, "value"),
+    ("clojure.string/last-index-of", 2, 2, strings.last_index_of, "value"),
     # collections
     ("tuple", 0, MANY, collections.vector, "collection"),
     ("untuple", 1, 1, _untuple, "collection"),

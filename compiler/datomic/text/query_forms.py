@@ -222,11 +222,19 @@ def _shape(data: Any) -> QueryForm:
     return QueryForm(FormKind.VALUE, data, nowhere)
 
 
-def _placed(form: QueryForm, path: str, column: int) -> tuple[str, QueryForm]:
-    """Return the text of a form and the form with its place, which starts at this column."""
-    text, starts = _layout(form.kind, form.items) if _has_items(form) else (_atom(form), [])
+def _placed(form: QueryForm, path: str, column: int, bare: bool = False) -> tuple[str, QueryForm]:
+    """Return the text of a form and the form with its place, which starts at this column.
+
+    A `bare` string has no quotes.
+    """
+    if _has_items(form):
+        text, starts = _layout(form.kind, form.items)
+    else:
+        text, starts = (form.value if bare else _atom(form)), []
+    called = _called(form.kind, form.items)
     items = tuple(
-        _placed(item, path, column + start)[1] for item, start in zip(form.items, starts, strict=True)
+        _placed(item, path, column + start, position == called)[1]
+        for position, (item, start) in enumerate(zip(form.items, starts, strict=True))
     )
     span = SourceSpan(path, 1, column, 1, column + len(text))
     return text, QueryForm(form.kind, form.value, span, items)
@@ -252,20 +260,25 @@ def _atom(form: QueryForm) -> str:
 def _layout(kind: FormKind, items: tuple[QueryForm, ...]) -> tuple[str, list[int]]:
     """Return the text of a collection and where each item starts in it."""
     brackets = {FormKind.LIST: "()", FormKind.MAP: "{}", FormKind.SET: ["#{", "}"]}.get(kind, "[]")
-    called = kind is FormKind.LOOSE_SEQUENCE and _is_call(items)
-    opening, closing = "()" if called else brackets
+    called = _called(kind, items)
+    opening, closing = "()" if called is not None else brackets
     text, starts = opening, []
     for position, item in enumerate(items):
         text += " " if position else ""
         starts.append(len(text))
-        name = item.symbol if position == 0 and called else None
-        text += name or shown_text(item)
+        text += item.value if position == called else shown_text(item)
     return text + closing, starts
 
 
-def _is_call(items: tuple[QueryForm, ...]) -> bool:
-    """Whether a sequence of Python data starts with the name of a function, rule or operator."""
-    if not items or items[0].kind is not FormKind.LOOSE_TEXT:
-        return False
-    name = items[0].value
-    return items[0].symbol is not None and not _SHOWN_AS_NAME.fullmatch(name)
+def _called(kind: FormKind, items: tuple[QueryForm, ...]) -> int | None:
+    """Return the position of the function, rule or operator in a sequence of Python data.
+
+    It is the first item, or follows a source; None if the sequence is not a call.
+    """
+    if kind is not FormKind.LOOSE_SEQUENCE:
+        return None
+    position = 1 if items and items[0].source is not None else 0
+    if len(items) <= position or items[position].kind is not FormKind.LOOSE_TEXT:
+        return None
+    head = items[position]
+    return None if head.symbol is None or _SHOWN_AS_NAME.fullmatch(head.value) else position

@@ -25,8 +25,10 @@ from dbsp.compiler.datomic.text.find_parser import (
     parse_labels,
     parse_ordering,
 )
+from dbsp.compiler.datomic.text.plain_variables import has_plain_variables, with_question_marks
 from dbsp.compiler.datomic.text.query_forms import FormKind, QueryForm, form_of
 from dbsp.compiler.datomic.text.query_report import QueryReport
+from dbsp.compiler.datomic.text.rule_parser import parse_definitions
 from dbsp.compiler.datomic.tree.query_tree import (
     BindingInput,
     Find,
@@ -35,6 +37,7 @@ from dbsp.compiler.datomic.tree.query_tree import (
     Ordering,
     PatternInput,
     Query,
+    Rules,
     RulesInput,
     SourceInput,
     Variable,
@@ -52,6 +55,7 @@ KEYS = (
     "order-by",
     "limit",
     "offset",
+    "rules",
 )
 _LABELS = ("keys", "strs", "syms")
 
@@ -77,6 +81,7 @@ def parse_query(query: Any, file: str = "query") -> Query:
     sections: Mapping[str, _Section] = {}
     with report.collecting():
         sections = _sections(form, report)
+        sections = _with_variables(sections)
     parsed = _query(sections, form, report) if sections else None
     report.raise_errors()
     return cast(Query, parsed)
@@ -105,6 +110,7 @@ def _query(sections: Mapping[str, _Section], form: QueryForm, report: QueryRepor
     with report.collecting():
         if "offset" in sections:
             offset = parse_count("offset", sections["offset"].forms, sections["offset"].key, report)
+    rules = _rules(sections.get("rules"), inputs, report)
     if find is None:
         return None
     return Query(
@@ -119,6 +125,7 @@ def _query(sections: Mapping[str, _Section], form: QueryForm, report: QueryRepor
         ordering,
         limit,
         offset,
+        rules,
     )
 
 
@@ -140,6 +147,8 @@ def _sections(form: QueryForm, report: QueryReport) -> dict[str, _Section]:
                         code="invalid-query",
                         hint=f":{name} [{value.text}]",
                     )
+                # A pattern alone, without a vector around it: {:where [?e :name ?n]}.
+                single |= name == "where" and bool(value.items) and not value.items[0].is_sequence
                 found[name] = _Section(key.span, (value,) if single else value.items)
         return found
     if not form.is_sequence or not form.items:
@@ -186,6 +195,32 @@ def _key(form: QueryForm, found: Mapping[str, _Section], report: QueryReport) ->
     if name in found:
         raise report.mistake(f"the query has two :{name}", form, code="invalid-query")
     return name
+
+
+def _with_variables(sections: dict[str, _Section]) -> dict[str, _Section]:
+    """Return the sections with question marks before the names of variables, if they have none."""
+    if "find" not in sections or not has_plain_variables(sections["find"].forms):
+        return sections
+    names = ("find", "with", "in", "where", "rules")
+    return {
+        name: _Section(section.key, with_question_marks(section.forms)) if name in names else section
+        for name, section in sections.items()
+    }
+
+
+def _rules(section: _Section | None, inputs: Sequence[Input], report: QueryReport) -> Rules | None:
+    """The rules of the query itself."""
+    if section is None:
+        return None
+    for given in inputs:
+        if isinstance(given, RulesInput):
+            report.error(
+                "the query has :rules, and % in :in",
+                given.span,
+                code="invalid-query",
+                hint="pass all rules as %, or write all of them after :rules",
+            )
+    return Rules(parse_definitions(section.forms, report), report.sources)
 
 
 def _with(section: _Section | None, report: QueryReport) -> tuple[Variable, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dbsp.compiler.datomic.text.binding_parser import parse_variable, parse_variables
@@ -28,17 +29,24 @@ def parse_rules(rules: Any, file: str = "rules") -> Rules:
         return rules
     form, sources = form_of(rules, file, "rules")
     report = QueryReport(sources)
-    found = []
+    found: tuple[RuleDefinition, ...] = ()
     if not form.is_vector or (form.items and _is_head(form.items[0])):
         hint = "the definitions are in a vector" if form.is_vector else None
         message = f"expected rules, [{_FORM} ...], got {form.text}"
         report.error(message, form, code="invalid-rule", hint=hint)
     else:
-        for item in form.items:
-            with report.collecting():
-                found.append(_definition(item, report))
+        found = parse_definitions(form.items, report)
     report.raise_errors()
-    return Rules(tuple(found), sources)
+    return Rules(found, sources)
+
+
+def parse_definitions(forms: Sequence[QueryForm], report: QueryReport) -> tuple[RuleDefinition, ...]:
+    """Return the definitions of the forms, `[(rule ?a ?b) clause ...]` each."""
+    found = []
+    for form in forms:
+        with report.collecting():
+            found.append(_definition(form, report))
+    return tuple(found)
 
 
 def _is_head(form: QueryForm) -> bool:

@@ -308,11 +308,13 @@ class Query:
     order_by: tuple[Ordering, ...] = ()
     limit: int | None = None
     offset: int = 0
+    rules: Rules | None = None
+    """The rules written in the query itself, under `:rules`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules that a query gets as `%`. `sources` has their texts, as in `Query`."""
+    """The rules that a query gets as `%`, or has itself. `sources` has their texts, as in `Query`."""
 
     definitions: tuple[RuleDefinition, ...]
     sources: ProgramSources = field(compare=False, repr=False)

@@ -1,21 +1,16 @@
-"""The arguments of a query: whether they match `:in`, and the rows that a binding makes of them."""
+"""Checks the arguments of a query: whether they are as many as `:in` lists, and of its forms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import product
+from collections.abc import Sequence, Set
 from typing import Any
 
-from dbsp.compiler.datomic.meaning.clause_variables import inner_clauses
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows, binding_text
+from dbsp.compiler.datomic.meaning.clause_variables import binding_variables, inner_clauses
 from dbsp.compiler.datomic.text.query_report import QueryReport
 from dbsp.compiler.datomic.tree.query_tree import (
-    BindBlank,
-    BindCollection,
-    Binding,
     BindingInput,
-    BindRelation,
     BindScalar,
-    BindTuple,
     FindAggregate,
     Function,
     Input,
@@ -81,77 +76,6 @@ def input_text(given: Input) -> str:
             return binding_text(binding)
 
 
-def binding_text(binding: Binding) -> str:
-    """Return a binding as EDN text."""
-    match binding:
-        case BindScalar(variable):
-            return variable.name
-        case BindBlank():
-            return "_"
-        case BindCollection(part):
-            return f"[{binding_text(part)} ...]"
-        case BindTuple(parts):
-            return f"[{' '.join(map(binding_text, parts))}]"
-        case BindRelation(parts):
-            return f"[[{' '.join(map(binding_text, parts))}]]"
-
-
-def binding_rows(binding: Binding, value: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of the binding's variables, in their order, for each way to match a value.
-
-    A nil matches no variable. Raises EvaluationError if the value has another form.
-
-    >>> from dbsp.compiler.datomic.text.query_parser import parse_query
-    >>> binding = parse_query("[:find ?a :in [[?a [?b ...]]]]").inputs[0].binding
-    >>> list(binding_rows(binding, [("x", [1, 2]), ("y", [3])]))
-    [('x', 1), ('x', 2), ('y', 3)]
-    """
-    match binding:
-        case BindBlank():
-            yield ()
-        case BindScalar():
-            if value is not None:
-                yield (value,)
-        case BindCollection(part):
-            for item in _items(binding, value):
-                yield from binding_rows(part, item)
-        case BindTuple(parts):
-            yield from _tuple_rows(binding, parts, value)
-        case BindRelation(parts):
-            for item in _items(binding, value):
-                yield from _tuple_rows(binding, parts, item)
-
-
-def _tuple_rows(binding: Binding, parts: tuple[Binding, ...], value: Any) -> Iterator[tuple[Any, ...]]:
-    if value is None:
-        return
-    if not isinstance(value, (list, tuple)):
-        raise _mismatch(binding, f"a tuple of {len(parts)}", value)
-    if len(value) < len(parts):
-        raise _mismatch(binding, f"a tuple of at least {counted(len(parts), 'value')}", value)
-    rows = (list(binding_rows(part, item)) for part, item in zip(parts, value, strict=False))
-    for combined in product(*rows):
-        yield tuple(found for row in combined for found in row)
-
-
-def _items(binding: Binding, value: Any) -> Iterator[Any]:
-    if value is None:
-        return
-    if isinstance(value, Mapping):
-        yield from value.items()
-    elif isinstance(value, (list, tuple, Set, range)):
-        yield from value
-    else:
-        raise _mismatch(binding, "a collection", value)
-
-
-def _mismatch(binding: Binding, expected: str, value: Any) -> EvaluationError:
-    return EvaluationError(
-        f"the binding {binding_text(binding)} expects {expected}, got {shorten(value)}",
-        code="binding-mismatch",
-    )
-
-
 def _problem(given: Input, argument: Any, functions: Set[str]) -> str | None:
     """Return what is wrong with the form of an argument, or None."""
     match given:
@@ -168,16 +92,16 @@ def _problem(given: Input, argument: Any, functions: Set[str]) -> str | None:
             if not callable(argument):
                 return f"expected a Python function as {variable.name}, got {shorten(argument)}"
         case BindingInput(binding):
+            names = [variable.name for variable in binding_variables(binding)]
             try:
-                for row in binding_rows(binding, argument):
-                    for value in row:
+                for row in binding_rows(binding, argument, nil=True):
+                    for name, value in zip(names, row, strict=True):
+                        if value is None:
+                            return f"expected a value of {name}, got None, which nothing is equal to"
                         if callable(value):
-                            name = binding_text(binding)
                             return f"the query does not call {name}, which is the function {shorten(value)}"
             except EvaluationError as error:
                 return error.message
-            if isinstance(binding, BindScalar) and argument is None:
-                return f"expected a value of {binding.variable.name}, got None, which nothing is equal to"
     return None
 
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind
-from dbsp.compiler.datomic.circuits.query_inputs import bound_rows, kind_of_values
+from dbsp.compiler.datomic.circuits.query_inputs import kind_of_values
+from dbsp.compiler.datomic.meaning.argument_checks import check_arguments
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
+from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
 from dbsp.compiler.datomic.tree import query_tree as tree
-from dbsp.errors import InputError, counted
 
 
 @dataclass
-class QueryArguments:
+class MatchedArguments:
     """The arguments of one call, in the order of `:in`."""
 
     values: list[Any]
@@ -30,18 +31,11 @@ class QueryArguments:
     """The kinds of the values, by variable."""
 
 
-def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
-    """Match the arguments of a call with `:in`. Raises InputError if their number differs."""
-    inputs = query.inputs
-    if len(values) != len(inputs):
-        expected = ", ".join(input_text(each) for each in inputs)
-        raise InputError(
-            f"{query.file}: expected {counted(len(inputs), 'argument')} for :in {expected}, got "
-            f"{len(values)}",
-            code="wrong-arity",
-        )
-    found = QueryArguments(list(values))
-    for given, value in zip(inputs, values, strict=True):
+def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArguments:
+    """Match the arguments of a call with `:in`. Raises CompileError if one does not fit."""
+    check_arguments(query, values)
+    found = MatchedArguments(list(values), rules=query.rules)
+    for given, value in zip(query.inputs, values, strict=True):
         match given:
             case tree.SourceInput(name=name):
                 found.sources[name] = value
@@ -54,9 +48,9 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> QueryArguments:
             case tree.BindingInput(binding=tree.BindScalar(variable=variable)) if callable(value):
                 found.functions[variable.name] = value
             case tree.BindingInput(binding=binding):
-                rows = [dict(row) for row in bound_rows(binding, value)]
-                for name in binding_variables(binding):
-                    found.kinds[name] = kind_of_values(row[name] for row in rows)
+                rows = list(binding_rows(binding, value))
+                for at, name in enumerate(binding_variables(binding)):
+                    found.kinds[name] = kind_of_values(row[at] for row in rows)
     return found
 
 
@@ -68,28 +62,3 @@ def _kinds_of_tuples(name: str, rows: Collection[Sequence[Any]]) -> dict[str, An
         for at in range(width):
             found[f"{name} {width} {at}"] = kind_of_values(row[at] for row in long)
     return found
-
-
-def input_text(given: tree.Input) -> str:
-    """Return an item of `:in` as the query writes it."""
-    match given:
-        case tree.SourceInput(name=name) | tree.PatternInput(name=name):
-            return name
-        case tree.RulesInput():
-            return "%"
-        case tree.BindingInput(binding=binding):
-            return _binding_text(binding)
-
-
-def _binding_text(binding: tree.Binding) -> str:
-    match binding:
-        case tree.BindScalar(variable=variable):
-            return variable.name
-        case tree.BindBlank():
-            return "_"
-        case tree.BindTuple(parts=parts):
-            return f"[{' '.join(map(_binding_text, parts))}]"
-        case tree.BindCollection(part=part):
-            return f"[{_binding_text(part)} ...]"
-        case tree.BindRelation(parts=parts):
-            return f"[[{' '.join(map(_binding_text, parts))}]]"
