@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from dbsp.datomic.database import Database
+from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.indices import Indices
 from dbsp.datomic.log_loading import (
     decode_stored,
@@ -89,6 +90,8 @@ class Connection:
         self._listeners: list[TransactionListener] = []
         self._committed: deque[TransactionListener] = deque()
         """The listeners that have seen a transaction and do not know of its commit yet."""
+        self._notifying = threading.RLock()
+        """Held while listeners act on commits, so that they act in the order of transactions."""
         self._segmented = 0 if store is None else store.segmented()
         if store is not None:
             weakref.finalize(self, _close_store, store, self._process)
@@ -154,6 +157,15 @@ class Connection:
         return self._transact(
             lambda now: prepare_columns(self._indices, table, now=now, entities=entities, key=key)
         )
+
+    def transact_prepared(
+        self, prepare_at: Callable[[Facts, dt.datetime], PreparedTransaction]
+    ) -> TransactionReport:
+        """Execute the transaction that a function prepares from the current facts, for a time.
+
+        No other transaction comes between the function and its transaction.
+        """
+        return self._transact(lambda now: prepare_at(self._indices, now))
 
     def _transact(self, prepare_at: Callable[[dt.datetime], PreparedTransaction]) -> TransactionReport:
         """Execute the transaction that a function prepares for a time."""
@@ -235,8 +247,9 @@ class Connection:
             raise interrupt
 
     def _call_committed(self) -> None:
-        while self._committed:
-            self._committed.popleft().committed()
+        with self._notifying:
+            while self._committed:
+                self._committed.popleft().committed()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -335,7 +348,8 @@ class Connection:
             bound = bind_live_query(query, database, inputs, functions or {})
             live = Subscription(bound, self._indices, start, self._listeners.remove, on_delta)
             self._listeners.append(live)
-        live.committed()
+        with self._notifying:
+            live.committed()
         return live
 
     @property

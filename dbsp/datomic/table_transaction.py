@@ -140,15 +140,11 @@ def _add_facts(
         raise in_column("e", error) from None
     for name, column in values.items():
         try:
-            codes, positions = table.values(
-                attribute, column.take(pa.array(rows)), rows, known=not asserted
-            )
+            codes, positions = table.values(attribute, column.take(pa.array(rows)), rows, known=not asserted)
         except DbspError as error:
             raise in_column(name, error) from None
         if len(positions):
-            table.add(
-                AttributeRows(attribute, rows_of[positions], codes, rows[positions]), added=asserted
-            )
+            table.add(AttributeRows(attribute, rows_of[positions], codes, rows[positions]), added=asserted)
 
 
 def _flags(added: pa.ChunkedArray | None, count: int) -> Any:
