@@ -94,7 +94,7 @@ def prepare_datoms(
         facts: the database before the transaction.
         entities: ids, tempids or idents.
         attributes: names of attributes, such as ":person/name".
-        values: columns of values by name, such as one per type; each row has a value in one of them.
+        values: columns of values by name, such as one per type; each row uses one of them.
         added: whether each row is asserted; None: all are. The others are retracted.
         now: the time, with a zone.
         about: values of attributes of the transaction's own entity.

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dbsp.operators.ports.spark_sink import SparkSink
     from dbsp.operators.ports.spark_source import SparkSource
+    from dbsp.spark.database_feed import feed_database
     from dbsp.spark.feeds import feed
     from dbsp.spark.format import register
     from dbsp.spark.java import ensure_java
@@ -46,6 +47,7 @@ __all__ = [
     "ensure_java",
     "error",
     "feed",
+    "feed_database",
     "register",
     "run",
     "schema_of",
@@ -60,6 +62,7 @@ __all__ = [
 # import only the modules that they use.
 _HOME = {
     "dbsp.spark.port_binding": ("view_frame",),
+    "dbsp.spark.database_feed": ("feed_database",),
     "dbsp.spark.feeds": ("feed",),
     "dbsp.spark.format": ("register",),
     "dbsp.spark.java": ("ensure_java",),
