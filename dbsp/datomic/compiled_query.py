@@ -126,23 +126,8 @@ def _aggregate_arguments(query: tree.Query) -> set[str]:
 
 def _identity(catalog: DatabaseCatalog | TuplesCatalog) -> Any:
     if isinstance(catalog, DatabaseCatalog):
-        return (catalog.is_history, _Same(catalog.schema))
+        return (catalog.is_history, catalog.schema.key)
     return None
-
-
-class _Same:
-    """Compares an object by identity, and keeps it alive."""
-
-    __slots__ = ("_object",)
-
-    def __init__(self, kept: object) -> None:
-        self._object = kept
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other._object is self._object
-
-    def __hash__(self) -> int:
-        return id(self._object)
 
 
 def _texts(query: tree.Query, rules: tree.Rules | None) -> ProgramSources:

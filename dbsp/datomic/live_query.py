@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from dbsp.compiler.datomic.circuits.query_program import FOUND
 from dbsp.data.batch import Batch
-from dbsp.data.zset import ZSet
 from dbsp.datomic.live_pull import LivePull
 from dbsp.datomic.query import BoundQuery
-from dbsp.datomic.query_results import Row, has_pull, plain_rows
+from dbsp.datomic.query_results import Row, has_pull, plain_rows, weighted_rows
 from dbsp.datomic.query_sources import SourceTraces, TracedFacts, relation_key
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class LiveQuery:
                 staged[name] = Batch(run.rows, run.weights)
         if self._pulled is None and not staged:
             return []
-        delta = _weighted(self._run.step_staged(staged)[FOUND])
+        delta = weighted_rows(self._run.step_staged(staged)[FOUND])
         return delta if self._pulled is None else self._pulled.step(delta, indices.schema, changed)
 
     def follow(self, indices: Indices) -> None:
@@ -69,10 +68,4 @@ class LiveQuery:
         """Return the rows of the result."""
         if self._pulled is not None:
             return self._pulled.rows()
-        return plain_rows(self._run.view(FOUND).rows())
-
-
-def _weighted(delta: ZSet) -> list[tuple[Row, int]]:
-    pairs = list(delta.items())
-    rows = plain_rows(row for row, _ in pairs)
-    return [(row, weight) for row, (_, weight) in zip(rows, pairs, strict=True)]
+        return plain_rows(self._run.view(FOUND))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind
@@ -42,7 +43,7 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArgument
                 if isinstance(value, list | tuple | set | frozenset):
                     found.kinds |= _kinds_of_tuples(name, value)
             case tree.RulesInput():
-                found.rules = parse_rules(value)
+                found.rules = _parsed_rules(value) if isinstance(value, str) else parse_rules(value)
             case tree.PatternInput(name=name):
                 found.patterns[name] = value
             case tree.BindingInput(binding=tree.BindScalar(variable=variable)) if callable(value):
@@ -52,6 +53,11 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArgument
                 for at, name in enumerate(binding_variables(binding)):
                     found.kinds[name] = kind_of_values(row[at] for row in rows)
     return found
+
+
+@lru_cache(maxsize=256)
+def _parsed_rules(text: str) -> tree.Rules:
+    return parse_rules(text)
 
 
 def _kinds_of_tuples(name: str, rows: Collection[Sequence[Any]]) -> dict[str, AnyKind | None]:

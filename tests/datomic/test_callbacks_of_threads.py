@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from dbsp.datomic import QueryDelta, connect
 
 SCHEMA = {":name": {":db/valueType": ":db.type/string"}}
@@ -69,3 +71,29 @@ def test_a_callback_may_transact() -> None:
     conn.subscribe(NAMES, on_delta=on_delta)
     conn.transact([{":name": "Ada"}])
     assert seen == [2, 3, 4, 5]
+
+
+def test_a_callback_that_fails_during_the_replay_is_called_no_more() -> None:
+    conn = connect(schema=SCHEMA)
+    conn.transact([{":name": "Ada"}])
+    seen: list[int] = []
+
+    def on_delta(delta: QueryDelta) -> None:
+        seen.append(delta.t)
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        conn.subscribe(NAMES, since=1, on_delta=on_delta)
+    conn.transact([{":name": "Eva"}])
+    assert seen == [2]
+
+
+def test_a_second_close_does_nothing() -> None:
+    conn = connect(schema=SCHEMA)
+    live = conn.subscribe(NAMES)
+    other = conn.subscribe(NAMES)
+    live.close()
+    live.close()
+    conn.transact([{":name": "Ada"}])
+    assert live.rows() == []
+    assert other.rows() == [("Ada",)]

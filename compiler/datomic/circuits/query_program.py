@@ -37,6 +37,7 @@ from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind
+from dbsp.compiler.datomic.circuits.external_rows import check_external_rows
 from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog
@@ -141,7 +142,9 @@ class QueryProgram:
     @cached_property
     def graph(self) -> Graph:
         """The physical circuit, planned by the shape of the rules."""
-        return self.circuit(self.plans).circuit(Stage.PHYSICAL)
+        graph = self.circuit(self.plans).circuit(Stage.PHYSICAL)
+        check_external_rows(graph)
+        return graph
 
     def circuit(self, plans: Mapping[int, RulePlan]) -> Circuit:
         """Return the query circuit of these plans."""

@@ -152,6 +152,7 @@ class _Checker:
                     column
                     for column, argument in zip(base.columns, arguments, strict=True)
                     if argument.kind != base.own_kind(column)
+                    or (column == "v" and base.attribute is None)  # attributes of all kinds
                 )
                 base = replace(base, boxed=boxed)
                 self.bases[base.name] = base

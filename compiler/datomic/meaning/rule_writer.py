@@ -7,12 +7,11 @@ rules                       relations; `rule#in` has the arguments that a rule n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
-from dbsp.compiler.datalog.tree.kinds import VALUE
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog, KnownAttribute
 from dbsp.compiler.datomic.meaning.bindable import Bindings, binding_variables, variables_of
 from dbsp.compiler.datomic.meaning.draft_rules import (
@@ -61,6 +60,7 @@ class RuleWriter:
         self.single: dict[str, int] = {}
         """The variables that `query` binds, with their columns."""
         self._constants: dict[tuple[type, str], str] = {}
+        self._constants_names: set[str] = set()
         self._relations: dict[tuple[str, str], str] = {}
 
     def write(self, output: Sequence[str]) -> DraftQuery:
@@ -93,6 +93,7 @@ class RuleWriter:
         key = (type(value), repr(value))
         if key not in self._constants:
             name = self._constants[key] = self.new("constant")
+            self._constants_names.add(name)
             self.single[name] = len(self.draft.parameters)
             self.draft.parameters.append(Parameter(name, value, is_constant=True))
         return self._constants[key]
@@ -117,8 +118,9 @@ class RuleWriter:
         span: SourceSpan,
     ) -> None:
         """Write the rule `head(output) :- start, clauses`; the variables `bound` have values."""
-        body = QueryBody(self, head, list(start), set(bound), scope)
-        waiting = list(clauses)
+        waiting = [part for clause in clauses for part in self._inlined(clause, scope)]
+        used = {name for clause in waiting for name in variables_of(clause)}
+        body = QueryBody(self, head, list(start), {*bound, *(used & self._constants_names)}, scope)
         while waiting:
             ready = [clause for clause in waiting if body.is_ready(clause)]
             if not ready:
@@ -166,6 +168,29 @@ class RuleWriter:
             self.conjunction(relation, head, definition.clauses, start, given, scope, definition.span)
         return relation
 
+    def _inlined(self, clause: tree.Clause, scope: Scope) -> Iterator[tree.Clause]:
+        """Yield the clauses of a rule in place of its call, if it has one definition and no recursion.
+
+        Its base relations are then parts of the same join.
+        """
+        if not isinstance(clause, tree.RuleCall):
+            yield clause
+            return
+        definitions = self._rules[clause.name]
+        here = scope.sources[clause.source] == scope.sources.get("$")
+        if len(definitions) > 1 or self._components[clause.name] or not here:
+            yield clause
+            return
+        (definition,) = definitions
+        names = {name: self.new(name) for name in sorted(every_variable(definition))}
+        for variable, argument in zip(definition.head, clause.arguments, strict=True):
+            if isinstance(argument, tree.Variable):
+                names[variable.name] = argument.name
+            elif isinstance(argument, tree.Constant):
+                names[variable.name] = self.constant(argument.value)
+        for part in definition.clauses:
+            yield from self._inlined(renamed(part, names), scope)
+
     def needed_of_rule(self, name: str) -> list[int]:
         """Return the positions of the arguments that a call of a rule must bind."""
         return sorted(self.bindings.needed_of_rule(name))
@@ -190,8 +215,10 @@ class RuleWriter:
             columns = (*columns, "tx", "added")
         elif "tx" in arguments:
             columns = (*columns, "tx")
-        kind = VALUE if attribute is None else attribute.kind
-        base = BaseRelation(source, None if attribute is None else attribute.id, columns, kind=kind)
+        if attribute is None:
+            base = BaseRelation(source, None, columns)
+        else:
+            base = BaseRelation(source, attribute.id, columns, kind=attribute.kind, label=attribute.name)
         names = tuple(arguments.get(column) or self.new("_") for column in columns)
         return DraftAtom(base.name, names, span, base)
 
