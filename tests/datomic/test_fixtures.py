@@ -34,14 +34,7 @@ from .results import value_key
 
 PENDING = frozenset(
     [
-        "disjunction: or of a pattern and a predicate",
-        "disjunction: or of functions",
-        "identifiers: a lookup ref as an input",
-        "identifiers: a lookup ref as an input in the place of a value",
         "identifiers: a lookup ref in a rule",
-        "identifiers: an ident as an input",
-        "identifiers: idents as a collection",
-        "identifiers: lookup refs as a collection",
         "rules: a predicate on an argument that every call binds",
     ]
 )
