@@ -260,11 +260,12 @@ def subscribe(
     Examples:
         >>> from dbsp.datomic import connect
         >>> conn = connect(schema={":name": {":db/valueType": ":db.type/string"}})
-        >>> sink = dbsp.spark.subscribe(conn, "[:find ?e ?n :where [?e :name ?n]]", target="out/people")
-        >>> _ = conn.transact([{":name": "Ada"}])
-        >>> dbsp.spark.session().read.parquet("out/people").select("n", "weight", "tick").collect()
-        [Row(n='Ada', weight=1, tick=2)]
-        >>> sink.close()
+        >>> def show(frame, t):
+        ...     print(t, frame.collect())
+        >>> names, session = "[:find ?n :where [_ :name ?n]]", dbsp.spark.session()
+        >>> with dbsp.spark.subscribe(conn, names, target=show, session=session):
+        ...     _ = conn.transact([{":name": "Ada"}])
+        2 [Row(n='Ada', weight=1)]
     """
     if not isinstance(connection, Connection):
         raise wrong_argument("connection", "a connection of dbsp.datomic.connect", connection)
