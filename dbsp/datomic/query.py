@@ -17,7 +17,7 @@ from dbsp.datomic.matched_arguments import MatchedArguments, match_arguments
 from dbsp.datomic.pull import pull
 from dbsp.datomic.pull_pattern import PullPattern
 from dbsp.datomic.pull_syntax import parse_pattern
-from dbsp.datomic.query_results import has_pull, plain_rows, pulled_row, result_of, selected_rows
+from dbsp.datomic.query_results import Row, has_pull, plain_rows, pulled_row, result_of, selected_rows
 from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, Tuples, TuplesCatalog
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.errors import InputError, shorten
@@ -56,6 +56,14 @@ class BoundQuery:
         return self.compiled.program.inputs.batches(
             self.arguments.values, tuples, self.interner, resolve or self._entity
         )
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the query over its databases."""
+        found = self.compiled.answer(self.facts, self.batches())
+        rows = plain_rows(found)
+        if has_pull(self.query.find):
+            rows = [pulled_row(self.query.find, row, self.pulled) for row in rows]
+        return rows
 
     def _entity(self, value: Any) -> int | None:
         """Return the entity of an ident or of a lookup ref, in the first database that has it."""
@@ -210,8 +218,5 @@ def q(query: Any, *arguments: Any, functions: Functions | None = None) -> Any:
     """
     with SHARED_LOCK:
         bound = bind_query(query, arguments, functions or {}, query_cache())
-        found = bound.compiled.answer(bound.facts, bound.batches())
-        rows = plain_rows(found)
-        if has_pull(bound.query.find):
-            rows = [pulled_row(bound.query.find, row, bound.pulled) for row in rows]
+        rows = bound.rows()
     return result_of(bound.query, selected_rows(bound.query, rows))
