@@ -37,11 +37,12 @@ def _print_imports(console: Console, imports: Sequence[Imported]) -> None:
 
 
 def _print_commits(console: Console, commits: Sequence[Committed]) -> None:
-    table = _table("transaction of one datom: median", "storage")
-    for name in ("elapsed", "processor", "aim"):
+    table = _table("transaction of one datom", "storage")
+    for name in ("elapsed", "processor: system", "user", "aim"):
         table.add_column(name, justify="right")
     for one in commits:
-        table.add_row(one.storage, time_text(one.elapsed), *_beside_aim(one.processor, one.aim))
+        times = time_text(one.elapsed), time_text(one.system)
+        table.add_row(one.storage, *times, *_beside_aim(one.user, one.aim))
     console.print(table)
 
 

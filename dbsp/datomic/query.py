@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.compiler.datomic.circuits.query_inputs import Resolve
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -42,15 +43,18 @@ class BoundQuery:
         """The facts of each database."""
         return {name: database.facts for name, database in self.databases.items()}
 
-    def batches(self) -> dict[str, Batch]:
-        """Return the rows of the inputs of the circuit."""
+    def batches(self, resolve: Resolve | None = None) -> dict[str, Batch]:
+        """Return the rows of the inputs of the circuit.
+
+        `resolve` finds the entities of idents and lookup refs; by default in the databases.
+        """
         tuples: dict[str, Tuples] = {
             name: list(source)
             for name, source in self.arguments.sources.items()
             if name not in self.databases
         }
         return self.compiled.program.inputs.batches(
-            self.arguments.values, tuples, self.interner, self._entity
+            self.arguments.values, tuples, self.interner, resolve or self._entity
         )
 
     def _entity(self, value: Any) -> int | None:

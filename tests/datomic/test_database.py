@@ -273,7 +273,7 @@ def test_wrong_components_of_datoms() -> None:
         db.datoms(":eavt", 1, ":name", "Eva", 1, 1)
     with pytest.raises(SchemaError, match="unknown attribute :nam; did you mean :name"):
         db.datoms(":avet", ":nam")
-    with pytest.raises(SchemaError, match="datoms: expected an attribute such as :person/name, got 1.5"):
+    with pytest.raises(SchemaError, match=r"datoms: expected an attribute such as :person/name, got 1.5"):
         db.datoms(":avet", 1.5)
     with pytest.raises(InputError, match="datoms: expected a transaction as t or as its id, got -3"):
         db.datoms(":eavt", 1, ":name", "Eva", -3)

@@ -98,7 +98,7 @@ def test_a_log_cut_at_any_byte_has_whole_transactions(tmp_path: Path) -> None:
             assert "is not the log of a database of dbsp" in str(error) and not found
     assert found == sorted(found) and found[-1] == 12 and len(set(found)) > 6
     conn.close()
-    # An application that goes on with the copy continues after the last whole transaction.
+    # A process that opens the copy continues after the last whole transaction.
     (copy / "log.sqlite-wal").write_bytes(wal[: len(wal) * 2 // 3])
     last = check_counted(copy)
     count_up(copy, last + 1)
@@ -147,7 +147,7 @@ def test_a_transaction_of_another_number_is_refused(tmp_path: Path) -> None:
     crc = _checksum(2, instant, rows[3])
     execute(tmp_path, "UPDATE transactions SET datoms = ?, crc = ? WHERE t = 2", rows[3], crc)
     with pytest.raises(
-        CheckpointError, match="cannot read transaction 2 in .*expected the datoms of transac"
+        CheckpointError, match=r"cannot read transaction 2 in .*expected the datoms of transac"
     ):
         connect(tmp_path)
 
@@ -212,13 +212,13 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "log.sqlite").write_text("not a database, and longer than a header of SQLite" * 9)
     with pytest.raises(
-        CheckpointError, match="cannot read .*/text/log.sqlite: file is not a database; restore"
+        CheckpointError, match=r"cannot read .*/text/log.sqlite: file is not a database; restore"
     ):
         connect(tmp_path / "text")
     (tmp_path / "other").mkdir()
     execute(tmp_path / "other", "CREATE TABLE people (name TEXT)")
     for read_only in (False, True):
-        with pytest.raises(CheckpointError, match="log.sqlite is not the log of a database of dbsp; choose"):
+        with pytest.raises(CheckpointError, match=r"log.sqlite is not the log of a database of dbsp; choose"):
             connect(tmp_path / "other", read_only=read_only)
     count_up(tmp_path / "new", 1)
     execute(tmp_path / "new", "PRAGMA user_version = 2")
@@ -230,7 +230,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="has no database; connect without read_only to create one"):
         connect(tmp_path / "nothing", read_only=True)
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="cannot write .*/file/log.sqlite: ") as caught:
+    with pytest.raises(CheckpointError, match=r"cannot write .*/file/log.sqlite: ") as caught:
         connect(tmp_path / "file")
     assert caught.value.code == "checkpoint-write"
 
@@ -254,7 +254,7 @@ def test_values_that_no_file_stores(tmp_path: Path) -> None:
 def test_a_read_only_connection_writes_nothing(tmp_path: Path) -> None:
     count_up(tmp_path, 1)
     with connect(tmp_path, read_only=True) as conn:
-        with pytest.raises(CheckpointError, match="transact: .* is connected with read_only=True; connect"):
+        with pytest.raises(CheckpointError, match=r"transact: .* is connected with read_only=True; connect"):
             conn.transact([])
         with pytest.raises(CheckpointError, match="read_only=True"):
             connect(tmp_path, read_only=True, schema={":x": {}})
@@ -272,7 +272,9 @@ def test_an_open_schema_belongs_to_the_database(tmp_path: Path) -> None:
     with connect(tmp_path / "open") as conn:
         conn.transact([[":db/add", 1, ":another", 1]])
     connect(tmp_path / "closed").close()
-    with pytest.raises(ArgumentError, match="open_schema: the database in .* was created without it; define"):
+    with pytest.raises(
+        ArgumentError, match=r"open_schema: the database in .* was created without it; define"
+    ):
         connect(tmp_path / "closed", open_schema=True)
 
 

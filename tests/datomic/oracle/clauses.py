@@ -222,6 +222,8 @@ class Solver:
         return self.source(form.name) if is_source(form) else form
 
     def built_in(self, name: str, values: Sequence[Any]) -> Any:
+        if name in ("get-else", "get-some", "missing?") and values[0].entity(values[1]) is None:
+            return None  # an ident or a lookup ref without an entity
         if name == "get-else":
             data, entity, attribute, default = values
             return next(iter(data.values(data.entity(entity), attribute)), default)
