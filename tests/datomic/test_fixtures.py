@@ -34,7 +34,6 @@ from .results import value_key
 
 PENDING = frozenset(
     [
-        "identifiers: a lookup ref in a rule",
         "rules: a predicate on an argument that every call binds",
     ]
 )
