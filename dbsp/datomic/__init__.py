@@ -7,12 +7,8 @@ from there. Imports the compiler; the command line and Spark import this package
 from dbsp.datomic.connection import Connection, connect
 from dbsp.datomic.database import Database
 from dbsp.datomic.datom import Datom
-<<<<<<< HEAD
-from dbsp.datomic.query import explain, q
-=======
 from dbsp.datomic.entity import Entity
-from dbsp.datomic.query import q
->>>>>>> w-docs
+from dbsp.datomic.query import explain, q
 from dbsp.datomic.subscription import QueryDelta, Subscription
 from dbsp.datomic.transaction_report import TransactionReport
 
