@@ -113,6 +113,7 @@ class QueryProgram:
             ),
             recursion=Recursion.INCREMENTAL,
             external=frozenset(found.bases),
+            single=frozenset({QUERY}),
         )
         self.bases: Mapping[str, BaseRelation] = found.bases
         """The relations of the sources that the circuit reads, by the name of its input."""
