@@ -19,7 +19,7 @@ def print_databases(console: Console, measured: Sequence[Measured]) -> bool:
 
 
 def _print_imports(console: Console, imports: Sequence[Imported]) -> None:
-    table = _table("import of one transaction", "data", "form")
+    table = _table("imports: processor time", "data", "form")
     for name in ("datoms", "time", "datoms / s", "aim", "memory"):
         table.add_column(name, justify="right")
     for one in imports:
@@ -37,18 +37,17 @@ def _print_imports(console: Console, imports: Sequence[Imported]) -> None:
 
 
 def _print_commits(console: Console, commits: Sequence[Committed]) -> None:
-    table = _table("transaction of one datom: median", "storage")
-    for name in ("elapsed", "processor", "aim"):
+    table = _table("transaction of one datom", "storage")
+    for name in ("elapsed", "processor: system", "user", "aim"):
         table.add_column(name, justify="right")
     for one in commits:
-        table.add_row(one.storage, time_text(one.elapsed), *_beside_aim(one.processor, one.aim))
+        times = time_text(one.elapsed), time_text(one.system)
+        table.add_row(one.storage, *times, *_beside_aim(one.user, one.aim))
     console.print(table)
 
 
 def _print_queries(console: Console, queries: Sequence[Answered]) -> bool:
-    table = _table(
-        "queries: median of calls with a plan; live: of a transaction of one datom", "data", "query"
-    )
+    table = _table("queries: median processor time", "data", "query")
     for name in (
         "rows",
         "first call",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
+from benchmarks import fact_databases
 from benchmarks.fact_data import (
     OLDEST,
     YOUNGEST,
@@ -20,7 +23,18 @@ from benchmarks.fact_data import (
     person_data,
     read_lineage,
 )
+from benchmarks.fact_databases import (
+    SIZES,
+    Answered,
+    Committed,
+    Imported,
+    differences,
+    live_problems,
+    measure_databases,
+)
 from benchmarks.fact_queries import FactQuery, Rows, ancestors_of, genealogy_queries, person_queries
+from benchmarks.fact_report import print_databases
+from dbsp.datomic import QueryDelta
 
 PEOPLE, PERSONS, ADVISED = 60, 120, 150
 
@@ -194,3 +208,53 @@ def test_a_lineage_is_read_from_two_files(tmp_path: Path) -> None:
         (17, ":dissertation/year", 1950),
     }
     assert ancestors_of(lineage_of(facts), 8) == {7, 9}
+
+
+# --- the measurements ----------------------------------------------------------------------------
+
+
+def test_every_query_of_the_benchmark_has_the_expected_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fact_databases, "MOST_CALLS", 6)
+    measured = list(measure_databases(SIZES["tiny"]))
+    answered = [one for one in measured if isinstance(one, Answered)]
+    assert [one.query.name for one in answered][:6] == ["q1", "q2", "q2-switch", "q3", "qpred1", "qpred2"]
+    assert len(answered) == 11
+    assert [one.problems for one in answered] == [()] * 11
+    assert all(one.rows == len(one.query.expected) and one.tick is not None for one in answered)
+    assert {one.form for one in measured if isinstance(one, Imported)} == {
+        f"{form}, {storage}" for form in ("maps", "vectors", "columns") for storage in ("memory", "folder")
+    }
+    assert [one.storage for one in measured if isinstance(one, Committed)] == ["memory", "folder"]
+    console = Console(file=io.StringIO(), width=250)
+    assert print_databases(console, measured)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "grand-advisors of all" in text and "WRONG" not in text
+
+
+def test_a_lineage_of_files_has_all_pairs_of_ancestors(tmp_path: Path) -> None:
+    people = [f"{number}\tPerson {number}\t{1900 + number}\tUK\n" for number in range(1, 8)]
+    (tmp_path / "person.tsv").write_text("".join(people))
+    (tmp_path / "advised.tsv").write_text("".join(f"{n}\t{n + 1}\n" for n in range(1, 7)))
+    (answered,) = [
+        one
+        for one in measure_databases((1, 1), tmp_path, only="ancestors of all")
+        if isinstance(one, Answered)
+    ]
+    assert (answered.rows, answered.problems) == (21, ())
+
+
+def test_wrong_rows_are_reported() -> None:
+    expected = {(1,), (2,)}
+    assert differences("live", [(1,), (2,)], expected) == []
+    (problem,) = differences("live", [(1,), (1,), (3,)], expected)
+    assert problem == "live: 1 rows are missing, 1 are wrong, 1 occur twice"
+    query = person_queries(person_data(PEOPLE))[0]
+    deltas = [QueryDelta(3, [((1,), 1)])]
+    assert live_problems(query.expected, deltas, query) == [
+        "transaction 3: expected lost rows and new rows by turns, got {1}"
+    ]
+    assert live_problems(query.expected, [], query) == ["no transaction changed the result"]
+    answered = Answered("people", query, 1, 0.1, 0.1, 0.1, None, None, None, 0, ("live: a problem",))
+    console = Console(file=io.StringIO(), width=250)
+    assert not print_databases(console, [answered])
+    assert "q1: live: a problem" in console.file.getvalue()  # type: ignore[attr-defined]

@@ -108,6 +108,11 @@ class Operator:
         return False
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether the output is the input, except for the names of the columns."""
+        return False
+
+    @property
     def monotone(self) -> bool:
         """Whether the operator is monotone: f(a) <= f(a + b) for all a, b >= 0."""
         return False

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from dbsp.errors import InvariantError
 from dbsp.kernels.arrays import Codes
 
 _WIDTHS: Final = ((0, 0), (1, 0xFF), (2, 0xFFFF), (4, 0xFFFF_FFFF), (8, 2**64 - 1))
@@ -36,7 +37,7 @@ class ByteWriter:
             low, high = int(column.min()), int(column.max())
         else:
             low, high = (min(few), max(few)) if few else (0, 0)
-        width = next(width for width, most in _WIDTHS if high - low <= most)
+        width = _width(high - low)
         count_bytes, low_bytes = _bytes_of(count), _bytes_of(low)
         self._parts += (bytes((width, len(count_bytes) << 4 | len(low_bytes))), count_bytes, low_bytes)
         if not width:
@@ -56,6 +57,14 @@ class ByteWriter:
     def content(self) -> bytes:
         """Return all columns."""
         return b"".join(self._parts)
+
+
+def _width(most: int) -> int:
+    """Return how many bytes the numbers from 0 to `most` need."""
+    for width, limit in _WIDTHS:
+        if most <= limit:
+            return width
+    raise InvariantError(f"expected differences of 64 bits, got {most}; this is a defect of dbsp")
 
 
 def _bytes_of(number: int) -> bytes:

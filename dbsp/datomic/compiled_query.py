@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
+from dbsp.circuit.graph import Graph
 from dbsp.compiler.datomic.circuits.query_program import FOUND, QueryProgram
 from dbsp.compiler.datomic.meaning.query_checks import check_query
 from dbsp.compiler.datomic.text.query_parser import parse_query
@@ -48,14 +49,17 @@ class CompiledQuery:
         self._traces: ExternalTraces | None = None
 
     def start(self, facts: Mapping[str, TracedFacts]) -> tuple[Run, ExternalTraces]:
-        """Return a new run over these facts, and its traces, whose source can be replaced."""
+        """Return a new live run over these facts, and its traces, whose source can be replaced."""
+        return self._start(self.program.live_graph, facts)
+
+    def _start(self, graph: Graph, facts: Mapping[str, TracedFacts]) -> tuple[Run, ExternalTraces]:
         traces = ExternalTraces(SourceTraces(self.program.bases, facts))
-        return Run(self.program.graph, interner=self._interner, traces=traces), traces
+        return Run(graph, interner=self._interner, traces=traces), traces
 
     def answer(self, facts: Mapping[str, TracedFacts], staged: Mapping[str, Any]) -> ZSet:
         """Return the rows of the query over these facts."""
         if self._run is None or self._traces is None:
-            self._run, self._traces = self.start(facts)
+            self._run, self._traces = self._start(self.program.graph, facts)
         else:
             self._traces.source = SourceTraces(self.program.bases, facts)
         return self._run.preview(staged)[FOUND]
@@ -126,23 +130,8 @@ def _aggregate_arguments(query: tree.Query) -> set[str]:
 
 def _identity(catalog: DatabaseCatalog | TuplesCatalog) -> Any:
     if isinstance(catalog, DatabaseCatalog):
-        return (catalog.is_history, _Same(catalog.schema))
+        return (catalog.is_history, catalog.schema.key)
     return None
-
-
-class _Same:
-    """Compares an object by identity, and keeps it alive."""
-
-    __slots__ = ("_object",)
-
-    def __init__(self, kept: object) -> None:
-        self._object = kept
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other._object is self._object
-
-    def __hash__(self) -> int:
-        return id(self._object)
 
 
 def _texts(query: tree.Query, rules: tree.Rules | None) -> ProgramSources:

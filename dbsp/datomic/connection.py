@@ -8,9 +8,9 @@ have written.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 from dbsp.datomic.database import Database
@@ -81,8 +81,8 @@ class Connection:
         self._read_only = read_only
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._owner = 0
-        """The thread that has the lock."""
+        self._frame: FrameType | None = None
+        """The latest call that took the lock, until it notifies the listeners."""
         self._work: OpenTransaction | None = None
         self._closed = False
         self._db = Database(indices.snapshot())
@@ -157,17 +157,21 @@ class Connection:
 
     def _transact(self, prepare_at: Callable[[dt.datetime], PreparedTransaction]) -> TransactionReport:
         """Execute the transaction that a function prepares for a time."""
-        with self._exclusive("transact"):
+        self._check_use("transact")
+        with self._lock:
+            self._start_use("transact", sys._getframe())
             self._check_writable()
             self._begin()
             report = self._execute(prepare_at)
             self._write_segment(SEGMENT)
+            self._frame = None
         self._call_committed()
         return report
 
     def _define(self, schema: Any) -> None:
         """Execute the transaction that defines a schema, unless the database has it already."""
-        with self._exclusive("connect"):
+        with self._lock:
+            self._start_use("connect", sys._getframe())
             self._check_writable()
             self._begin()
             try:
@@ -258,6 +262,10 @@ class Connection:
             (0, 1)
         """
         self._check_process()
+        if self._work is not None and not self._lock.locked():
+            # An interrupt has ended a transaction; complete or undo it first.
+            with self._lock:
+                self._settle()
         return self._db
 
     def sync(self) -> Database:
@@ -279,11 +287,14 @@ class Connection:
             (0, 1)
             >>> first.close(); second.close()
         """
-        with self._exclusive("sync"):
+        self._check_use("sync")
+        with self._lock:
+            self._start_use("sync", sys._getframe())
             try:
                 self._catch_up()
             finally:
                 self._settle()
+            self._frame = None
         self._call_committed()
         return self._db
 
@@ -303,8 +314,8 @@ class Connection:
         Parameters:
             query: the query, as EDN text or Python data. Its source `$` is this connection.
             inputs: the other arguments, in the order of `:in`.
-            since: start with the database as of this point in time: t, a transaction's id, or a time
-                with a zone. The changes of all later transactions are replayed first.
+            since: start with the database as of this point in time: t, a transaction's id, or a
+                time with a zone. The changes of all later transactions are replayed first.
             functions: Python functions and aggregates by the names that the query calls them. They
                 must depend on their arguments only.
             on_delta: called with each change after its transaction is committed; it may use the
@@ -329,12 +340,15 @@ class Connection:
             >>> conn.subscribe("[:find ?a :where [_ :age ?a]]", since=first.t).deltas()
             [QueryDelta(t=3, rows=[((17,), -1), ((18,), 1)])]
         """
-        with self._exclusive("subscribe"), self._indices.lock:
+        self._check_use("subscribe")
+        with self._lock, self._indices.lock:
+            self._start_use("subscribe", sys._getframe())
             start = None if since is None else number_of(since, self._indices.log, "subscribe")
             database = self._db if start is None else self._db.as_of(start)
             bound = bind_live_query(query, database, inputs, functions or {})
             live = Subscription(bound, self._indices, start, self._listeners.remove, on_delta)
             self._listeners.append(live)
+            self._frame = None
         live.committed()
         return live
 
@@ -387,14 +401,18 @@ class Connection:
             >>> conn.db().basis_t
             0
         """
-        if self._closed and os.getpid() == self._process:
-            return
-        with self._exclusive("close"):
-            if self._store is not None:
-                if not self._read_only:
-                    self._write_segment(SEGMENT_AT_CLOSE)
-                self._store.close()
-            self._closed = True
+        self._check_use("close")
+        with self._lock:
+            if self._closed:
+                return
+            self._start_use("close", sys._getframe())
+            try:
+                if self._store is not None:
+                    if not self._read_only:
+                        self._write_segment(SEGMENT_AT_CLOSE)
+                    self._store.close()
+            finally:
+                self._closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -413,27 +431,30 @@ class Connection:
 
     # --- use --------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _exclusive(self, name: str) -> Iterator[None]:
-        """Let only this thread use the indices and the log, after earlier work is settled."""
+    # A `with` statement on the lock itself releases it after any interrupt; a context manager in
+    # Python may be interrupted, too.
+
+    def _check_use(self, name: str) -> None:
+        """Raise an error if a caller of this method is a transaction, which has the lock."""
         self._check_process()
-        if self._owner == threading.get_ident() and self._lock.locked():
-            raise CircuitError(
-                f"{name}: a transaction is running and has called this method; call it after the transaction",
-                code="transaction-in-progress",
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            if frame is self._frame:
+                raise CircuitError(
+                    f"{name}: a transaction is running and has called this method; call it after the "
+                    "transaction",
+                    code="transaction-in-progress",
+                )
+            frame = frame.f_back
+
+    def _start_use(self, name: str, frame: FrameType) -> None:
+        """Complete or undo earlier work; the caller, in this frame, has the lock."""
+        if self._closed:
+            raise CheckpointError(
+                f"{name}: the connection to {self._name} is closed; connect again", code="connection-closed"
             )
-        with self._lock:
-            try:
-                self._owner = threading.get_ident()
-                if self._closed:
-                    raise CheckpointError(
-                        f"{name}: the connection to {self._name} is closed; connect again",
-                        code="connection-closed",
-                    )
-                self._settle()
-                yield
-            finally:
-                self._owner = 0
+        self._frame = frame
+        self._settle()
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

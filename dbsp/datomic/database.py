@@ -35,7 +35,7 @@ class Database(EntityAccess):
         >>> [datom.v for datom in conn.db().as_of(first.t).datoms(":eavt", 1)]
         [7]
         >>> [(datom.v, datom.added) for datom in conn.db().history().datoms(":eavt", 1)]
-        [(7, False), (7, True), (8, True)]
+        [(7, True), (7, False), (8, True)]
     """
 
     __slots__ = ("__weakref__", "_base", "_facts")

@@ -71,6 +71,22 @@ class Attribute:
         return str(self.ident)
 
 
+class SchemaKey:
+    """The content of a schema as the key of a dictionary; its hash is computed once."""
+
+    __slots__ = ("_content", "_hash")
+
+    def __init__(self, content: tuple[bool | Attribute, ...]) -> None:
+        self._content = content
+        self._hash = hash(content)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, SchemaKey) and self._content == other._content)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
 @dataclass(frozen=True)
 class Schema:
     """The attributes of a database at one time. It never changes; `changed` returns another one."""
@@ -80,6 +96,11 @@ class Schema:
     open: bool = False
     """Whether a transaction may use an attribute without defining it (see `connect`)."""
     _idents: Mapping[int, Keyword] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def key(self) -> SchemaKey:
+        """A key that is equal for schemas with the same attributes."""
+        return SchemaKey((self.open, *sorted(self.by_id.values(), key=lambda each: each.id)))
 
     @cached_property
     def by_ident(self) -> Mapping[Keyword, Attribute]:

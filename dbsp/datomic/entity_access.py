@@ -97,8 +97,8 @@ class EntityAccess(ABC):
         Cost: O(log n) per attribute, and the values.
 
         Parameters:
-            pattern: EDN text such as `[:person/name {:person/friend [:person/name]}]`, EDN values, or
-                Python data; the reference of pull patterns has all forms.
+            pattern: EDN text such as `[:person/name {:person/friend [:person/name]}]`, EDN values,
+                or Python data; the reference of pull patterns has all forms.
             entity: as for `entid`.
             functions: functions that symbols after `:xform` name, besides those of queries.
 

@@ -296,11 +296,12 @@ def microseconds(instant: dt.datetime) -> int:
     return (instant - _EPOCH) // MICROSECOND
 
 
-def _grouped(datoms: Codes) -> Iterator[tuple[int, Codes]]:
-    """Yield each attribute with its datoms."""
+def _grouped(datoms: Codes) -> list[tuple[int, Codes]]:
+    """Return each attribute with its datoms."""
     by_attribute = datoms[np.argsort(datoms[:, 1], kind="stable")]
-    for start, end in _ranges(by_attribute[:, 1]):
-        yield int(by_attribute[start, 1]), by_attribute[start:end]
+    return [
+        (int(by_attribute[start, 1]), by_attribute[start:end]) for start, end in _ranges(by_attribute[:, 1])
+    ]
 
 
 def _ranges(keys: Codes) -> Iterator[tuple[int, int]]:

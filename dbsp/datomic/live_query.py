@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from dbsp.compiler.datomic.circuits.query_program import FOUND
 from dbsp.data.batch import Batch
-from dbsp.data.zset import ZSet
+from dbsp.datomic.entity_ids import entity_id
 from dbsp.datomic.live_pull import LivePull
 from dbsp.datomic.query import BoundQuery
-from dbsp.datomic.query_results import Row, has_pull, plain_rows
+from dbsp.datomic.query_results import Row, has_pull, plain_rows, weighted_rows
 from dbsp.datomic.query_sources import SourceTraces, TracedFacts, relation_key
+from dbsp.kernels import consolidate
 
 if TYPE_CHECKING:
     from dbsp.datomic.database_facts import Facts
@@ -38,7 +41,10 @@ class LiveQuery:
             for name, base in bound.compiled.program.bases.items()
             if base.source == LIVE
         }
-        self._run.step_staged(bound.batches())
+        self._looks_up = False
+        """Whether an argument is an ident or a lookup ref, whose entity may change."""
+        self._arguments = bound.batches(self._entity)
+        self._run.step_staged(self._arguments)
         find = bound.query.find
         self._pulled: LivePull | None = None
         if has_pull(find):
@@ -55,10 +61,32 @@ class LiveQuery:
             if trace.fresh:
                 run = trace.current[-1]
                 staged[name] = Batch(run.rows, run.weights)
+        if self._looks_up:
+            staged |= self._changed_arguments()
         if self._pulled is None and not staged:
             return []
-        delta = _weighted(self._run.step_staged(staged)[FOUND])
+        delta = weighted_rows(self._run.step_staged(staged)[FOUND])
         return delta if self._pulled is None else self._pulled.step(delta, indices.schema, changed)
+
+    def _changed_arguments(self) -> dict[str, Batch]:
+        """Return the changes of the arguments: entities that idents and lookup refs stand for."""
+        before, self._arguments = self._arguments, self._bound.batches(self._entity)
+        changes = {}
+        for name, batch in self._arguments.items():
+            old = before[name]
+            rows, weights = consolidate(
+                np.concatenate((batch.rows, old.rows)), np.concatenate((batch.weights, -old.weights))
+            )
+            if len(rows):
+                changes[name] = Batch(rows, weights)
+        return changes
+
+    def _entity(self, value: Any) -> int | None:
+        """Return the entity of an ident or of a lookup ref, in the first database that has it."""
+        self._looks_up = True
+        databases = (cast("Facts", facts) for facts in self._facts.values())
+        found = (entity_id(facts, value) for facts in databases)
+        return next((entity for entity in found if entity is not None), None)
 
     def follow(self, indices: Indices) -> None:
         """Read the live source from other indices, which have equal facts, from now on."""
@@ -69,10 +97,4 @@ class LiveQuery:
         """Return the rows of the result."""
         if self._pulled is not None:
             return self._pulled.rows()
-        return plain_rows(self._run.view(FOUND).rows())
-
-
-def _weighted(delta: ZSet) -> list[tuple[Row, int]]:
-    pairs = list(delta.items())
-    rows = plain_rows(row for row, _ in pairs)
-    return [(row, weight) for row, (_, weight) in zip(rows, pairs, strict=True)]
+        return plain_rows(self._run.view(FOUND))

@@ -193,11 +193,13 @@ class LogStore:
 
     def close(self) -> None:
         """Make all transactions durable and close the file. A second call does nothing."""
-        try:
-            if self._flush is not None:
-                self._flush.close()
-        finally:
-            self._file.close()
+        flush, self._flush = self._flush, None
+        with _reported(self.path):
+            try:
+                if flush is not None:
+                    flush.close()
+            finally:
+                self._file.close()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -205,7 +207,7 @@ class LogStore:
         """Return a value of `meta`, or None."""
         with _reported(self.path):
             found = self._patiently("SELECT value FROM meta WHERE key = ?", key)
-        return str(found[0][0]) if found else None
+        return found[0][0].decode() if found else None
 
     def read_after(self, t: int) -> Iterator[StoredTransaction]:
         """Yield the transactions after t, in order.
@@ -264,9 +266,11 @@ class LogStore:
 
 def _connected(address: str) -> sqlite3.Connection:
     # A short timeout: an interrupt is handled when it ends, and the caller tries again.
-    return sqlite3.connect(
+    file = sqlite3.connect(
         address, timeout=0.05, isolation_level=None, check_same_thread=False, uri=address.startswith("file:")
     )
+    file.text_factory = bytes  # a damaged row may have text that is not UTF-8
+    return file
 
 
 def _checksum(first: object, second: object, content: object) -> int | None:

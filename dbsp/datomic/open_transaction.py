@@ -92,6 +92,4 @@ class OpenTransaction:
                     interrupt = error
             del self._waiting[0]
             self._stepping = None
-            if listener.error is not None:
-                listener.reset()
         return interrupt

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.compiler.datomic.circuits.query_inputs import Resolve
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -14,6 +15,8 @@ from dbsp.datomic.compiled_query import CompiledQuery, QueryCache, parsed, query
 from dbsp.datomic.database import Database
 from dbsp.datomic.matched_arguments import MatchedArguments, match_arguments
 from dbsp.datomic.pull import pull
+from dbsp.datomic.pull_pattern import PullPattern
+from dbsp.datomic.pull_syntax import parse_pattern
 from dbsp.datomic.query_results import has_pull, plain_rows, pulled_row, result_of, selected_rows
 from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, Tuples, TuplesCatalog
 from dbsp.datomic.shared_values import SHARED_LOCK
@@ -31,21 +34,27 @@ class BoundQuery:
     compiled: CompiledQuery
     databases: dict[str, Database]
     interner: Interner
+    functions: Functions
+    _patterns: dict[int, PullPattern] = field(default_factory=dict)
+    """The pull patterns that have been read, by the id of their element of `:find`."""
 
     @property
     def facts(self) -> dict[str, TracedFacts]:
         """The facts of each database."""
         return {name: database.facts for name, database in self.databases.items()}
 
-    def batches(self) -> dict[str, Batch]:
-        """Return the rows of the inputs of the circuit."""
+    def batches(self, resolve: Resolve | None = None) -> dict[str, Batch]:
+        """Return the rows of the inputs of the circuit.
+
+        `resolve` finds the entities of idents and lookup refs; by default in the databases.
+        """
         tuples: dict[str, Tuples] = {
             name: list(source)
             for name, source in self.arguments.sources.items()
             if name not in self.databases
         }
         return self.compiled.program.inputs.batches(
-            self.arguments.values, tuples, self.interner, self._entity
+            self.arguments.values, tuples, self.interner, resolve or self._entity
         )
 
     def _entity(self, value: Any) -> int | None:
@@ -53,17 +62,40 @@ class BoundQuery:
         found = (database.entid(value) for database in self.databases.values())
         return next((entity for entity in found if entity is not None), None)
 
+    def check_patterns(self) -> None:
+        """Raise an error if a pull pattern is wrong, whether there are rows or not."""
+        for element in self.query.find.elements:
+            if isinstance(element, tree.FindPull):
+                database = self.databases.get(element.source)
+                if database is None:
+                    raise InputError(
+                        f"{element.span}: expected a database to pull from as the source {element.source}, "
+                        "got a collection of tuples",
+                        code="invalid-argument",
+                    )
+                if database.is_history:
+                    raise InputError(
+                        f"{element.span}: expected a database at one time to pull from as the source "
+                        f"{element.source}, got a history; use as_of",
+                        code="invalid-argument",
+                    )
+                self.pattern(element).plan(database.schema)
+
     def pulled(self, element: tree.FindPull, entity: int) -> Any:
         """Return the pulled value of an entity."""
         return pull(self.databases[element.source].facts, self.pattern(element), entity)
 
-    def pattern(self, element: tree.FindPull) -> Any:
+    def pattern(self, element: tree.FindPull) -> PullPattern:
         """Return the pattern of a pull expression, which may be an argument of the query."""
-        pattern = element.pattern
-        if not isinstance(pattern, tree.Variable):
-            return pattern
-        name = pattern.name
-        return self.arguments.patterns[name] if name in self.arguments.patterns else self._value(name)
+        found = self._patterns.get(id(element))
+        if found is None:
+            pattern = element.pattern
+            if isinstance(pattern, tree.Variable):
+                patterns, name = self.arguments.patterns, pattern.name
+                pattern = patterns[name] if name in patterns else self._value(name)
+            called = {**self.functions, **self.arguments.functions}
+            found = self._patterns[id(element)] = parse_pattern(pattern, functions=called)
+        return found
 
     def _value(self, name: str) -> Any:
         for given, value in zip(self.query.inputs, self.arguments.values, strict=True):
@@ -93,7 +125,9 @@ def bind_query(query: Any, values: Sequence[Any], functions: Functions, cache: Q
             catalogs[name] = TuplesCatalog()
     key = query if isinstance(query, str) else repr(query)
     compiled = cache.compiled(read, key, arguments, catalogs, functions)
-    return BoundQuery(read, arguments, compiled, databases, cache.interner)
+    bound = BoundQuery(read, arguments, compiled, databases, cache.interner, functions)
+    bound.check_patterns()
+    return bound
 
 
 def bind_live_query(
@@ -146,7 +180,7 @@ def q(query: Any, *arguments: Any, functions: Functions | None = None) -> Any:
     with SHARED_LOCK:
         bound = bind_query(query, arguments, functions or {}, query_cache())
         found = bound.compiled.answer(bound.facts, bound.batches())
-        rows = plain_rows(found.rows())
+        rows = plain_rows(found)
         if has_pull(bound.query.find):
             rows = [pulled_row(bound.query.find, row, bound.pulled) for row in rows]
     return result_of(bound.query, selected_rows(bound.query, rows))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datomic.meaning.checked_rules import NIL
 from dbsp.compiler.datomic.meaning.clojure_order import total_order
 from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.data.zset import ZSet
 from dbsp.edn.edn_values import Keyword, Symbol
 
 Row: TypeAlias = tuple[Any, ...]
@@ -16,9 +17,24 @@ Pull: TypeAlias = Callable[[tree.FindPull, int], Any]
 """Returns the pulled value of an entity for an element of `:find`."""
 
 
-def plain_rows(rows: Iterable[Row]) -> list[Row]:
-    """Return rows with nil as None."""
-    return [tuple(None if value is NIL else value for value in row) if NIL in row else row for row in rows]
+def plain_rows(found: ZSet) -> list[Row]:
+    """Return the rows of a result with nil as None."""
+    rows = found.rows()
+    return list(map(_plain, rows)) if _may_have_nil(found) else rows
+
+
+def weighted_rows(delta: ZSet) -> list[tuple[Row, int]]:
+    """Return the rows of a change with their weights, with nil as None."""
+    rows = delta.items()
+    return [(_plain(row), weight) for row, weight in rows] if _may_have_nil(delta) else list(rows)
+
+
+def _may_have_nil(found: ZSet) -> bool:
+    return any(type_.kind == "object" for type_ in found.schema.types)
+
+
+def _plain(row: Row) -> Row:
+    return tuple(None if value is NIL else value for value in row) if NIL in row else row
 
 
 def pulled_row(find: tree.Find, row: Row, pull: Pull) -> Row:

@@ -66,6 +66,7 @@ def known_attribute(attribute: Attribute) -> KnownAttribute:
     """Return what the compiler needs to know of an attribute."""
     return KnownAttribute(
         attribute.id,
+        str(attribute.ident),
         _KINDS.get(attribute.type.kind, VALUE),
         attribute.is_ref,
         attribute.value_type in ("keyword", "ref"),

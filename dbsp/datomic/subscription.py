@@ -177,7 +177,7 @@ class Subscription(TransactionListener):
             >>> print(live.explain().splitlines()[0])
             rule 1: result(?n) :- query(query), $ :name e v(_, ?n).
         """
-        return self._bound.compiled.program.explain()
+        return self._bound.compiled.program.explain(live=True)
 
     def circuit(self) -> Graph:
         """Return the circuit that each transaction steps, for drawing and for `to_json`.
@@ -192,7 +192,7 @@ class Subscription(TransactionListener):
             >>> [node.label for node in live.circuit().nodes][-1]
             'Output find'
         """
-        return self._bound.compiled.program.graph
+        return self._bound.compiled.program.live_graph
 
     def close(self) -> None:
         """Stop following transactions; the rows stay as they are.

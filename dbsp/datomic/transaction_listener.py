@@ -31,6 +31,3 @@ class TransactionListener:
 
         An error of this method ends the call of `transact`, whose transaction is committed.
         """
-
-    def reset(self) -> None:
-        """Forget what an incomplete `step` has done."""

@@ -95,6 +95,10 @@ class Rename(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]
 
+    @property
+    def keeps_rows(self) -> bool:
+        return True
+
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         return lambda a: a
 

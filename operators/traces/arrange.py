@@ -242,15 +242,16 @@ def in_own_order(schema: Schema, order: Sequence[int]) -> Schema:
 
 def is_external(stream: Stream) -> bool:
     """Return whether an index outside of the circuit stores the rows of a stream."""
-    while not stream.node.inputs:
-        if stream.node.operator.stored_outside:
+    while True:
+        node, graph = stream.node, stream.graph
+        if node.operator.stored_outside:
             return True
-        if stream.graph.parent is None or not any(
-            inside.node is stream.node for inside in stream.graph.entered.values()
-        ):
+        if node.operator.keeps_rows:
+            (stream,) = node.inputs
+        elif graph.parent is not None and any(inside.node is node for inside in graph.entered.values()):
+            stream = graph.outer_of(stream)
+        else:
             return False
-        stream = stream.graph.outer_of(stream)
-    return False
 
 
 def order_of(stream: Stream) -> tuple[int, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbsp.datomic import connect
 from dbsp.errors import DbspError
 
 from .reference_transactions import Reference, Refused, Rule
@@ -82,7 +84,13 @@ compared = st.sampled_from([":name", ":key", ":code", ":ref"]).flatmap(
     lambda a: st.tuples(st.just(":db/cas"), known, st.just(a), st.none() | known_values(a), values(a))
 )
 forms = st.one_of(adds, adds, adds, maps(), maps(), retracts, retracts_all, retracted_entities, compared)
-transactions = st.lists(st.lists(forms, min_size=1, max_size=4), min_size=1, max_size=5)
+
+
+@st.composite
+def transactions(draw: st.DrawFn) -> list[list[Any]]:
+    """Some transactions. A function, because the text of the strategy would be long."""
+    return draw(st.lists(st.lists(forms, min_size=1, max_size=4), min_size=1, max_size=5))
+
 
 SEED: list[Any] = [
     {":db/id": 1, ":key": "x", ":name": "x", ":ref": 2, ":nums": [1, 2], ":part": [3, 5]},
@@ -93,8 +101,8 @@ SEED: list[Any] = [
 ]
 
 
-def database() -> SetFacts:
-    definitions: list[dict[str, Any]] = []
+def definitions() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     for name, rule in RULES.items():
         form: dict[str, Any] = {
             ":db/ident": name,
@@ -107,11 +115,15 @@ def database() -> SetFacts:
             form[":db/isComponent"] = True
         if rule.parts:
             form[":db/tupleAttrs"] = list(rule.parts)
-        definitions.append(form)
-    return SetFacts(*definitions)
+        found.append(form)
+    return found
 
 
-@given(transactions)
+def database() -> SetFacts:
+    return SetFacts(*definitions())
+
+
+@given(transactions())
 def test_agrees_with_the_naive_transactor(history: list[list[Any]]) -> None:
     facts, reference = database(), Reference(RULES)
     facts.transact(SEED)
@@ -140,3 +152,20 @@ def test_agrees_with_the_naive_transactor(history: list[list[Any]]) -> None:
         rows = prepared.datoms[:, [0, 1, 4]].tolist()
         assert rows == sorted(rows)
         facts.apply(prepared)
+
+
+@settings(max_examples=max(1, settings().max_examples // 3))
+@given(transactions())
+def test_the_indices_give_the_same_datoms_as_a_set_of_facts(history: list[list[Any]]) -> None:
+    facts, connection = database(), connect(schema=definitions())
+    for tx_data in [SEED, *history]:
+        try:
+            expected = facts.shown(facts.transact(tx_data))
+        except DbspError as error:
+            with pytest.raises(DbspError) as caught:
+                connection.transact(tx_data)
+            assert (caught.value.code, caught.value.message) == (error.code, error.message)
+            continue
+        report = connection.transact(tx_data)
+        shown = [(d.e, str(d.a), d.v, d.added) for d in report.tx_data if d.e != report.tx]
+        assert shown == expected

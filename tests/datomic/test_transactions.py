@@ -57,6 +57,22 @@ def test_an_addition_replaces_a_value_of_cardinality_one(db: SetFacts) -> None:
     assert db.shown(prepared) == [(1, ":person/age", 36, False), (1, ":person/age", 37, True)]
 
 
+def test_a_replaced_value_may_be_retracted_too(db: SetFacts) -> None:
+    db.transact([[":db/add", 1, ":person/age", 36], [":db/add", 2, ":person/age", 20]])
+    prepared = db.transact(
+        [
+            [":db/retract", 1, ":person/age", 36],
+            [":db/add", 1, ":person/age", 37],
+            [":db/retract", 2, ":person/age"],
+        ]
+    )
+    assert db.shown(prepared) == [
+        (1, ":person/age", 36, False),
+        (1, ":person/age", 37, True),
+        (2, ":person/age", 20, False),
+    ]
+
+
 def test_an_addition_joins_the_values_of_cardinality_many(db: SetFacts) -> None:
     db.transact([[":db/add", 1, ":person/aliases", "a"]])
     assert added(db, [[":db/add", 1, ":person/aliases", "b"]]) == [(1, ":person/aliases", "b")]

@@ -132,7 +132,10 @@ class RuleLowering:
         if isinstance(source, SubPlan):
             right, has_key = self.body(source.steps, None, bag), False
         else:
-            right, has_key = self.scan(source, {*step.on, *new}), source.has_key(step.on)
+            # A projection of external rows would have to be stored.
+            external = source.relation in self.context.external
+            wanted = set(source.names) if external else {*step.on, *new}
+            right, has_key = self.scan(source, wanted), source.has_key(step.on)
         if left is None:
             return right
         if bag or new or has_key:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dbsp.compiler.datalog.plans.literals import equations, is_partial, is_safe, uses
 from dbsp.compiler.datalog.plans.normalise import Condition, NormalLiteral, Scan
 from dbsp.compiler.datalog.tree.traversal import variables
+from dbsp.compiler.planner.acyclic import reduce_ears
 from dbsp.compiler.planner.choose import ChosenPlan, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction, Functions, determined
 from dbsp.compiler.planner.statistics import Statistics
@@ -20,8 +21,8 @@ class Policy:
     """The basis for choosing joins: row counts, a strategy, and an order of the scans or None.
 
     An index outside of the run keeps the rows of the `external` relations. Nothing that is derived
-    from them alone may be stored, so one multi-way join reads all scans of a body, also those that
-    share no variable.
+    from them alone may be stored, so the scans of a body are joined one after the other to rows that
+    do not, or all in one multi-way join; also those that share no variable.
     """
 
     statistics: Statistics
@@ -33,6 +34,9 @@ class Policy:
         """Return the planner's choice."""
         if self.order is not None:
             return choose(conjunction, self.statistics, Strategy.BINARY, self.order)
+        if self.external and self.strategy is Strategy.AUTO:
+            acyclic = reduce_ears(conjunction.closed_edges).acyclic
+            return choose(conjunction, self.statistics, Strategy.BINARY if acyclic else Strategy.WCOJ)
         return choose(conjunction, self.statistics, self.strategy)
 
 

@@ -182,6 +182,9 @@ class _Planner(LiteralPlacement):
         elif self.bound:
             ranged = [scan for scan in scans if self.range_of(scan.names) is not None]
             scans = ranged or scans
+        if self.policy.external and not self.done:
+            # What is derived from external rows alone must not be stored, so other rows come first.
+            scans = [scan for scan in scans if scan.relation not in self.policy.external] or scans
         return max(scans, key=self._boundness, default=None)  # max keeps the first of equals
 
     def _boundness(self, scan: Scan) -> tuple[bool, float, int, bool]:

@@ -37,6 +37,7 @@ from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind
+from dbsp.compiler.datomic.circuits.external_rows import check_external_rows
 from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog
@@ -53,6 +54,11 @@ from dbsp.operators.streams.builder import Circuit
 
 FOUND = "find"
 """The output of the circuit."""
+
+_UNGUARDED = frozenset(
+    ("propagate_constants", "drop_dead", "specialise", "inline_once", "factor", "separate", "share")
+)
+"""Rewritings that may write rules over sources alone, without the row of `query`."""
 
 
 class QueryProgram:
@@ -98,20 +104,8 @@ class QueryProgram:
         self.inputs = QueryInputs(query, draft)
         found = check_rules(draft, self.inputs.kinds(kinds), (RESULT,), sources)
         self._options = CompileOptions(
-            strategy=Strategy.WCOJ,
             magic=tuple(sorted(draft.on_demand)),
-            disabled=frozenset(
-                (
-                    "propagate_constants",
-                    "drop_dead",
-                    "specialise",
-                    "inline_once",
-                    "factor",
-                    "separate",
-                    "share",
-                )
-            ),
-            recursion=Recursion.INCREMENTAL,
+            disabled=_UNGUARDED,
             external=frozenset(found.bases),
             single=frozenset({QUERY}),
         )
@@ -131,20 +125,38 @@ class QueryProgram:
         return guarded(program)
 
     @cached_property
-    def plans(self) -> dict[int, RulePlan]:
-        """The plan of every rule, by its shape."""
-        return self.plans_for(Statistics.none())
+    def live_plans(self) -> dict[int, RulePlan]:
+        """The plans of a live query: a multi-way join for each rule, which stores no partial results."""
+        return self._plans(Strategy.WCOJ)
 
-    def plans_for(self, statistics: Statistics) -> dict[int, RulePlan]:
-        """Return the plan of every rule for data with these counts."""
-        return plan_rules(self.program, Policy(statistics, Strategy.WCOJ, external=self._options.external))
+    @cached_property
+    def plans(self) -> dict[int, RulePlan]:
+        """The plans of an answer: acyclic bodies by joins of two relations at a time, others at once.
+
+        An answer stores nothing, and joins of two relations are faster for many rows.
+        """
+        return self._plans(Strategy.AUTO)
+
+    def _plans(self, strategy: Strategy) -> dict[int, RulePlan]:
+        policy = Policy(Statistics.none(), strategy, external=self._options.external)
+        return plan_rules(self.program, policy)
+
+    @cached_property
+    def live_graph(self) -> Graph:
+        """The physical circuit of a live query."""
+        return self._physical(self.live_plans, Recursion.INCREMENTAL)
 
     @cached_property
     def graph(self) -> Graph:
-        """The physical circuit, planned by the shape of the rules."""
-        return self.circuit(self.plans).circuit(Stage.PHYSICAL)
+        """The physical circuit of an answer."""
+        return self._physical(self.plans, Recursion.INSERT_ONLY)
 
-    def circuit(self, plans: Mapping[int, RulePlan]) -> Circuit:
+    def _physical(self, plans: Mapping[int, RulePlan], recursion: Recursion) -> Graph:
+        graph = self.circuit(plans, recursion).circuit(Stage.PHYSICAL)
+        check_external_rows(graph)
+        return graph
+
+    def circuit(self, plans: Mapping[int, RulePlan], recursion: Recursion) -> Circuit:
         """Return the query circuit of these plans."""
         circuit = Circuit("query")
         context = LoweringContext(
@@ -152,7 +164,7 @@ class QueryProgram:
             plans,
             circuit,
             MAX_ITERATIONS,
-            self._options.recursion,
+            recursion,
             self._options.external,
         )
         rows = lower_relations(context, self.program)[RESULT]
@@ -163,9 +175,9 @@ class QueryProgram:
             circuit.output(FOUND, found)
         return circuit
 
-    def explain(self) -> str:
-        """Return the rules and the plans as text."""
-        return plans_text(self.program, self.plans)
+    def explain(self, *, live: bool = False) -> str:
+        """Return the rules and the plans of an answer, or of a live query, as text."""
+        return plans_text(self.program, self.live_plans if live else self.plans)
 
 
 def guarded(program: checked.CheckedProgram) -> checked.CheckedProgram:

@@ -19,6 +19,7 @@ class KnownAttribute:
     """
 
     id: int
+    name: str
     kind: AnyKind
     is_ref: bool = False
     names_keyword: bool = False
@@ -57,11 +58,13 @@ class BaseRelation:
     boxed: frozenset[str] = frozenset()
     kind: AnyKind = VALUE
     """The kind of the values of the attribute."""
+    label: str = ""
+    """The ident of the attribute."""
 
     @property
     def name(self) -> str:
         """The name of the input of the circuit."""
-        attribute = "" if self.attribute is None else f"{self.attribute} "
+        attribute = f"{self.label} " if self.label else ""
         columns = " ".join(f"{column}*" if column in self.boxed else column for column in self.columns)
         return f"{self.source} {attribute}{columns}"
 

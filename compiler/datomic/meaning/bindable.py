@@ -52,12 +52,17 @@ class Bindings:
         self, clauses: Iterable[tree.Clause], visible: Collection[str], given: Iterable[str] = ()
     ) -> set[str]:
         """Return the variables among `visible` that the clauses need from outside."""
-        listed = tuple(clauses)
-        found = self.bound_by(listed, given)
-        needed = {name for name in visible if name not in found.names}
-        for clause in found.waiting:
-            needed.update(name for name in self.required(clause) if name in visible)
-        return needed - {*given}
+        listed, start = tuple(clauses), {*given}
+        needed: set[str] = set()
+        while True:
+            found = self.bound_by(listed, start | needed)
+            required = {name for clause in found.waiting for name in self.required(clause)}
+            absent = {name for name in required if name in visible} - found.names
+            # What a waiting clause binds is needed only if the clauses wait for each other.
+            first = absent.difference(*map(binds, found.waiting)) or absent
+            if not first:
+                return (needed | {name for name in visible if name not in found.names}) - start
+            needed |= first
 
     def bound_by(self, clauses: Iterable[tree.Clause], given: Iterable[str] = ()) -> Bound:
         """Return what a conjunction binds if the variables `given` are bound."""

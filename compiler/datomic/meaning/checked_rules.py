@@ -152,9 +152,18 @@ class _Checker:
                     column
                     for column, argument in zip(base.columns, arguments, strict=True)
                     if argument.kind != base.own_kind(column)
+                    or (column == "v" and base.attribute is None)  # attributes of all kinds
                 )
                 base = replace(base, boxed=boxed)
                 self.bases[base.name] = base
+                # A variable that occurs twice is a condition, which a join tests on its result.
+                seen: dict[str, syntax.Variable] = {}
+                for place, argument in enumerate(arguments):
+                    if argument.name in seen:
+                        other = replace(argument, name=f"{argument.name} again {place}")
+                        arguments = (*arguments[:place], other, *arguments[place + 1 :])
+                        yield syntax.Comparison("=", argument, other, literal.span)
+                    seen[argument.name] = argument
                 yield syntax.Atom(base.name, arguments, literal.span, literal.span)
             case DraftSeries():
                 zero = syntax.Constant(0, literal.span, Kind.NUMBER)

@@ -69,12 +69,16 @@ class ClauseChecks:
 
     def _ordered(self, clauses: Sequence[Clause], bound: Set[str]) -> set[str]:
         after = set(bound)
+        absent: set[str] = set()
 
         def missing(clause: Clause, names: set[str], cycle: bool) -> None:
             self._missing(clause, names, cycle)
             after.update(names)
+            absent.update(names)
 
         for clause, before in walk_in_order(clauses, bound, self.definitions, missing):
+            if isinstance(clause, Or):
+                self._or(clause, before - absent)
             self._inside(clause, before)
             after |= bound_names(clause)
         return after
@@ -89,7 +93,6 @@ class ClauseChecks:
                 self._not(clause, bound)
                 self._ordered(inner, bound if declared is None else names_of(declared))
             case Or(variables=declared, branches=branches):
-                self._or(clause)
                 visible = names_of(visible_variables(clause))
                 for branch in branches:
                     self._ordered(branch, bound if declared is None else bound & visible)
@@ -175,17 +178,18 @@ class ClauseChecks:
                     code="unbound-variable",
                 )
 
-    def _or(self, clause: Or) -> None:
+    def _or(self, clause: Or, bound: set[str]) -> None:
+        """Check that all branches bind the same variables; `bound` are those bound outside."""
         if clause.variables is not None:
             self._duplicates(clause.required + clause.variables, "or-join")
             for branch in clause.branches:
-                absent = names_of(visible_variables(clause)) - names_of(variables_of(branch))
+                absent = names_of(visible_variables(clause)) - names_of(variables_of(branch)) - bound
                 if absent:
                     self.report.error(
                         f"the or-join lists {' and '.join(sorted(absent))}, which this branch does not use",
                         branch[0].span if branch else clause.span,
                         code="or-variables",
-                        hint="every branch uses all variables of the or-join",
+                        hint="every branch uses the variables of the or-join that are not bound outside of it",
                     )
             return
         used = [names_of(variables_of(branch)) for branch in clause.branches]

@@ -161,13 +161,13 @@ def _total_order(left: Any, right: Any) -> int:
         left, right = _items(left), _items(right)
         order = _three_way(len(left), len(right))
         return order or next((order for order in map(_total_order, left, right) if order), 0)
+    ranks = [(_RANKS.get(name, len(_RANKS)), name) for name in names]
     try:
         order = compare_values(left, right)
     except EvaluationError:
-        ranks = [_RANKS.get(name, len(_RANKS)) for name in names]
         return _three_way(*ranks) or _three_way(repr(left), repr(right))
     # 1 and 1.0 have the same place as numbers, but are two values.
-    return order or _three_way(*names)
+    return order or _three_way(*ranks)
 
 
 def _items(value: Any) -> list[Any]:

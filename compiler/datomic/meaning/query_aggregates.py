@@ -49,8 +49,8 @@ def count_distinct(values: Values) -> int:
 
 
 def distinct(values: Values) -> frozenset[Any]:
-    """Return the set of the values."""
-    return frozenset(values)
+    """Return the set of the values; of 1 and 1.0, which are equal in Python, it has the int."""
+    return frozenset(sorted(values, key=total_order))
 
 
 def total(values: Values) -> Any:

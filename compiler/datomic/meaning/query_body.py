@@ -114,7 +114,10 @@ class QueryBody:
             arguments["a"] = named.name
             self.writer.mark_entity(named.name)
         added = terms.pop("added", None)
-        if isinstance(added, tree.Constant):
+        if not self.writer.catalogs[source].is_history:
+            self._current(added)
+            added = None
+        elif isinstance(added, tree.Constant):
             arguments["added"] = self.writer.constant(int(added.value is True))
         elif added is not None:
             arguments["added"] = self.writer.new("added")
@@ -132,6 +135,15 @@ class QueryBody:
             self._atom(self.writer.base_atom(source, None, arguments, clause.span))
         if isinstance(added, tree.Variable):
             self._derive("added", bool, (arguments["added"],), added.name, added.span)
+
+    def _current(self, added: tree.Term | None) -> None:
+        """Match the last term of a pattern with true: all datoms of the source are assertions."""
+        if isinstance(added, tree.Variable):
+            self._bind(tree.BindScalar(added, added.span), self.writer.constant(True))
+        elif isinstance(added, tree.Constant):
+            value = self.writer.constant(added.value)
+            call = DraftCall("true?", lambda given: given is True, (value,), None, added.span, native=False)
+            self.literals.append(call)
 
     def _datoms(
         self, source: str, name: tree.Constant, arguments: Mapping[str, str], span: SourceSpan
@@ -254,7 +266,7 @@ class QueryBody:
 
     def _get_else(self, clause: tree.Function, later: Collection[str]) -> None:
         source, (entity, attribute, default) = self._source(clause.arguments)
-        start = self._start([entity], {*later, entity}, clause.span)
+        start = self._start([entity], {*later, entity, *variables_of(clause)}, clause.span)
         value = self.writer.new("value")
         relation = self.writer.new("get-else")
         found = self.writer.datoms(source, attribute, {"e": entity, "v": value}, clause.span)
@@ -269,7 +281,7 @@ class QueryBody:
     def _get_some(self, clause: tree.Function, later: Collection[str]) -> None:
         """Bind the first attribute that the entity has, and its value, as a vector."""
         source, (entity, *attributes) = self._source(clause.arguments)
-        start = self._start([entity], {*later, entity}, clause.span)
+        start = self._start([entity], {*later, entity, *variables_of(clause)}, clause.span)
         relation = self.writer.new("get-some")
         missing: list[DraftLiteral] = []
         name, value = self.writer.new("attribute"), self.writer.new("value")
@@ -286,7 +298,7 @@ class QueryBody:
 
     def _missing(self, clause: tree.Predicate, later: Collection[str]) -> None:
         source, (entity, attribute) = self._source(clause.arguments)
-        start = self._start([entity], {*later, entity}, clause.span)
+        start = self._start([entity], {*later, entity, *variables_of(clause)}, clause.span)
         self.literals.append(self._absent(source, attribute, entity, start, clause.span))
 
     def _source(self, arguments: Sequence[tree.Argument]) -> tuple[str, list[Any]]:

@@ -12,7 +12,6 @@ from itertools import count
 from typing import Any
 
 from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
-from dbsp.compiler.datalog.tree.kinds import VALUE
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog, KnownAttribute
 from dbsp.compiler.datomic.meaning.bindable import Bindings, binding_variables, variables_of
 from dbsp.compiler.datomic.meaning.draft_rules import (
@@ -216,8 +215,10 @@ class RuleWriter:
             columns = (*columns, "tx", "added")
         elif "tx" in arguments:
             columns = (*columns, "tx")
-        kind = VALUE if attribute is None else attribute.kind
-        base = BaseRelation(source, None if attribute is None else attribute.id, columns, kind=kind)
+        if attribute is None:
+            base = BaseRelation(source, None, columns)
+        else:
+            base = BaseRelation(source, attribute.id, columns, kind=attribute.kind, label=attribute.name)
         names = tuple(arguments.get(column) or self.new("_") for column in columns)
         return DraftAtom(base.name, names, span, base)
 

@@ -314,7 +314,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules that a query gets as `%`, or has itself. `sources` has their texts, as in `Query`."""
+    """The rules that a query gets as `%`, or has itself; `sources` has their texts."""
 
     definitions: tuple[RuleDefinition, ...]
     sources: ProgramSources = field(compare=False, repr=False)

@@ -30,6 +30,7 @@ from dbsp.operators.linear.map import Map
 from dbsp.operators.linear.project import Project, Rename
 from dbsp.operators.linear.union import Minus, Negate, Union
 from dbsp.operators.stages.passes.readers import count_readers
+from dbsp.operators.traces.arrange import is_external
 
 
 def push_filters(query: Graph, changes: list[str]) -> Graph:
@@ -101,6 +102,8 @@ class _Pushing:
     def _into_join(self, predicate: Expression, node: Node, join: Join) -> Stream | None:
         picked = [join.columns[node.schema.index(name)] for name in predicate.columns]
         left, right = node.inputs
+        if is_external(left if picked[0] >= 0 else right):
+            return None  # the filtered rows would have to be stored
         if all(v >= 0 for v in picked):
             columns = {n: left.schema.names[v] for n, v in zip(predicate.columns, picked, strict=True)}
             onto = self._onto(_substituted(predicate, columns), left.node)

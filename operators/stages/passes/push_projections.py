@@ -23,6 +23,7 @@ from dbsp.operators.linear.project import Project, Rename
 from dbsp.operators.linear.union import Union
 from dbsp.operators.ports.input import Input
 from dbsp.operators.stages.passes.readers import count_readers
+from dbsp.operators.traces.arrange import is_external
 
 
 def push_projections(query: Graph, changes: list[str]) -> Graph:
@@ -81,8 +82,11 @@ def _may_narrow(node: Node, used: set[int], readers: Counter[Node]) -> bool:
     operator = node.operator
     if len(used) == node.schema.arity or readers[node] > 1:
         return False
-    # An input with set semantics or a key stores complete rows anyway, in a shared arrangement.
-    return not (isinstance(operator, Input) and operator.strict)
+    # An input with set semantics or a key stores complete rows anyway, in a shared arrangement; so
+    # does an index outside of the circuit.
+    return not (isinstance(operator, Input) and operator.strict) and not is_external(
+        type(node.graph).stream_class(node)
+    )
 
 
 def _only(rewriting: Rewriting, stream: Stream, used: set[int]) -> tuple[Stream, dict[int, int]]:

@@ -30,6 +30,7 @@ def aggregate(name: str, values: list[Any], *arguments: Any) -> Any:
         ("count", [3, 3, "a"], (), 3),
         ("count-distinct", [3, 3, 3.0, True, 1], (), 4),
         ("distinct", [3, 3, 1], (), frozenset({1, 3})),
+        ("distinct", [1.0, 1], (), frozenset({1})),
         ("sum", [1, 2, 2], (), 5),
         ("sum", [2**62, 2**62], (), 2**63),
         ("sum", [0.1] * 10, (), 1.0),

@@ -165,12 +165,12 @@ def bind(name: str) -> str:
             ),
         ),
         (
-            "[?e :a ?x] (or-join [?e ?x] [?e :b ?x] [?e :c])",
+            "[?e] (or-join [?e ?x] [?e :b ?x] [?e :c])",
             Mistake(
                 "or-variables",
                 "the or-join lists ?x, which this branch does not use",
                 "[?e :c]",
-                "every branch uses all variables of the or-join",
+                "every branch uses the variables of the or-join that are not bound outside of it",
             ),
         ),
         (

@@ -122,8 +122,11 @@ def value_of(
     return pull(source, pattern, source.entity(value))
 
 
-def pull(source: Source, pattern: Sequence[Any], entity: int) -> dict[Keyword, Any]:
-    """Return the attributes of an entity: names, reverse names, `*` and nested maps of them."""
+def pull(source: Source, pattern: Sequence[Any], entity: int) -> dict[Keyword, Any] | None:
+    """Return the attributes of an entity: names, reverse names, `*` and nested maps of them.
+
+    None if the entity has none of them.
+    """
     result: dict[Keyword, Any] = {}
     for item in pattern:
         if is_symbol(item, "*"):
@@ -135,7 +138,7 @@ def pull(source: Source, pattern: Sequence[Any], entity: int) -> dict[Keyword, A
         else:
             for attribute, nested in item.items():
                 put(result, source, attribute, entity, nested)
-    return result
+    return result or None
 
 
 def put(result: dict[Keyword, Any], source: Source, attribute: Keyword, entity: int, nested: Any) -> None:
@@ -154,7 +157,8 @@ def put(result: dict[Keyword, Any], source: Source, attribute: Keyword, entity: 
         shown = nested or (Keyword("db/id"),)
         if about.component and not is_reverse and nested is None:
             shown = (Symbol("*"),)
-        values = [pull(source, shown, value) for value in values]
+        found = [pull(source, shown, value) for value in values]
+        values = [value for value in found if value is not None]
     if values:
         many = (about.many and not is_reverse) or (is_reverse and not about.component)
         result[attribute] = tuple(values) if many else values[0]

@@ -190,6 +190,8 @@ class Solver:
                     raise RefusedError(f"a tuple of {source} is shorter than the pattern {terms}")
                 match: Solution | None = solution
                 for position, (term, value) in enumerate(zip(terms, row, strict=False)):
+                    if position == 1 and isinstance(data, Source):
+                        value = data.entity(value)
                     match = matched(match, term, value, as_entity(data, row, position))
                 if match is not None:
                     yield match
@@ -220,6 +222,8 @@ class Solver:
         return self.source(form.name) if is_source(form) else form
 
     def built_in(self, name: str, values: Sequence[Any]) -> Any:
+        if name in ("get-else", "get-some", "missing?") and values[0].entity(values[1]) is None:
+            return None  # an ident or a lookup ref without an entity
         if name == "get-else":
             data, entity, attribute, default = values
             return next(iter(data.values(data.entity(entity), attribute)), default)
@@ -227,7 +231,7 @@ class Solver:
             data, entity, *attributes = values
             for attribute in attributes:
                 for value in data.values(data.entity(entity), attribute):
-                    return (attribute, value)
+                    return (data.entity(attribute), value)
             return None
         if name == "missing?":
             data, entity, attribute = values
@@ -329,7 +333,7 @@ def extended(solution: Solution | None, found: Solution) -> Solution | None:
 
 def as_entity(data: Any, row: Row, position: int) -> Callable[[Any], Any] | None:
     """Return how an identifier in this position of a datom is resolved, if it is an entity."""
-    if isinstance(data, Source) and (position in (0, 3) or (position == 2 and data.is_ref(row[1]))):
+    if isinstance(data, Source) and (position in (0, 1, 3) or (position == 2 and data.is_ref(row[1]))):
         return data.entity
     return None
 

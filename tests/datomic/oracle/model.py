@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dbsp.edn import Keyword
 
-from .identity import identity, same
+from .identity import identity
 
 TX0 = 2**42
 IDENT, TYPE, CARDINALITY = (Keyword(f"db/{name}") for name in ("ident", "valueType", "cardinality"))
@@ -48,6 +48,7 @@ class Source:
     datoms: list[Fact]
     schema: Schema
     known: list[Fact]
+    _entities: dict[Any, int] | None = None
 
     def entity(self, identifier: Any) -> Any:
         """Resolve a lookup ref or an ident; other values stand for themselves."""
@@ -59,7 +60,9 @@ class Source:
         return identifier
 
     def _only(self, attribute: Keyword, value: Any) -> int | None:
-        return next((f.e for f in self.known if f.a == attribute and same(f.v, value)), None)
+        if self._entities is None:
+            self._entities = {(f.a, identity(f.v)): f.e for f in self.known}
+        return self._entities.get((attribute, identity(value)))
 
     def is_ref(self, attribute: Any) -> bool:
         return isinstance(attribute, Keyword) and self.schema.get(attribute, Attribute()).ref

@@ -1,0 +1,111 @@
+"""Pull expressions of queries: one-shot, and live while the pulled facts change."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbsp.datomic import connect, q
+from dbsp.datomic.pull import pull
+from dbsp.edn.edn_values import Keyword
+from dbsp.errors import CompileError, InputError
+
+from .listed_facts import ListedFacts
+from .test_entity_access import connected
+from .test_random_pulls import ATTRIBUTES, Fact, graphs, patterns, written
+
+QUERY = "[:find ?e (pull ?e pattern) :in $ pattern :where [?e :links _]]"
+NAME = Keyword("name")
+
+
+def frozen(value: Any) -> Any:
+    """A hashable form of a result; the order of the keys of a dict does not matter."""
+    if isinstance(value, dict):
+        return frozenset((key, frozen(each)) for key, each in value.items())
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def counted(rows: Iterable[Any]) -> Counter[Any]:
+    return Counter(map(frozen, rows))
+
+
+@settings(max_examples=25)
+@given(st.lists(graphs(), min_size=2, max_size=4), patterns)
+def test_live_pulls_follow_the_facts(steps: list[list[Fact]], pattern: list[Any]) -> None:
+    conn, data = connected(steps[0]), written(pattern)
+    live = conn.subscribe(QUERY, data)
+    total = counted(live.rows())
+    for before, after in itertools.pairwise(steps):
+        conn.transact([[":db/retract", *fact] for fact in before if fact not in after])
+        conn.transact([[":db/add", *fact] for fact in after if fact not in before])
+        for delta in live.deltas():
+            for row, weight in delta.rows:
+                total[frozen(row)] += weight
+        facts = ListedFacts(ATTRIBUTES, after)
+        entities = {entity for entity, name, _ in after if name == ":links"}
+        expected = counted((entity, pull(facts, data, entity)) for entity in entities)
+        assert counted(q(QUERY, conn.db(), data)) == expected
+        assert counted(live.rows()) == expected
+        assert +total == expected and min(total.values(), default=0) >= 0
+
+
+def test_patterns_are_parts_of_queries() -> None:
+    conn = connected([(1, ":name", "a"), (2, ":name", "b"), (1, ":links", 2), (1, ":tags", 3)])
+    db = conn.db()
+    assert q("[:find (pull ?e [:name {:links [:name]}]) . :where [?e :tags 3]]", db) == {
+        NAME: "a",
+        Keyword("links"): [{NAME: "b"}],
+    }
+    text = "[:find [(pull ?e [[:name :xform shout :as :loud]]) ...] :where [?e :name]]"
+    found = q(text, db, functions={"shout": str.upper})
+    assert counted(found) == counted([{Keyword("loud"): "A"}, {Keyword("loud"): "B"}])
+    data = [":find", ["pull", "?e", [":name", {":_links": [":db/id"]}]], ".", ":where", ["?e", ":name", "b"]]
+    assert q(data, db) == {NAME: "b", Keyword("_links"): [{Keyword("db/id"): 1}]}
+
+
+def test_pulls_read_their_own_database() -> None:
+    first = connected([(1, ":name", "a")]).db()
+    second = connected([(1, ":name", "b")]).db()
+    text = "[:find (pull $2 ?e [:name]) . :in $ $2 :where [?e :name]]"
+    assert q(text, first, second) == {NAME: "b"}
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("[:find (pull ?e [:nme]) :where [?e :name]]", "unknown attribute :nme"),
+        ("[:find (pull ?e [{:name []}]) :where [?e :name]]", "expected a part of a pattern"),
+        ('[:find (pull ?e [:nme]) :where [?e :name "nobody"]]', "unknown attribute :nme"),
+    ],
+)
+def test_a_wrong_pattern_is_an_error_of_the_query(text: str, message: str) -> None:
+    conn = connected([(1, ":name", "a")])
+    with pytest.raises(CompileError, match=message):
+        q(text, conn.db())
+    with pytest.raises(CompileError, match=message):
+        conn.subscribe(text)
+
+
+def test_only_a_database_at_one_time_can_be_pulled_from() -> None:
+    db = connected([(1, ":name", "a")]).db()
+    text = "[:find (pull $2 ?e [:name]) :in $ $2 :where [?e :name]]"
+    with pytest.raises(InputError, match=r"query:1:8: expected a database to pull from as the source \$2"):
+        q(text, db, [(1, 2)])
+    with pytest.raises(InputError, match=r"expected a database at one time to pull from as the source \$2"):
+        q(text, db, db.history())
+
+
+def test_a_changed_schema_changes_pulled_values() -> None:
+    conn = connect(schema={":name": {}, ":part": {":db/valueType": ":db.type/ref"}})
+    conn.transact([{":db/id": 1, ":name": "a", ":part": 2}, {":db/id": 2, ":name": "b"}])
+    live = conn.subscribe('[:find (pull ?e [:part]) . :where [?e :name "a"]]')
+    assert live.result() == {Keyword("part"): {Keyword("db/id"): 2}}
+    conn.transact([{":db/id": ":part", ":db/isComponent": True}])
+    assert live.result() == {Keyword("part"): {Keyword("db/id"): 2, NAME: "b"}}
+    assert len(live.deltas()) == 1
