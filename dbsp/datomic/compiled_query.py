@@ -64,6 +64,12 @@ class CompiledQuery:
         """Return a new live run over these facts, and its traces, whose source can be replaced."""
         return self._start(self.program.live_graph, facts)
 
+    def start_answer(
+        self, plans: Mapping[int, RulePlan], facts: Mapping[str, TracedFacts]
+    ) -> tuple[Run, ExternalTraces]:
+        """Return a new run that answers by these plans, and its traces."""
+        return self._start(self.program.graph(plans), facts)
+
     def _start(self, graph: Graph, facts: Mapping[str, TracedFacts]) -> tuple[Run, ExternalTraces]:
         traces = ExternalTraces(SourceTraces(self.program.bases, facts))
         return Run(graph, interner=self._interner, traces=traces), traces
@@ -83,12 +89,12 @@ class CompiledQuery:
         return self._run.preview(staged)[FOUND]
 
     def _plan(self, facts: Mapping[str, TracedFacts]) -> None:
-        """Plan for the current counts, unless the sources have about as many rows as planned for."""
+        """Plan for the current counts, unless the sources have about as many rows as before."""
         counts = RelationCounts(self.program.bases, facts)
         total = counts.total
         if self._run is not None and total <= _GROWN * self._planned_for + _FEW:
             return
-        self._run, self._traces = self._start(self.program.graph(self.program.plans(counts)), facts)
+        self._run, self._traces = self.start_answer(self.program.plans(counts), facts)
         self._planned_for = total
 
 

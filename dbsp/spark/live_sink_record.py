@@ -34,7 +34,7 @@ class LiveSinkRecord:
     opened: bool = False
     """Whether the target was opened before."""
     reached: int = 0
-    """A transaction up to which all changes had arrived when the sink was closed; at first `since`."""
+    """A transaction up to which all changes had arrived at the last close; at first `since`."""
     instant: str = ""
     """The time of that transaction, which tells databases from one another."""
     delivered: int = 0

@@ -182,6 +182,10 @@ def bind(name: str) -> str:
             Mistake(UNBOUND, "?x is not bound", "?x", bind("?x")),
         ),
         (
+            "[?e :a ?x] (or-join [?e] (and [?e :b ?y] [(< ?x ?y)]))",
+            Mistake(UNBOUND, "?x is not bound", "?x", bind("?x")),
+        ),
+        (
             "(or-join [?e ?e] [?e :a])",
             Mistake("duplicate-variable", "the or-join lists ?e twice", "?e"),
         ),

@@ -624,6 +624,13 @@ q.edn:6:9: error: expected one integer, 0 or more, after :limit, got x [invalid-
     )
 
 
+def test_errors_are_in_the_order_of_the_text_whatever_the_order_of_the_keys() -> None:
+    found = mistakes(lambda: parse_query("{:where [[?e :a nil]] :limit [x] :find [3]}"))
+    assert [mistake.marked for mistake in found] == ["nil", "x", "3"]
+    data = {":where": [["?e", ":a", None], ["?e", ":_a"]], ":find": [3]}
+    assert [mistake.marked for mistake in mistakes(lambda: parse_query(data))] == ["nil", ":_a", "3"]
+
+
 def test_errors_of_python_data_name_their_path() -> None:
     with pytest.raises(CompileError) as caught:
         parse_query({":find": ["?e"], ":where": [["?e", ":a"], [("f", "?e"), "?x", "?y"]]})
