@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from dbsp.cli.database_access import GivenQuery
 from dbsp.cli.tables import aligned
-from dbsp.compiler.datomic.meaning.base_relations import BaseRelation
 from dbsp.datomic import Database
 from dbsp.datomic.compiled_query import query_cache
 from dbsp.datomic.query import bind_query
@@ -31,14 +30,11 @@ def plan_lines(given: GivenQuery, database: Database) -> Iterator[str]:
     """Yield the lines of a report about a query: rules, plans, indices."""
     with SHARED_LOCK:
         bound = bind_query(given.query, given.arguments(database), {}, query_cache())
-        run, traces = bound.compiled.start(bound.facts)
+        plans = bound.compiled.plans(bound.facts)
+        run, traces = bound.compiled.start_answer(plans, bound.facts)
         noted = traces.source = _NotedTraces(SourceTraces(bound.compiled.program.bases, bound.facts))
         run.preview(bound.batches())
-    text = bound.compiled.program.explain()
-    for base in bound.compiled.program.bases.values():
-        if base.attribute is not None:
-            named = base.name.replace(str(base.attribute), _attribute(base, database), 1)
-            text = text.replace(base.name, named)
+    text = bound.compiled.program.explain(plans)
     yield from text.rstrip("\n").split("\n")
     yield ""
     yield "indices"
@@ -46,10 +42,6 @@ def plan_lines(given: GivenQuery, database: Database) -> Iterator[str]:
     for (relation, order), trace in noted.read.items():
         base = bound.compiled.program.bases[relation]
         columns = " ".join(base.columns[place] for place in order)
-        cells.append([base.source, _attribute(base, database), columns, f"{trace.rows:,}"])
+        cells.append([base.source, base.label or "all", columns, f"{trace.rows:,}"])
     for line in aligned(("source", "attribute", "sorted by", "rows"), sorted(cells)):
         yield f"  {line}"
-
-
-def _attribute(base: BaseRelation, database: Database) -> str:
-    return "all" if base.attribute is None else str(database.schema.by_id[base.attribute])

@@ -34,8 +34,6 @@ from .results import value_key
 
 PENDING = frozenset(
     [
-        "identifiers: a lookup ref in a rule",
-        "rules: a predicate on an argument that every call binds",
     ]
 )
 """Cases that the engine does not answer yet; test_pending fails when one of them passes."""
