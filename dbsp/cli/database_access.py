@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -82,8 +83,19 @@ def argument_text(argument: str, name: str) -> tuple[str, str]:
     if is_text(argument):
         return argument, name
     if argument == "-":
-        return sys.stdin.read(), STDIN
+        return "".join(stdin_lines()), STDIN
     return file_text(Path(argument)), argument
+
+
+def stdin_lines() -> Iterator[str]:
+    """Yield the lines of standard input, each as soon as it arrives.
+
+    Bytes that are not UTF-8 become half surrogate pairs, which the readers of EDN refuse with their
+    place.
+    """
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    return iter(sys.stdin.readline, "")
 
 
 def file_text(path: Path) -> str:

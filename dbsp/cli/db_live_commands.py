@@ -84,7 +84,7 @@ def console(folder: options.Folder) -> None:
     history and completion; ':help' lists the commands. From a pipe, the command reads one entry
     after the other; after an error the exit code is 1.
     """
-    from dbsp.cli.database_access import opened
+    from dbsp.cli.database_access import opened, stdin_lines
     from dbsp.cli.database_console import DatabaseConsole
 
     with opened(folder, read_only=False) as connection:
@@ -99,5 +99,5 @@ def console(folder: options.Folder) -> None:
                 DatabaseLexer(entries),
                 history=stored_history("db-history"),
             )
-        elif not entries.follow(iter(sys.stdin.readline, "")):
+        elif not entries.follow(stdin_lines()):
             raise typer.Exit(1)
