@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from dbsp.circuit.graph import Graph
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datomic.circuits.query_program import FOUND, QueryProgram
 from dbsp.compiler.datomic.meaning.query_checks import check_query
 from dbsp.compiler.datomic.text.query_parser import parse_query
@@ -63,9 +64,19 @@ class CompiledQuery:
         """Return a new live run over these facts, and its traces, whose source can be replaced."""
         return self._start(self.program.live_graph, facts)
 
+    def start_answer(
+        self, plans: Mapping[int, RulePlan], facts: Mapping[str, TracedFacts]
+    ) -> tuple[Run, ExternalTraces]:
+        """Return a new run that answers by these plans, and its traces."""
+        return self._start(self.program.graph(plans), facts)
+
     def _start(self, graph: Graph, facts: Mapping[str, TracedFacts]) -> tuple[Run, ExternalTraces]:
         traces = ExternalTraces(SourceTraces(self.program.bases, facts))
         return Run(graph, interner=self._interner, traces=traces), traces
+
+    def plans(self, facts: Mapping[str, TracedFacts]) -> dict[int, RulePlan]:
+        """Return the plans of an answer for the current counts of these facts."""
+        return self.program.plans(RelationCounts(self.program.bases, facts))
 
     def answer(self, facts: Mapping[str, TracedFacts], staged: Mapping[str, Any]) -> ZSet:
         """Return the rows of the query over these facts."""
@@ -78,12 +89,12 @@ class CompiledQuery:
         return self._run.preview(staged)[FOUND]
 
     def _plan(self, facts: Mapping[str, TracedFacts]) -> None:
-        """Plan for the counts of now, unless the sources have about as many rows as planned for."""
+        """Plan for the current counts, unless the sources have about as many rows as before."""
         counts = RelationCounts(self.program.bases, facts)
         total = counts.total
         if self._run is not None and total <= _GROWN * self._planned_for + _FEW:
             return
-        self._run, self._traces = self._start(self.program.graph(self.program.plans(counts)), facts)
+        self._run, self._traces = self.start_answer(self.program.plans(counts), facts)
         self._planned_for = total
 
 

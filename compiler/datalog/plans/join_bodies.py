@@ -20,8 +20,8 @@ class Policy:
     """The basis for choosing joins: row counts, a strategy, and an order of the scans or None.
 
     An index outside of the run keeps the rows of the `external` relations. Nothing that is derived
-    from them alone may be stored, so the scans of a body are joined one after the other to rows that
-    do not, or all in one multi-way join; also those that share no variable.
+    from them alone may be stored, so the scans of a body are joined one after the other to other
+    rows, or all in one multi-way join; also those that share no variable.
     """
 
     statistics: Statistics

@@ -108,6 +108,7 @@ class QueryProgram:
             magic=tuple(sorted(draft.on_demand)),
             disabled=_UNGUARDED,
             external=frozenset(found.bases),
+            single=frozenset({QUERY}),
         )
         self.bases: Mapping[str, BaseRelation] = found.bases
         """The relations of the sources that the circuit reads, by the name of its input."""
@@ -126,7 +127,7 @@ class QueryProgram:
 
     @cached_property
     def live_plans(self) -> dict[int, RulePlan]:
-        """The plans of a live query: a multi-way join for each rule, which stores no partial results."""
+        """The plans of a live query: one multi-way join per rule, without partial results."""
         policy = Policy(Statistics.none(), Strategy.WCOJ, external=self._options.external)
         return plan_rules(self.program, policy)
 

@@ -171,7 +171,7 @@ class RuleWriter:
         return relation
 
     def _inlined(self, clause: tree.Clause, scope: Scope) -> Iterator[tree.Clause]:
-        """Yield the clauses of a rule in place of its call, if it has one definition and no recursion.
+        """Yield the clauses of a rule with one definition and no recursion in place of its call.
 
         Its base relations are then parts of the same join.
         """
