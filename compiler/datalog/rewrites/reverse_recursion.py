@@ -13,9 +13,9 @@ next by a *step*, while the free arguments F are passed on unchanged. The other 
 *bases*. If every base is also a step, from B to F, the relation itself has the values that can be
 reached, as above. Otherwise another relation has them:
 
-    r(f, b) :- r#demand(b), base(f, b).                  r#reach(b, b) :- r#demand(b).
-    r(f, b) :- r#demand(b), step(b, c), r(f, c).         r#reach(b0, c) :- r#reach(b0, b), step(b, c).
-                                                         r(f, b0) :- r#reach(b0, b), base(f, b).
+    r(f, b) :- r#demand(b), base(f, b).              r#reach(b, b) :- r#demand(b).
+    r(f, b) :- r#demand(b), step(b, c), r(f, c).     r#reach(s, c) :- r#reach(s, b), step(b, c).
+                                                     r(f, s) :- r#reach(s, b), base(f, b).
 
 It has a row for each start and each value that the start reaches, which can be more than the rows
 of r: there is one root for each node of a tree, but many nodes between them. So this form is used
