@@ -106,7 +106,8 @@ class Connection:
         n operations, plus one fsync with `durability="commit"`.
 
         Parameters:
-            tx_data: a list of operations and maps, as Python data or EDN text.
+            tx_data: a list of operations and maps, as Python data, EDN text, or a form that
+                `dbsp.edn.read_forms` has returned.
 
         Returns:
             A report with the database before and after it, its datoms and its tempids.

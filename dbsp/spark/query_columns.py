@@ -89,7 +89,7 @@ def query_columns(bound: BoundQuery, given: Any) -> QueryColumns:
     """
     query = bound.query
     names = _names(query)
-    found = bound.compiled.program.graph.nodes[-1].schema
+    found = bound.compiled.program.live_graph.nodes[-1].schema
     chosen = {} if given is None else {field.name: field for field in as_struct(given).fields}
     types: list[Type] = []
     for name, type_ in zip(names, found.types, strict=True):

@@ -32,14 +32,7 @@ from .oracle import answer
 from .oracle.answer import parse
 from .results import value_key
 
-PENDING = frozenset(
-    [
-        "identifiers: a lookup ref in a rule",
-        "rules: a predicate on an argument that every call binds",
-    ]
-)
-"""Cases that the engine does not answer yet; test_pending fails when one of them passes."""
-CASES = [case for case in fixture_files.cases() if str(case) not in PENDING]
+CASES = list(fixture_files.cases())
 ANSWERED = [case for case in CASES if case.error is None]
 LIVE = [case for case in ANSWERED if follows_main(case)]
 FILES = sorted({case.file for case in LIVE})
@@ -77,18 +70,6 @@ def test_refused(case: Case) -> None:
         q(case.query, *engine_inputs(case))
     for part in [f"[{case.error}]", *case.parts]:
         assert part in str(caught.value)
-
-
-@pytest.mark.parametrize("case", [c for c in fixture_files.cases() if str(c) in PENDING], ids=str)
-def test_pending(case: Case) -> None:
-    with pytest.raises((AssertionError, DbspError, IndexError)):
-        test_one_shot(case)
-        for check in (
-            live_from_the_schema_alone,
-            live_while_facts_are_retracted_and_added_again,
-            live_since_a_transaction,
-        ):
-            check([case])
 
 
 # --- live --------------------------------------------------------------------------------------
