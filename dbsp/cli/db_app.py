@@ -24,6 +24,7 @@ for name, command, examples in (
     ("as-of", read.as_of, read.AS_OF_EXAMPLES),
     ("explain", read.explain, read.EXPLAIN_EXAMPLES),
     ("watch", live.watch, live.WATCH_EXAMPLES),
+    ("console", live.console, live.CONSOLE_EXAMPLES),
     ("log", read.log, read.LOG_EXAMPLES),
     ("import", write.import_files, write.IMPORT_EXAMPLES),
     ("export", read.export, read.EXPORT_EXAMPLES),

@@ -136,7 +136,8 @@ class Connection:
         Parameters:
             table: a mapping from attributes to columns, or a data frame whose columns have the
                 names of attributes. A column is a list, an array of NumPy or Arrow, or a series of
-                pandas or Polars.
+                pandas or Polars. In an Arrow list, an attribute of cardinality many has several
+                values. In Arrow, texts stand for symbols and UUIDs, structs for tuples.
             entities: the column of the entities. None: each row is a new entity, or the known one
                 with the same unique identity.
             key: a unique attribute among the columns that finds known entities, also if it is only
