@@ -17,6 +17,8 @@ from dbsp.cli import (
     why_command,
 )
 from dbsp.cli.command_names import CommandGroup
+from dbsp.cli.db_app import databases
+from dbsp.cli.help_text import paragraphs
 from dbsp.cli.options import expanded
 from dbsp.cli.souffle_flags import Command
 
@@ -53,11 +55,6 @@ def _options(
     """
 
 
-def _paragraphs(text: str | None) -> str:
-    """Return a docstring with each paragraph on one line, for the terminal to wrap."""
-    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
-
-
 for module, command in (
     (run_command, run_command.run),
     (live_command, live_command.live),
@@ -67,7 +64,7 @@ for module, command in (
     (check_command, check_command.check),
     (warmup_command, warmup_command.warmup),
 ):
-    app.command(cls=Command, help=_paragraphs(command.__doc__), epilog=module.EXAMPLES)(expanded(command))
+    app.command(cls=Command, help=paragraphs(command.__doc__), epilog=module.EXAMPLES)(expanded(command))
 
 checkpoints = typer.Typer(
     name="checkpoint",
@@ -80,4 +77,5 @@ for subcommand, examples in (
     (checkpoint_command.verify, checkpoint_command.VERIFY_EXAMPLES),
     (checkpoint_command.show, checkpoint_command.SHOW_EXAMPLES),
 ):
-    checkpoints.command(cls=Command, help=_paragraphs(subcommand.__doc__), epilog=examples)(subcommand)
+    checkpoints.command(cls=Command, help=paragraphs(subcommand.__doc__), epilog=examples)(subcommand)
+app.add_typer(databases)

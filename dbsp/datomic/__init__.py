@@ -7,7 +7,8 @@ from there. Imports the compiler; the command line and Spark import this package
 from dbsp.datomic.connection import Connection, connect
 from dbsp.datomic.database import Database
 from dbsp.datomic.datom import Datom
-from dbsp.datomic.query import q
+from dbsp.datomic.entity import Entity
+from dbsp.datomic.query import explain, q
 from dbsp.datomic.subscription import QueryDelta, Subscription
 from dbsp.datomic.transaction_report import TransactionReport
 
@@ -15,9 +16,11 @@ __all__ = [
     "Connection",
     "Database",
     "Datom",
+    "Entity",
     "QueryDelta",
     "Subscription",
     "TransactionReport",
     "connect",
+    "explain",
     "q",
 ]

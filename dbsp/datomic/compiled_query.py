@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from dbsp.circuit.graph import Graph
+from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datomic.circuits.query_program import FOUND, QueryProgram
 from dbsp.compiler.datomic.meaning.query_checks import check_query
 from dbsp.compiler.datomic.text.query_parser import parse_query
@@ -20,10 +21,18 @@ from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
 from dbsp.datomic.matched_arguments import MatchedArguments
 from dbsp.datomic.query_sources import DatabaseCatalog, SourceTraces, TracedFacts, TuplesCatalog
+from dbsp.datomic.relation_counts import RelationCounts
 from dbsp.datomic.shared_values import SHARED_INTERNER
 from dbsp.diagnostics import ProgramSources
+from dbsp.errors import InvariantError
 from dbsp.runtime.run import Run
 from dbsp.state.external_traces import ExternalTraces
+
+_GROWN = 4
+"""A query is planned again when its sources have this many times as many rows, ..."""
+
+_FEW = 1000
+"""... and that many more."""
 
 _REMEMBERED = 256
 """The number of programs that an interner's cache keeps."""
@@ -47,22 +56,46 @@ class CompiledQuery:
         self._interner = interner
         self._run: Run | None = None
         self._traces: ExternalTraces | None = None
+        self._planned_for = 0.0
+        """The number of rows of the sources when the run was planned."""
+        self._calls = 0
 
     def start(self, facts: Mapping[str, TracedFacts]) -> tuple[Run, ExternalTraces]:
         """Return a new live run over these facts, and its traces, whose source can be replaced."""
         return self._start(self.program.live_graph, facts)
 
+    def start_answer(
+        self, plans: Mapping[int, RulePlan], facts: Mapping[str, TracedFacts]
+    ) -> tuple[Run, ExternalTraces]:
+        """Return a new run that answers by these plans, and its traces."""
+        return self._start(self.program.graph(plans), facts)
+
     def _start(self, graph: Graph, facts: Mapping[str, TracedFacts]) -> tuple[Run, ExternalTraces]:
         traces = ExternalTraces(SourceTraces(self.program.bases, facts))
         return Run(graph, interner=self._interner, traces=traces), traces
 
+    def plans(self, facts: Mapping[str, TracedFacts]) -> dict[int, RulePlan]:
+        """Return the plans of an answer for the current counts of these facts."""
+        return self.program.plans(RelationCounts(self.program.bases, facts))
+
     def answer(self, facts: Mapping[str, TracedFacts], staged: Mapping[str, Any]) -> ZSet:
         """Return the rows of the query over these facts."""
+        self._calls += 1
+        if self._calls & (self._calls - 1) == 0:
+            self._plan(facts)  # at the first call, and then at every doubling of their number
         if self._run is None or self._traces is None:
-            self._run, self._traces = self._start(self.program.graph, facts)
-        else:
-            self._traces.source = SourceTraces(self.program.bases, facts)
+            raise InvariantError("expected a planned query; this is a defect of dbsp")
+        self._traces.source = SourceTraces(self.program.bases, facts)
         return self._run.preview(staged)[FOUND]
+
+    def _plan(self, facts: Mapping[str, TracedFacts]) -> None:
+        """Plan for the current counts, unless the sources have about as many rows as before."""
+        counts = RelationCounts(self.program.bases, facts)
+        total = counts.total
+        if self._run is not None and total <= _GROWN * self._planned_for + _FEW:
+            return
+        self._run, self._traces = self.start_answer(self.program.plans(counts), facts)
+        self._planned_for = total
 
 
 class QueryCache:

@@ -8,6 +8,7 @@ have written.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import sys
@@ -22,6 +23,7 @@ from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 from dbsp.datomic.database import Database
+from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.indices import Indices
 from dbsp.datomic.log_loading import (
     decode_stored,
@@ -89,6 +91,8 @@ class Connection:
         self._listeners: list[TransactionListener] = []
         self._committed: deque[TransactionListener] = deque()
         """The listeners that have seen a transaction and do not know of its commit yet."""
+        self._notifying = threading.RLock()
+        """Held while listeners act on commits, so that they act in the order of transactions."""
         self._segmented = 0 if store is None else store.segmented()
         if store is not None:
             weakref.finalize(self, _close_store, store, self._process)
@@ -102,7 +106,8 @@ class Connection:
         n operations, plus one fsync with `durability="commit"`.
 
         Parameters:
-            tx_data: a list of operations and maps, as Python data or EDN text.
+            tx_data: a list of operations and maps, as Python data, EDN text, or a form that
+                `dbsp.edn.read_forms` has returned.
 
         Returns:
             A report with the database before and after it, its datoms and its tempids.
@@ -131,7 +136,8 @@ class Connection:
         Parameters:
             table: a mapping from attributes to columns, or a data frame whose columns have the
                 names of attributes. A column is a list, an array of NumPy or Arrow, or a series of
-                pandas or Polars.
+                pandas or Polars. In an Arrow list, an attribute of cardinality many has several
+                values. In Arrow, texts stand for symbols and UUIDs, structs for tuples.
             entities: the column of the entities. None: each row is a new entity, or the known one
                 with the same unique identity.
             key: a unique attribute among the columns that finds known entities, also if it is only
@@ -154,6 +160,15 @@ class Connection:
         return self._transact(
             lambda now: prepare_columns(self._indices, table, now=now, entities=entities, key=key)
         )
+
+    def transact_prepared(
+        self, prepare_at: Callable[[Facts, dt.datetime], PreparedTransaction]
+    ) -> TransactionReport:
+        """Execute the transaction that a function prepares from the current facts, for a time.
+
+        No other transaction comes between the function and its transaction.
+        """
+        return self._transact(lambda now: prepare_at(self._indices, now))
 
     def _transact(self, prepare_at: Callable[[dt.datetime], PreparedTransaction]) -> TransactionReport:
         """Execute the transaction that a function prepares for a time."""
@@ -239,8 +254,9 @@ class Connection:
             raise interrupt
 
     def _call_committed(self) -> None:
-        while self._committed:
-            self._committed.popleft().committed()
+        with self._notifying:
+            while self._committed:
+                self._committed.popleft().committed()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -346,11 +362,20 @@ class Connection:
             start = None if since is None else number_of(since, self._indices.log, "subscribe")
             database = self._db if start is None else self._db.as_of(start)
             bound = bind_live_query(query, database, inputs, functions or {})
-            live = Subscription(bound, self._indices, start, self._listeners.remove, on_delta)
+            live = Subscription(bound, self._indices, start, self._unsubscribe, on_delta)
             self._listeners.append(live)
             self._frame = None
-        live.committed()
+        with self._notifying:
+            try:
+                live.committed()
+            except BaseException:
+                live.close()
+                raise
         return live
+
+    def _unsubscribe(self, live: Subscription) -> None:
+        with contextlib.suppress(ValueError):  # a second call
+            self._listeners.remove(live)
 
     @property
     def log(self) -> TransactionLog:

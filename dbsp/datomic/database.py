@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.interner import Interner
 from dbsp.datomic.database_schema import Schema
 from dbsp.datomic.datom import Datom
@@ -213,6 +215,37 @@ class Database(EntityAccess):
         indices.apply(prepared)
         indices.commit()
         return TransactionReport(self, Database(indices.snapshot()), prepared)
+
+    @ends_at_caller
+    def q(self, query: Any, *inputs: Any, functions: Mapping[str, Callable[..., Any]] | None = None) -> Any:
+        """Return the answer of a query whose source `$` is this database.
+
+        Cost: that of the query; it is compiled at its first use.
+
+        Parameters:
+            query: the query, as EDN text or Python data.
+            inputs: the other arguments, in the order of `:in`.
+            functions: Python functions and aggregates by the names that the query calls them.
+
+        Returns:
+            The form that `:find` specifies: a list of tuples, a list, a tuple or a value; maps with
+            `:keys`.
+
+        Raises:
+            CompileError: the query has errors; the text shows each with its line.
+            InputError: an argument does not fit `:in`, or `:in` has no `$`.
+            EvaluationError: a function of the query raises an error.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(schema={":name": {}, ":age": {}})
+            >>> _ = conn.transact([{":name": "Ada", ":age": 36}, {":name": "Eva", ":age": 17}])
+            >>> conn.db().q("[:find [?p ...] :in $ ?least :where [?p :age ?a] [(>= ?a ?least)]]", 18)
+            [1]
+        """
+        from dbsp.datomic.query import q, with_database  # that module needs this class
+
+        return q(query, *with_database(query, self, inputs, "db.q reads"), functions=functions)
 
     def datoms(self, index: Any, *components: Any) -> list[Datom]:
         """Return a range of an index: the datoms that start with some components.

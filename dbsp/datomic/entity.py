@@ -73,7 +73,17 @@ class Entity(Mapping[Any, Any]):
     def touch(self) -> Self:
         """Read all attributes of this entity and of its components, and return it.
 
-        Raises nothing. Cost: O(log n) per attribute, and the values.
+        Cost: O(log n) per attribute, and the values.
+
+        Returns:
+            This entity; its `repr` shows the values that have been read.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(schema={":name": {}})
+            >>> _ = conn.transact([{":db/id": 1, ":name": "Ada"}])
+            >>> conn.db().entity(1), conn.db().entity(1).touch()
+            ({:db/id 1}, {:db/id 1, :name "Ada"})
         """
         waiting: list[Entity] = [self]
         seen: set[Entity] = set()

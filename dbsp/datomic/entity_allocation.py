@@ -59,7 +59,7 @@ def _nothing_asserted(number: int, placeholders: Placeholders, places: Operation
         message = f"the tempid {value_text(keys[0])} is only a value; assert something about its entity"
     else:
         message = "nothing is asserted about a new entity; give it a value of an attribute"
-    return places.error(place, message, code="invalid-tempid")
+    return places.error(place, message, code="invalid-tempid", part=keys[0] if keys else None)
 
 
 def _after_given_ids(facts: Facts, asserted: Mapping[int, AttributeRows], places: OperationPlaces) -> int:

@@ -80,16 +80,18 @@ class OpenTransaction:
         interrupt: BaseException | None = None
         while self._waiting:
             listener = self._waiting[0]
-            try:
-                if self._stepping is listener:
-                    raise KeyboardInterrupt("an interrupt came while the listener read a transaction")
+            if self._stepping is listener:
+                # The caller got the interrupt before, and calls again.
+                listener.error = KeyboardInterrupt("an interrupt came while the listener read a transaction")
+            else:
                 self._stepping = listener
-                listener.step(self.prepared, self._changes)
-                self.notified.append(listener)
-            except BaseException as error:
-                listener.error = error
-                if not isinstance(error, Exception):
-                    interrupt = error
+                try:
+                    listener.step(self.prepared, self._changes)
+                    self.notified.append(listener)
+                except BaseException as error:
+                    listener.error = error
+                    if not isinstance(error, Exception):
+                        interrupt = error
             del self._waiting[0]
             self._stepping = None
         return interrupt

@@ -17,7 +17,7 @@ from dbsp.datomic.matched_arguments import MatchedArguments, match_arguments
 from dbsp.datomic.pull import pull
 from dbsp.datomic.pull_pattern import PullPattern
 from dbsp.datomic.pull_syntax import parse_pattern
-from dbsp.datomic.query_results import has_pull, plain_rows, pulled_row, result_of, selected_rows
+from dbsp.datomic.query_results import Row, has_pull, plain_rows, pulled_row, result_of, selected_rows
 from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, Tuples, TuplesCatalog
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.errors import InputError, shorten
@@ -56,6 +56,14 @@ class BoundQuery:
         return self.compiled.program.inputs.batches(
             self.arguments.values, tuples, self.interner, resolve or self._entity
         )
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the query over its databases."""
+        found = self.compiled.answer(self.facts, self.batches())
+        rows = plain_rows(found)
+        if has_pull(self.query.find):
+            rows = [pulled_row(self.query.find, row, self.pulled) for row in rows]
+        return rows
 
     def _entity(self, value: Any) -> int | None:
         """Return the entity of an ident or of a lookup ref, in the first database that has it."""
@@ -134,23 +142,53 @@ def bind_live_query(
     query: Any, database: Database, inputs: Sequence[Any], functions: Functions
 ) -> BoundQuery:
     """Compile a query whose source `$` is the database; `inputs` are the other arguments."""
-    read = parsed(query)
-    values = list(inputs)
-    place = next(
-        (
-            at
-            for at, given in enumerate(read.inputs)
-            if isinstance(given, tree.SourceInput) and given.name == "$"
-        ),
-        None,
-    )
-    if place is None:
-        raise InputError(
-            f"{read.file}: a live query follows the source $, which :in does not have; add $ to :in",
-            code="unknown-source",
-        )
-    values.insert(place, database)
+    values = with_database(query, database, inputs, "a live query follows")
     return bind_query(query, values, functions, query_cache())
+
+
+def with_database(query: Any, database: Database, inputs: Sequence[Any], use: str) -> list[Any]:
+    """Return all arguments of a query: the database is its source `$`, `inputs` are the others.
+
+    `use` is what the database is for, in the message if the query has no such source.
+    """
+    read = parsed(query)
+    for place, given in enumerate(read.inputs):
+        if isinstance(given, tree.SourceInput) and given.name == "$":
+            return [*inputs[:place], database, *inputs[place:]]
+    raise InputError(
+        f"{read.file}: {use} the source $, which :in does not have; add $ to :in", code="unknown-source"
+    )
+
+
+@ends_at_caller
+def explain(query: Any, *arguments: Any, functions: Functions | None = None) -> str:
+    """Return how a query is answered: its rules, and the plan of each for the current facts.
+
+    A relation such as `$ :name e v` has columns of the datoms of an attribute in a source. The
+    relation `query` holds the constants and the inputs. The plans of a live query are those of
+    `Subscription.explain`.
+
+    Parameters:
+        query: the query, as for `q`.
+        arguments: the databases and the other inputs, in the order of `:in`.
+        functions: Python functions and aggregates by the names that the query calls them.
+
+    Returns:
+        The text.
+
+    Raises:
+        CompileError: the query has errors; the text shows each with its line.
+
+    Examples:
+        >>> from dbsp.datomic import connect
+        >>> conn = connect(":memory:", schema={":name": {}, ":age": {}})
+        >>> text = explain('[:find ?a :where [?p :name "Ada"] [?p :age ?a]]', conn.db())
+        >>> print(text.splitlines()[0])
+        rule 1: result(?a) :- query(constant), $ :name e v(?p, constant), $ :age e v(?p, ?a).
+    """
+    with SHARED_LOCK:
+        bound = bind_query(query, arguments, functions or {}, query_cache())
+        return bound.compiled.program.explain(bound.compiled.plans(bound.facts))
 
 
 @ends_at_caller
@@ -163,7 +201,8 @@ def q(query: Any, *arguments: Any, functions: Functions | None = None) -> Any:
         functions: Python functions and aggregates by the names that the query calls them.
 
     Returns:
-        The form that `:find` specifies: a list of tuples, a list, a tuple or a value; maps with `:keys`.
+        The form that `:find` specifies: a list of tuples, a list, a tuple or a value; maps with
+        `:keys`.
 
     Raises:
         CompileError: the query has errors; the text shows each with its line.
@@ -179,8 +218,5 @@ def q(query: Any, *arguments: Any, functions: Functions | None = None) -> Any:
     """
     with SHARED_LOCK:
         bound = bind_query(query, arguments, functions or {}, query_cache())
-        found = bound.compiled.answer(bound.facts, bound.batches())
-        rows = plain_rows(found)
-        if has_pull(bound.query.find):
-            rows = [pulled_row(bound.query.find, row, bound.pulled) for row in rows]
+        rows = bound.rows()
     return result_of(bound.query, selected_rows(bound.query, rows))

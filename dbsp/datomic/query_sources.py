@@ -98,11 +98,11 @@ class SourceTraces:
     """The traces that the circuit of a query reads, from the facts of its sources."""
 
     def __init__(self, bases: Mapping[str, BaseRelation], facts: Mapping[str, TracedFacts]) -> None:
-        self._bases = bases
+        self.bases = bases
         self.facts = facts
 
     def trace(self, relation: str, order: tuple[int, ...]) -> Trace:
         """Return the trace of an input of the circuit in an order of its columns."""
-        base = self._bases[relation]
+        base = self.bases[relation]
         key = relation_key(base)
         return self.facts[base.source].trace(key, tuple(base.columns[column] for column in order))

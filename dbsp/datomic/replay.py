@@ -26,7 +26,8 @@ class Replay:
         self.indices = Indices(origin.schema, origin.interner, past)
 
     def transactions(self) -> Iterator[tuple[int, Mapping[int, Batch]]]:
-        """Apply each transaction; yield its number and its changes by attribute before its commit."""
+        """Apply each transaction; yield its number and its changes by attribute before the
+        commit."""
         log, indices = self._origin.log, self.indices
         while indices.basis_t < self._origin.basis_t:
             t = indices.basis_t + 1

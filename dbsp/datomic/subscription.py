@@ -177,7 +177,8 @@ class Subscription(TransactionListener):
             >>> print(live.explain().splitlines()[0])
             rule 1: result(?n) :- query(query), $ :name e v(_, ?n).
         """
-        return self._bound.compiled.program.explain(live=True)
+        program = self._bound.compiled.program
+        return program.explain(program.live_plans)
 
     def circuit(self) -> Graph:
         """Return the circuit that each transaction steps, for drawing and for `to_json`.

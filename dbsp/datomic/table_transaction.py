@@ -1,43 +1,27 @@
-"""Prepares a transaction from a table: one row per entity, one column per attribute.
+"""Prepares a transaction from a table, without Python code per row.
 
-Columns are converted as a whole, without Python code per row, except for values of rare types.
+`prepare_columns` takes one row per entity and one column per attribute, `prepare_datoms` one row
+per fact.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dbsp.data.columns import float_codes
-from dbsp.data.frames import encode_arrow_column
 from dbsp.datomic.attribute_rows import AttributeRows
-from dbsp.datomic.database_facts import TX0, Facts
+from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
-from dbsp.datomic.entity_references import EntityReferences, no_entity
-from dbsp.datomic.operation_places import OperationPlaces, as_ident
-from dbsp.datomic.transaction import PreparedTransaction, TransactionRows, finish, id_column
-from dbsp.datomic.value_codes import described, encode_values
+from dbsp.datomic.operation_places import as_ident
+from dbsp.datomic.table_columns import TableColumns, arrow_or_plain, in_column, missing_value
+from dbsp.datomic.transaction import PreparedTransaction
 from dbsp.errors import ArgumentError, DbspError, InputError, shorten
-from dbsp.kernels.arrays import Codes
-from dbsp.kernels.limits import NULL
-
-
-class RowPlaces(OperationPlaces):
-    """The rows of a table as the places of its operations."""
-
-    def __init__(self) -> None:
-        super().__init__(())
-
-    def path(self, place: int) -> str:
-        return f"row {place}"
-
-    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
-        return type(error)(f"row {place}: {error.message}", code=error.code)
 
 
 def prepare_columns(
@@ -47,6 +31,7 @@ def prepare_columns(
     now: dt.datetime,
     entities: Any = None,
     key: Any = None,
+    about: Mapping[Any, Any] | None = None,
 ) -> PreparedTransaction:
     """Return the transaction that asserts the values of a table, for `prepare`.
 
@@ -56,59 +41,146 @@ def prepare_columns(
         facts: the database before the transaction.
         columns: a mapping from attributes to columns, or a data frame whose columns have the names
             of attributes, such as ":person/name". A column is a list, an array of NumPy or Arrow,
-            or a series of pandas or Polars.
+            or a series of pandas or Polars. In an Arrow list, an attribute of cardinality many has
+            several values.
         now: the time, with a zone.
         entities: the column of the entities: ids, or any forms that name an entity. None: each row
             is a new entity, or the known one with the same unique identity.
         key: a unique attribute among the columns that finds known entities, also if it is only
             `:db.unique/value`; each row must have a value of it.
+        about: values of attributes of the transaction's own entity.
 
     Raises:
         InputError: a value is not acceptable; nothing has changed.
         SchemaError: a column is not an attribute.
     """
-    places = RowPlaces()
-    tx = TX0 + facts.basis_t + 1
-    references = EntityReferences(facts, places, tx)
+    table = TableColumns(facts)
     named = _named_columns(columns)
     count = _row_count(named, entities)
-    key_attribute = None if key is None else _key(facts, key, named)
+    rows = np.arange(count)
+    key_attribute = None if key is None else _key(table, key, named)
     if entities is None:
-        rows_of = references.placeholders.new_rows(count)
+        rows_of = table.new_entities(count)
     else:
-        rows_of = _entity_column(entities, references, places)
-    encoded: list[tuple[Attribute, Codes, Codes]] = []
+        rows_of = table.entities(arrow_or_plain(entities), rows)
     for name, column in named.items():
-        attribute = _attribute(facts, name)
+        attribute = table.attribute(name)
         try:
-            codes, rows = _encode(facts, attribute, column, references, places)
+            codes, positions = table.values(attribute, column, rows)
         except DbspError as error:
-            raise type(error)(f"column {name}, {error.message}", code=error.code) from None
-        if attribute is key_attribute and len(rows) < count:
-            missing = int(np.setdiff1d(np.arange(count), rows)[0])
-            raise InputError(
-                f"column {name}, row {missing}: expected a value of the key, got None", code="missing-value"
-            )
-        encoded.append((attribute, codes, rows))
-    placeholders = references.placeholders
-    placeholders.find_lookups(facts, places.located, no_entity)
-    rows_of = placeholders.ids(rows_of)
-    asserted: dict[int, AttributeRows] = {}
-    for attribute, codes, rows in encoded:
-        if attribute.is_ref:
-            codes = placeholders.ids(codes)
-        # The transaction treats the key as an identity.
-        treated = replace(attribute, unique="identity") if attribute is key_attribute else attribute
-        found = AttributeRows(treated, rows_of[rows], codes, rows)
-        known = asserted.get(attribute.id)
-        asserted[attribute.id] = found if known is None else known.joined(found)
-    return finish(facts, TransactionRows(asserted, {}, placeholders, {}), places, now)
+            raise in_column(name, error) from None
+        if key_attribute is not None and attribute is key_attribute:
+            if len(positions) < count:
+                raise missing_value(name, int(np.setdiff1d(rows, positions)[0]), "a value of the key")
+            attribute = replace(attribute, unique="identity")  # for this transaction
+        table.add(AttributeRows(attribute, rows_of[positions], codes, positions))
+    table.describe_transaction(about or {})
+    return table.finish(now)
+
+
+def prepare_datoms(
+    facts: Facts,
+    entities: pa.ChunkedArray,
+    attributes: pa.ChunkedArray,
+    values: Mapping[str, pa.ChunkedArray],
+    added: pa.ChunkedArray | None = None,
+    *,
+    now: dt.datetime,
+    about: Mapping[Any, Any] | None = None,
+) -> PreparedTransaction:
+    """Return the transaction of a table with one row for each fact to assert or to retract.
+
+    Parameters:
+        facts: the database before the transaction.
+        entities: ids, tempids or idents.
+        attributes: names of attributes, such as ":person/name".
+        values: columns of values by name, such as one per type; each row uses one of them.
+        added: whether each row is asserted; None: all are. The others are retracted.
+        now: the time, with a zone.
+        about: values of attributes of the transaction's own entity.
+
+    Raises:
+        InputError: a value is not acceptable; nothing has changed.
+        SchemaError: an attribute does not exist.
+    """
+    table = TableColumns(facts)
+    assertions = _flags(added, len(entities))
+    _check_values(values, len(entities))
+    names = pc.dictionary_encode(attributes.combine_chunks())
+    if names.null_count:
+        raise missing_value("a", _first(pc.is_null(names)), "an attribute")
+    name_of = names.indices.to_numpy()
+    for number, name in enumerate(names.dictionary.to_pylist()):
+        of_attribute = name_of == number
+        try:
+            attribute = table.attribute(name)
+        except DbspError as error:
+            row = int(np.argmax(of_attribute))
+            raise in_column("a", table.places.located(row, error)) from None
+        for asserted in (True, False):
+            rows = np.flatnonzero(of_attribute & (assertions == asserted))
+            if len(rows):
+                _add_facts(table, attribute, rows, entities, values, asserted)
+    table.describe_transaction(about or {})
+    return table.finish(now)
+
+
+def _add_facts(
+    table: TableColumns,
+    attribute: Attribute,
+    rows: Any,
+    entities: pa.ChunkedArray,
+    values: Mapping[str, pa.ChunkedArray],
+    asserted: bool,
+) -> None:
+    """Assert or retract the facts of one attribute in some rows."""
+    try:
+        rows_of = table.entities(entities.take(pa.array(rows)), rows, known=not asserted)
+    except DbspError as error:
+        raise in_column("e", error) from None
+    for name, column in values.items():
+        try:
+            codes, positions = table.values(attribute, column.take(pa.array(rows)), rows, known=not asserted)
+        except DbspError as error:
+            raise in_column(name, error) from None
+        if len(positions):
+            table.add(AttributeRows(attribute, rows_of[positions], codes, rows[positions]), added=asserted)
+
+
+def _flags(added: pa.ChunkedArray | None, count: int) -> Any:
+    """Return whether each row is asserted, as an array of NumPy."""
+    if added is None:
+        return np.ones(count, np.bool_)
+    if added.null_count:
+        raise missing_value("added", _first(pc.is_null(added)), "true or false")
+    return np.asarray(added.to_numpy(), np.bool_)
+
+
+def _check_values(values: Mapping[str, pa.ChunkedArray], count: int) -> None:
+    """Raise InputError unless each row has one value."""
+    present = np.zeros(count, np.int64)
+    for column in values.values():
+        present += pc.is_valid(column).to_numpy().astype(np.int64)
+    wrong = np.flatnonzero(present != 1)
+    if len(wrong):
+        row = int(wrong[0])
+        listed = " and ".join(name for name, column in values.items() if column[row].is_valid)
+        name = next(iter(values)) if len(values) == 1 else f"one of {', '.join(values)}"
+        raise InputError(
+            f"row {row}: expected a value in {name}, got {f'values in {listed}' if listed else 'None'}",
+            code="missing-value" if not listed else "invalid-transaction",
+        )
+
+
+def _first(mask: Any) -> int:
+    """Return the first row in which an Arrow mask is true."""
+    return int(np.argmax(mask.to_numpy(zero_copy_only=False)))
 
 
 def _named_columns(columns: Any) -> dict[Any, Any]:
     """Return the columns of a table by name."""
     if isinstance(columns, Mapping):
-        return {name: _arrow_or_plain(column) for name, column in columns.items()}
+        return {name: arrow_or_plain(column) for name, column in columns.items()}
     if type(columns).__module__.partition(".")[0] == "pandas":
         table = pa.Table.from_pandas(columns, preserve_index=False)
     elif hasattr(columns, "__arrow_c_stream__") or hasattr(columns, "__arrow_c_array__"):
@@ -121,21 +193,6 @@ def _named_columns(columns: Any) -> dict[Any, Any]:
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
-def _arrow_or_plain(column: Any) -> Any:
-    """Return a column as an Arrow array, an array of NumPy, or a list."""
-    if isinstance(column, np.ndarray | pa.ChunkedArray):
-        return column
-    if isinstance(column, pa.Array):
-        return pa.chunked_array([column])
-    if type(column).__module__.partition(".")[0] == "pandas":
-        return pa.chunked_array([pa.array(column, from_pandas=True)])
-    if hasattr(column, "__arrow_c_stream__"):
-        return pa.chunked_array(column)
-    if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
-        raise ArgumentError(f"columns: expected a list or an array as a column, got {described(column)}")
-    return list(column)
-
-
 def _row_count(named: Mapping[Any, Any], entities: Any) -> int:
     lengths = {str(name): len(column) for name, column in named.items()}
     if entities is not None:
@@ -146,69 +203,10 @@ def _row_count(named: Mapping[Any, Any], entities: Any) -> int:
     return next(iter(lengths.values()), 0)
 
 
-def _attribute(facts: Facts, name: Any) -> Attribute:
-    ident = as_ident(name)
-    if ident is None:
-        raise ArgumentError(f'columns: expected an attribute such as ":person/name", got {described(name)}')
-    return facts.schema.attribute(ident)
-
-
-def _key(facts: Facts, key: Any, named: Mapping[Any, Any]) -> Attribute:
-    attribute = _attribute(facts, key)
+def _key(table: TableColumns, key: Any, named: Mapping[Any, Any]) -> Attribute:
+    attribute = table.attribute(key)
     if attribute.unique is None:
         raise ArgumentError(f"key: expected a unique attribute, {attribute} is not unique")
     if attribute.ident not in map(as_ident, named):
         raise ArgumentError(f"key: expected one of the columns, got {attribute}")
     return attribute
-
-
-def _entity_column(entities: Any, references: EntityReferences, places: OperationPlaces) -> Codes:
-    column = _arrow_or_plain(entities)
-    if isinstance(column, np.ndarray) and column.dtype.kind == "i" and (column > 0).all():
-        return column.astype(np.int64)
-    values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else list(column)
-    ids = [references.entity(value, row) for row, value in enumerate(values)]
-    return id_column(ids, places.located)
-
-
-def _encode(
-    facts: Facts, attribute: Attribute, column: Any, references: EntityReferences, places: OperationPlaces
-) -> tuple[Codes, Codes]:
-    """Return the codes of the values of a column, and their rows."""
-    type_ = attribute.value_type
-    if isinstance(column, np.ndarray):
-        if type_ == "long" and column.dtype.kind == "i":
-            return column.astype(np.int64), np.arange(len(column))
-        if type_ == "double" and column.dtype.kind == "f":
-            return float_codes(column.astype(np.float64)), np.arange(len(column))
-        column = column.tolist()
-    if isinstance(column, pa.ChunkedArray):
-        if _fits(column.type, type_):
-            codes = encode_arrow_column(column, attribute.type.optional(), facts.interner)
-            if not column.null_count:
-                return codes, np.arange(len(codes))
-            rows = np.flatnonzero(codes != NULL)
-            return codes[rows], rows
-        column = column.to_pylist()
-    present = [row for row, value in enumerate(column) if value is not None]
-    values = column if len(present) == len(column) else [column[row] for row in present]
-    if attribute.is_ref:
-        ids = [references.entity(value, row) for row, value in zip(present, values, strict=True)]
-        return id_column(ids, places.located), np.array(present, np.int64)
-    codes = encode_values(
-        attribute, values, facts.interner, lambda at, error: places.located(present[at], error)
-    )
-    return codes, np.array(present, np.int64)
-
-
-def _fits(arrow: pa.DataType, value_type: str | None) -> bool:
-    """Return whether Arrow values of a type are values of a value type without further checks."""
-    if value_type == "long":
-        return bool(pa.types.is_signed_integer(arrow))
-    if value_type == "double":
-        return bool(pa.types.is_floating(arrow))
-    if value_type in ("string", "uri"):
-        if pa.types.is_dictionary(arrow):
-            arrow = arrow.value_type
-        return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
-    return False

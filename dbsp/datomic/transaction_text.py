@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dbsp.datomic.operation_places import OperationPlaces
@@ -31,6 +32,29 @@ class TextPlaces(OperationPlaces):
         (transaction,) = read_forms(self._text, self._file)
         form = transaction.items[place]
         return at_form((None if part is None else _part(form, part)) or form, error)
+
+
+class FormPlaces(OperationPlaces):
+    """Operations that were read with their places. Errors show their line with a caret."""
+
+    def __init__(self, values: Sequence[Any], forms: Sequence[Form]) -> None:
+        super().__init__(values)
+        self._placed = forms
+
+    def path(self, place: int) -> str:
+        return str(self._placed[place].span)
+
+    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
+        form = self._placed[place]
+        return at_form((None if part is None else _part(form, part)) or form, error)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedForms:
+    """The forms of a transaction, and for each of them the text that errors about it show."""
+
+    values: Sequence[Any]
+    forms: Sequence[Form]
 
 
 def at_form(form: Form, error: DbspError) -> DbspError:
@@ -62,6 +86,13 @@ def forms_of(tx_data: Any, file: str) -> tuple[Sequence[Any], OperationPlaces]:
         if problem is not None:
             raise at_form(read_forms(tx_data, file)[0], problem)
         return forms, TextPlaces(forms, tx_data, file)
+    if isinstance(tx_data, Form):
+        problem = _problem(tx_data.value)
+        if problem is not None:
+            raise at_form(tx_data, problem)
+        tx_data = PlacedForms([form.value for form in tx_data.items], tx_data.items)
+    if isinstance(tx_data, PlacedForms):
+        return tx_data.values, FormPlaces(tx_data.values, tx_data.forms)
     problem = _problem(tx_data)
     if problem is not None:
         raise problem

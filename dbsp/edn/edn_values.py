@@ -12,7 +12,7 @@ import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, ClassVar, Never, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 from weakref import WeakValueDictionary
 
 from dbsp.errors import EdnError, shorten
@@ -102,6 +102,10 @@ class Keyword(_Name):
     __slots__ = ()
     _interned: ClassVar[WeakValueDictionary[str, Any]] = WeakValueDictionary()
 
+    if TYPE_CHECKING:  # the reference shows the parameters of `__init__`
+
+        def __init__(self, text: str) -> None: ...
+
     @classmethod
     def _check(cls, text: str) -> None:
         if not isinstance(text, str) or KEYWORD_TEXT.fullmatch(text) is None:
@@ -134,6 +138,10 @@ class Symbol(_Name):
 
     __slots__ = ()
     _interned: ClassVar[WeakValueDictionary[str, Any]] = WeakValueDictionary()
+
+    if TYPE_CHECKING:  # the reference shows the parameters of `__init__`
+
+        def __init__(self, text: str) -> None: ...
 
     @classmethod
     def _check(cls, text: str) -> None:

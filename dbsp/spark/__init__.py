@@ -28,9 +28,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dbsp.operators.ports.spark_sink import SparkSink
     from dbsp.operators.ports.spark_source import SparkSource
+    from dbsp.spark.database_feed import feed_database
+    from dbsp.spark.fact_frames import datoms_frame, query_frame
     from dbsp.spark.feeds import feed
     from dbsp.spark.format import register
     from dbsp.spark.java import ensure_java
+    from dbsp.spark.live_sink import LiveSink, subscribe
     from dbsp.spark.local_session import session
     from dbsp.spark.metrics import METRICS
     from dbsp.spark.pipeline import Pipeline
@@ -40,18 +43,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METRICS",
+    "LiveSink",
     "Pipeline",
     "SparkSink",
     "SparkSource",
+    "datoms_frame",
     "ensure_java",
     "error",
     "feed",
+    "feed_database",
+    "query_frame",
     "register",
     "run",
     "schema_of",
     "session",
     "stream",
     "struct_of",
+    "subscribe",
     "ticks",
     "view_frame",
 ]
@@ -60,9 +68,12 @@ __all__ = [
 # import only the modules that they use.
 _HOME = {
     "dbsp.spark.port_binding": ("view_frame",),
+    "dbsp.spark.database_feed": ("feed_database",),
+    "dbsp.spark.fact_frames": ("datoms_frame", "query_frame"),
     "dbsp.spark.feeds": ("feed",),
     "dbsp.spark.format": ("register",),
     "dbsp.spark.java": ("ensure_java",),
+    "dbsp.spark.live_sink": ("LiveSink", "subscribe"),
     "dbsp.spark.local_session": ("session",),
     "dbsp.spark.metrics": ("METRICS",),
     "dbsp.operators.ports.spark_sink": ("SparkSink",),

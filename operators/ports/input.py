@@ -12,8 +12,8 @@ Three kinds differ in the meaning of a change (defined in `dbsp.runtime.input_ch
 - `external` the delta of a set of rows that an index outside of the circuit keeps: arrangements
             of the input read the traces of the index (`dbsp.state.external_traces`).
 
-`set` and `key` read the integral of their own output before the tick: a cycle through z^-1, closed by
-the strict edge from the arrangement. Cost: O(|change| log n).
+`set` and `key` read the integral of their own output before the tick: a cycle through z^-1, closed
+by the strict edge from the arrangement. Cost: O(|change| log n).
 """
 
 from __future__ import annotations

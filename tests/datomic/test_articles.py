@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import dbsp
 from dbsp import Schema, ZSet
 from dbsp.data.indexed_zset import IndexedZSet
+from dbsp.datomic import Subscription, connect
 
 PERSON = Schema.of(person=str)
 MEMBER = Schema.of(department=str, person=str)
@@ -157,3 +158,56 @@ def test_one_deleted_edge_removes_all_triangles() -> None:
     change = run.step({name: {(0, 1): -1} for name in "rst"})["triangle"]
     assert first.to_dict() == {(0, 1, c): 1 for c in corners}
     assert change == -first
+
+
+# --- live queries over a database of facts -------------------------------------------------------
+
+TRIANGLE_QUERY = """{:find [?a ?b ?c]
+ :where [[?a :g/to ?b]
+         [?a :g/to ?c]
+         [?b :g/to ?c]]}"""
+
+
+def change(live: Subscription) -> dict[object, int]:
+    """Return the change of a live query by the latest transaction, as a Z-set."""
+    return {row: weight for delta in live.deltas() for row, weight in delta.rows}
+
+
+def test_a_transaction_changes_a_query() -> None:
+    conn = connect(schema={":name": {}})
+    live = conn.subscribe("{:find [person name] :where [person :name name]}")
+    conn.transact('[[:db/add 1 :name "Ada Lovelace"]]')
+    assert change(live) == {(1, "Ada Lovelace"): 1}
+    conn.transact('[[:db/add 2 :name "Alan Turing"]]')
+    assert change(live) == {(2, "Alan Turing"): 1}
+    conn.transact('[[:db/retract 2 :name "Alan Turing"]]')
+    assert change(live) == {(2, "Alan Turing"): -1}
+
+
+def test_one_retracted_edge_removes_all_triangles_of_a_database() -> None:
+    conn = connect(
+        schema={":g/to": {":db/valueType": ":db.type/ref", ":db/cardinality": ":db.cardinality/many"}}
+    )
+    live = conn.subscribe(TRIANGLE_QUERY)
+    corners = range(3, 30)
+    conn.transact(
+        [[":db/add", 1, ":g/to", 2], *([":db/add", a, ":g/to", c] for a in (1, 2) for c in corners)]
+    )
+    assert change(live) == {(1, 2, c): 1 for c in corners}
+    conn.transact([[":db/retract", 1, ":g/to", 2]])
+    assert change(live) == {(1, 2, c): -1 for c in corners}
+
+
+def test_a_live_query_starts_from_a_snapshot_and_replays_the_log() -> None:
+    conn = connect(
+        schema={":g/to": {":db/valueType": ":db.type/ref", ":db/cardinality": ":db.cardinality/many"}}
+    )
+    for a, b in [(1, 2), (1, 3), (2, 3), (3, 4), (2, 4)]:
+        conn.transact([[":db/add", a, ":g/to", b]])
+    live = conn.subscribe(TRIANGLE_QUERY, since=3)
+    assert [(delta.t, delta.rows) for delta in live.deltas()] == [
+        (4, [((1, 2, 3), 1)]),
+        (6, [((2, 3, 4), 1)]),
+    ]
+    conn.transact([[":db/retract", 2, ":g/to", 3]])
+    assert change(live) == {(1, 2, 3): -1, (2, 3, 4): -1}

@@ -132,10 +132,7 @@ class RuleLowering:
         if isinstance(source, SubPlan):
             right, has_key = self.body(source.steps, None, bag), False
         else:
-            # A projection of external rows would have to be stored.
-            external = source.relation in self.context.external
-            wanted = set(source.names) if external else {*step.on, *new}
-            right, has_key = self.scan(source, wanted), source.has_key(step.on)
+            right, has_key = self.scan(source, {*step.on, *new}), source.has_key(step.on)
         if left is None:
             return right
         if bag or new or has_key:
@@ -208,6 +205,8 @@ class RuleLowering:
         """
         stream = self.streams[scan.relation]
         columns = stream.schema.names
+        if scan.relation in self.context.external:
+            wanted = scan.names  # a projection would have to be stored
         with self.context.reading(scan.relation):
             for position, value in scan.constants:
                 stream = stream.filter(col(columns[position]) == constant(value))

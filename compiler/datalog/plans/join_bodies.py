@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dbsp.compiler.datalog.plans.literals import equations, is_partial, is_safe, uses
 from dbsp.compiler.datalog.plans.normalise import Condition, NormalLiteral, Scan
 from dbsp.compiler.datalog.tree.traversal import variables
-from dbsp.compiler.planner.acyclic import reduce_ears
 from dbsp.compiler.planner.choose import ChosenPlan, choose
 from dbsp.compiler.planner.conjunction import Atom, Conjunction, Functions, determined
 from dbsp.compiler.planner.statistics import Statistics
@@ -21,23 +20,23 @@ class Policy:
     """The basis for choosing joins: row counts, a strategy, and an order of the scans or None.
 
     An index outside of the run keeps the rows of the `external` relations. Nothing that is derived
-    from them alone may be stored, so the scans of a body are joined one after the other to rows that
-    do not, or all in one multi-way join; also those that share no variable.
+    from them alone may be stored, so the scans of a body are joined one after the other to other
+    rows, or all in one multi-way join; also those that share no variable.
     """
 
     statistics: Statistics
     strategy: Strategy = Strategy.AUTO
     order: tuple[int, ...] | None = None
     external: frozenset[str] = frozenset()
+    decide: Callable[[Conjunction], Strategy] | None = None
+    """Chooses the strategy for each conjunction, instead of `strategy`."""
 
     def choose(self, conjunction: Conjunction) -> ChosenPlan:
         """Return the planner's choice."""
         if self.order is not None:
             return choose(conjunction, self.statistics, Strategy.BINARY, self.order)
-        if self.external and self.strategy is Strategy.AUTO:
-            acyclic = reduce_ears(conjunction.closed_edges).acyclic
-            return choose(conjunction, self.statistics, Strategy.BINARY if acyclic else Strategy.WCOJ)
-        return choose(conjunction, self.statistics, self.strategy)
+        strategy = self.strategy if self.decide is None else self.decide(conjunction)
+        return choose(conjunction, self.statistics, strategy)
 
 
 def functions_of(body: Iterable[NormalLiteral], reserved: Iterable[str]) -> Functions:

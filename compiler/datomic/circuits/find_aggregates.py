@@ -11,7 +11,7 @@ from typing import Any
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
 from dbsp.compiler.datomic.meaning.checked_rules import storable
-from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES
+from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES, user_aggregate
 from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.expressions import col
@@ -83,16 +83,18 @@ def _call(
         arguments[argument.name] if isinstance(argument, tree.Variable) else argument.value
         for argument in element.arguments
     ]
-    function = AGGREGATES[name].evaluate if user is None else user
-    return fold(_of_values(function, given), column, type=object)
+    aggregate = AGGREGATES[name] if user is None else user_aggregate(name, user)
+    return fold(_of_values(name, aggregate.evaluate, given), column, type=object)
 
 
-def _of_values(function: Callable[..., Any], given: Sequence[Any]) -> Callable[[list[tuple[Any, int]]], Any]:
+def _of_values(
+    name: str, function: Callable[..., Any], given: Sequence[Any]
+) -> Callable[[list[tuple[Any, int]]], Any]:
     """Return the aggregate of pairs of a value and its weight."""
 
     def evaluate(pairs: list[tuple[Any, int]]) -> Any:
         values = [value for value, weight in pairs for _ in range(weight)]
         return storable(function(values, *given))
 
-    evaluate.__name__ = getattr(function, "__name__", "aggregate")
+    evaluate.__name__ = evaluate.__qualname__ = name
     return evaluate

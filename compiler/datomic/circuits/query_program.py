@@ -37,6 +37,7 @@ from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind
+from dbsp.compiler.datomic.circuits.answer_strategy import Counts, strategy_for
 from dbsp.compiler.datomic.circuits.external_rows import check_external_rows
 from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
@@ -126,19 +127,17 @@ class QueryProgram:
 
     @cached_property
     def live_plans(self) -> dict[int, RulePlan]:
-        """The plans of a live query: a multi-way join for each rule, which stores no partial results."""
-        return self._plans(Strategy.WCOJ)
+        """The plans of a live query: one multi-way join per rule, without partial results."""
+        policy = Policy(Statistics.none(), Strategy.WCOJ, external=self._options.external)
+        return plan_rules(self.program, policy)
 
-    @cached_property
-    def plans(self) -> dict[int, RulePlan]:
-        """The plans of an answer: acyclic bodies by joins of two relations at a time, others at once.
-
-        An answer stores nothing, and joins of two relations are faster for many rows.
-        """
-        return self._plans(Strategy.AUTO)
-
-    def _plans(self, strategy: Strategy) -> dict[int, RulePlan]:
-        policy = Policy(Statistics.none(), strategy, external=self._options.external)
+    def plans(self, counts: Counts | None = None) -> dict[int, RulePlan]:
+        """Return the plans of an answer, for sources with these counts (see `answer_strategy`)."""
+        policy = Policy(
+            Statistics.none(),
+            external=self._options.external,
+            decide=lambda conjunction: strategy_for(conjunction, counts),
+        )
         return plan_rules(self.program, policy)
 
     @cached_property
@@ -146,10 +145,9 @@ class QueryProgram:
         """The physical circuit of a live query."""
         return self._physical(self.live_plans, Recursion.INCREMENTAL)
 
-    @cached_property
-    def graph(self) -> Graph:
-        """The physical circuit of an answer."""
-        return self._physical(self.plans, Recursion.INSERT_ONLY)
+    def graph(self, plans: Mapping[int, RulePlan]) -> Graph:
+        """Return the physical circuit of an answer with these plans."""
+        return self._physical(plans, Recursion.INSERT_ONLY)
 
     def _physical(self, plans: Mapping[int, RulePlan], recursion: Recursion) -> Graph:
         graph = self.circuit(plans, recursion).circuit(Stage.PHYSICAL)
@@ -175,9 +173,9 @@ class QueryProgram:
             circuit.output(FOUND, found)
         return circuit
 
-    def explain(self, *, live: bool = False) -> str:
-        """Return the rules and the plans of an answer, or of a live query, as text."""
-        return plans_text(self.program, self.live_plans if live else self.plans)
+    def explain(self, plans: Mapping[int, RulePlan]) -> str:
+        """Return the rules and these plans as text."""
+        return plans_text(self.program, plans)
 
 
 def guarded(program: checked.CheckedProgram) -> checked.CheckedProgram:

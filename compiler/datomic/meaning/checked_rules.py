@@ -26,7 +26,7 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
 )
 from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC, ValueKinds, arithmetic
 from dbsp.diagnostics import ProgramSources, SourceSpan
-from dbsp.edn.edn_values import EdnMap
+from dbsp.edn.edn_values import EdnList, EdnMap
 
 _COMPARED = frozenset({"<", "<=", ">", ">="})
 _EQUAL = {"=": "=", "==": "=", "!=": "!=", "not=": "!="}
@@ -218,12 +218,24 @@ def assignment(
 def _called(
     call: DraftCall, arguments: tuple[syntax.Variable, ...], kind: AnyKind, function: Callable[..., Any]
 ) -> syntax.Call:
-    signature = FunctorSignature(call.function, tuple(each.kind for each in arguments), kind, function)
+    kinds = tuple(each.kind for each in arguments)
+    python = _with_none(function) if VALUE in kinds else function
+    signature = FunctorSignature(call.function, kinds, kind, python)
     return syntax.Call(f"@{call.function}", arguments, call.span, kind, functor=signature)
 
 
 def _is_present(value: Any) -> int:
     return int(value is not NIL)
+
+
+def _with_none(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function for arguments of a circuit, where nil is `NIL`."""
+
+    def called(*arguments: Any) -> Any:
+        return function(*[None if argument is NIL else argument for argument in arguments])
+
+    called.__name__ = getattr(function, "__name__", "function")
+    return called
 
 
 def _truth(function: Callable[..., Any]) -> Callable[..., int]:
@@ -247,12 +259,18 @@ def _stored(function: Callable[..., Any], kind: AnyKind) -> Callable[..., Any]:
 
 def storable(value: Any) -> Any:
     """Return a value in the form in which a circuit stores it: hashable, and nil as `NIL`."""
-    if value is None:
-        return NIL
-    if isinstance(value, list):
-        return tuple(map(storable, value))
-    if isinstance(value, set):
-        return frozenset(map(storable, value))
-    if isinstance(value, Mapping):
-        return EdnMap(value)
+    return NIL if value is None else _hashable(value)
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        if isinstance(value, Mapping):
+            return EdnMap({_hashable(key): _hashable(part) for key, part in value.items()})
+        if isinstance(value, set | frozenset):
+            return frozenset(map(_hashable, value))
+        if isinstance(value, list | tuple):
+            kind = EdnList if isinstance(value, EdnList) else tuple
+            return kind(map(_hashable, value))
     return value

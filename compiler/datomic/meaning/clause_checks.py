@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbsp.compiler.datomic.meaning.clause_variables import (
+    ClauseNeeds,
     Definitions,
-    bound_names,
     names_of,
     sources_of,
-    unmet_names,
     variables_of,
     visible_variables,
-    walk_in_order,
 )
 from dbsp.compiler.datomic.meaning.query_functions import (
     REFUSED,
@@ -52,6 +50,7 @@ class ClauseChecks:
 
     report: QueryReport
     definitions: Definitions
+    needs: ClauseNeeds
     sources: Set[str]
     functions: Mapping[str, Callable[..., Any]]
     has_rules: bool
@@ -76,11 +75,11 @@ class ClauseChecks:
             after.update(names)
             absent.update(names)
 
-        for clause, before in walk_in_order(clauses, bound, self.definitions, missing):
+        for clause, before in self.needs.in_order(clauses, bound, missing):
             if isinstance(clause, Or):
                 self._or(clause, before - absent)
             self._inside(clause, before)
-            after |= bound_names(clause)
+            after |= self.needs.bound(clause)
         return after
 
     def _inside(self, clause: Clause, bound: set[str]) -> None:
@@ -126,8 +125,6 @@ class ClauseChecks:
                     message += f" outside of the not-join that lists {it_them}"
                 case Or():
                     message += f" outside of the or-join that requires {it_them}"
-        if self.rule is not None and len(shown) == 1 and shown[0] in names_of(self.rule.parameters):
-            hint = requiring_hint(self.rule, shown[0])
         span = places[0].span if places else clause.span
         self.report.error(message, span, code="unbound-variable", hint=hint)
 
@@ -135,15 +132,15 @@ class ClauseChecks:
         """Report names inside of the branches that need or do not bind them; return those names."""
         reported: set[str] = set()
         for branch in clause.branches:
-            unmet = unmet_names(branch, self.definitions) & names
+            unmet = self.needs.unmet(branch) & names
 
             def missing(inner: Clause, absent: set[str], _: bool, unmet: set[str] = unmet) -> None:
                 if absent & unmet:
                     self._missing(inner, absent & unmet, cycle)
 
-            for _ in walk_in_order(branch, frozenset(), self.definitions, missing):
+            for _ in self.needs.in_order(branch, frozenset(), missing):
                 pass
-            bound = set[str]().union(*map(bound_names, branch))
+            bound = self.needs.bound_by_any(branch)
             used = names_of(variables_of(branch))
             silent = (names - unmet - bound) & used - names_of(clause.required)
             for name in sorted(silent):
@@ -189,7 +186,7 @@ class ClauseChecks:
                         f"the or-join lists {' and '.join(sorted(absent))}, which this branch does not use",
                         branch[0].span if branch else clause.span,
                         code="or-variables",
-                        hint="every branch uses the variables of the or-join that are not bound outside of it",
+                        hint="every branch uses the variables that are not bound outside of the or-join",
                     )
             return
         used = [names_of(variables_of(branch)) for branch in clause.branches]
@@ -373,11 +370,3 @@ class ClauseChecks:
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
-
-
-def requiring_hint(definition: RuleDefinition, name: str) -> str:
-    """Return the head in which a variable is required, for a hint."""
-    required = [variable.name for variable in definition.required]
-    others = [variable.name for variable in definition.parameters if variable.name != name]
-    head = " ".join([definition.name, f"[{' '.join([*required, name])}]", *others])
-    return f"if every call binds it, require it: ({head})"

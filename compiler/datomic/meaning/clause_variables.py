@@ -93,106 +93,144 @@ def names_of(variables: Iterable[Variable]) -> set[str]:
     return {variable.name for variable in variables}
 
 
-def required_positions(name: str, definitions: Definitions) -> int:
-    """Return how many arguments of a call of this rule must be bound: the first ones."""
-    found = definitions.get(name)
-    return max(len(definition.required) for definition in found) if found else 0
+class ClauseNeeds:
+    """What clauses need bound and what they bind, with these definitions of rules.
 
+    A call of a rule needs its required arguments bound, and those whose variable the body of a
+    definition uses and does not bind.
 
-def needed_names(clause: Clause, bindable: Set[str], definitions: Definitions) -> set[str]:
-    """Return the names that must be bound before a clause.
-
-    `bindable` are the names that inputs and the other clauses can bind.
+    Results of nested clauses are remembered by the identity of the clause, so an instance must not
+    outlive the tree of the query.
     """
-    match clause:
-        case Pattern():
-            return set()
-        case Predicate() | Function():
-            return names_of(argument_variables(clause))
-        case RuleCall(name=name, arguments=arguments):
-            first = arguments[: required_positions(name, definitions)]
-            return {argument.name for argument in first if isinstance(argument, Variable)}
-        case Not(variables=None):
-            return names_of(visible_variables(clause)) & bindable
-        case Not(variables=tuple() as declared):
-            return names_of(declared)
-        case Or(required=required, variables=declared, branches=branches):
-            unmet = set[str]().union(*(unmet_names(branch, definitions) for branch in branches))
-            some = unmet.union(*(_names_of_branch(branch) for branch in branches))
-            # What one branch binds and another does not, is bound outside or not at all.
-            shared = some if declared is None else names_of(required + declared)
-            return (unmet & shared) | (shared - bound_names(clause)) | names_of(required)
-    raise InvariantError(f"expected a clause, got {clause!r}")
 
+    def __init__(self, definitions: Definitions) -> None:
+        self._unmet: dict[int, set[str]] = {}
+        self._bound: dict[int, set[str]] = {}
+        self._needed: dict[int, set[str]] = {}
+        self._required: dict[str, frozenset[int]] = {}
+        every = [(name, definition) for name, found in definitions.items() for definition in found]
+        grown = True
+        # What a rule requires may make the rules that call it require more.
+        while grown:
+            grown = False
+            for name, definition in every:
+                known = self._required.get(name, frozenset())
+                required = known | self._required_by(definition)
+                if required != known:
+                    self._required[name] = required
+                    self._unmet.clear()
+                    self._needed.clear()
+                    grown = True
 
-def bound_names(clause: Clause) -> set[str]:
-    """Return the names that a clause binds, once it has what it needs."""
-    match clause:
-        case Predicate() | Not():
-            return set()
-        case Function(binding=binding):
-            return names_of(binding_variables(binding))
-        case Or(branches=branches):
-            every = set.intersection(*map(_names_of_branch, branches)) if branches else set[str]()
-            return every & names_of(visible_variables(clause))
-    return names_of(visible_variables(clause))
+    def required(self, rule: str) -> frozenset[int]:
+        """Return the positions of the arguments that every call of a rule must bind."""
+        return self._required.get(rule, frozenset())
 
+    def _required_by(self, definition: RuleDefinition) -> frozenset[int]:
+        used = names_of(variables_of(definition.clauses))
+        unbound = used - self.bound_by_any(definition.clauses) | self.unmet(definition.clauses)
+        names = names_of(definition.required) | unbound
+        return frozenset(at for at, variable in enumerate(definition.head) if variable.name in names)
 
-def _names_of_branch(branch: Sequence[Clause]) -> set[str]:
-    return set[str]().union(*map(bound_names, branch))
+    def needed(self, clause: Clause, bindable: Set[str]) -> set[str]:
+        """Return the names that must be bound before a clause.
 
+        `bindable` are the names that inputs and the other clauses can bind.
+        """
+        match clause:
+            case Pattern():
+                return set()
+            case Predicate() | Function():
+                return names_of(argument_variables(clause))
+            case RuleCall(name=name, arguments=arguments):
+                given = (arguments[at] for at in self.required(name) if at < len(arguments))
+                return {argument.name for argument in given if isinstance(argument, Variable)}
+            case Not(variables=None):
+                return names_of(visible_variables(clause)) & bindable
+            case Not(variables=tuple() as declared):
+                return names_of(declared)
+            case Or():
+                if id(clause) not in self._needed:
+                    self._needed[id(clause)] = self._needed_by_or(clause)
+                return self._needed[id(clause)]
+        raise InvariantError(f"expected a clause, got {clause!r}")
 
-def bindable_names(clauses: Sequence[Clause], definitions: Definitions) -> set[str]:
-    """Return the names that clauses can bind; what a clause needs is bound by another one."""
-    found: set[str] = set()
-    for clause in clauses:
-        found |= bound_names(clause) - needed_names(clause, set(), definitions)
-    return found
+    def _needed_by_or(self, clause: Or) -> set[str]:
+        unmet = set[str]().union(*map(self.unmet, clause.branches))
+        some = unmet.union(*map(self.bound_by_any, clause.branches))
+        # What one branch binds and another does not, is bound outside or not at all.
+        shared = some if clause.variables is None else names_of(clause.required + clause.variables)
+        return (unmet & shared) | (shared - self.bound(clause)) | names_of(clause.required)
 
+    def bound(self, clause: Clause) -> set[str]:
+        """Return the names that a clause binds, once it has what it needs."""
+        match clause:
+            case Predicate() | Not():
+                return set()
+            case Function(binding=binding):
+                return names_of(binding_variables(binding))
+            case Or(branches=branches):
+                if id(clause) not in self._bound:
+                    every = set.intersection(*map(self.bound_by_any, branches)) if branches else set[str]()
+                    self._bound[id(clause)] = every & names_of(visible_variables(clause))
+                return self._bound[id(clause)]
+        return names_of(visible_variables(clause))
 
-def unmet_names(clauses: Sequence[Clause], definitions: Definitions) -> set[str]:
-    """Return the names that clauses need and that no clause among them binds."""
-    unmet: set[str] = set()
+    def bound_by_any(self, clauses: Iterable[Clause]) -> set[str]:
+        """Return the names that some of the clauses bind."""
+        return set[str]().union(*map(self.bound, clauses))
 
-    def missing(clause: Clause, names: set[str], cycle: bool) -> None:
-        unmet.update(names)
+    def bindable(self, clauses: Iterable[Clause]) -> set[str]:
+        """Return the names that clauses can bind; what a clause needs is bound by another one."""
+        found: set[str] = set()
+        for clause in clauses:
+            found |= self.bound(clause) - self.needed(clause, set())
+        return found
 
-    for _ in walk_in_order(clauses, frozenset(), definitions, missing):
-        pass
-    return unmet
+    def unmet(self, clauses: tuple[Clause, ...]) -> set[str]:
+        """Return the names that clauses need and that no clause among them binds."""
+        if id(clauses) not in self._unmet:
+            found: set[str] = set()
+
+            def missing(clause: Clause, names: set[str], cycle: bool) -> None:
+                found.update(names)
+
+            for _ in self.in_order(clauses, frozenset(), missing):
+                pass
+            self._unmet[id(clauses)] = found
+        return self._unmet[id(clauses)]
+
+    def in_order(
+        self, clauses: Sequence[Clause], bound: Set[str], missing: Missing
+    ) -> Iterator[tuple[Clause, set[str]]]:
+        """Yield the clauses in order, each with the names that are bound before it.
+
+        Of the clauses that have what they need, the first one of the text is next. If there are
+        none, `missing` is called for one clause, and the names count as bound from then on.
+        """
+        bindable = set(bound) | self.bindable(clauses)
+        now = set(bound)
+        remaining = [(clause, self.needed(clause, bindable)) for clause in clauses]
+        while remaining:
+            place = next((place for place, (_, needs) in enumerate(remaining) if needs <= now), None)
+            if place is None:
+                later = self.bindable(clause for clause, _ in remaining)
+                free = [item for item in remaining if not (item[1] - now) <= later]
+                # A plain `not` binds nothing, so it waits for a cycle and is never part of one.
+                cycle = (item for item in remaining if not isinstance(item[0], Not))
+                clause, needs = free[0] if free else next(cycle)
+                absent = needs - now - later if free else needs - now
+                missing(clause, absent, not free)
+                now |= absent
+                continue
+            clause, _ = remaining.pop(place)
+            yield clause, set(now)
+            now |= self.bound(clause)
 
 
 Missing = Callable[[Clause, set[str], bool], None]
 """Gets a clause that has no place in the order, the names that it misses, and whether a cycle of
 clauses could bind them."""
-
-
-def walk_in_order(
-    clauses: Sequence[Clause], bound: Set[str], definitions: Definitions, missing: Missing
-) -> Iterator[tuple[Clause, set[str]]]:
-    """Yield the clauses in order, each with the names that are bound before it.
-
-    Of the clauses that have what they need, the first one of the text is next. If there are none,
-    `missing` is called for one clause, and the names count as bound from then on.
-    """
-    bindable = set(bound) | bindable_names(clauses, definitions)
-    now = set(bound)
-    remaining = [(clause, needed_names(clause, bindable, definitions)) for clause in clauses]
-    while remaining:
-        place = next((place for place, (_, needs) in enumerate(remaining) if needs <= now), None)
-        if place is None:
-            later = bindable_names([clause for clause, _ in remaining], definitions)
-            free = [item for item in remaining if not (item[1] - now) <= later]
-            # A plain `not` binds nothing, so it waits for a cycle and is never part of one.
-            cycle = (item for item in remaining if not isinstance(item[0], Not))
-            clause, needs = free[0] if free else next(cycle)
-            absent = needs - now - later if free else needs - now
-            missing(clause, absent, not free)
-            now |= absent
-            continue
-        clause, _ = remaining.pop(place)
-        yield clause, set(now)
-        now |= bound_names(clause)
 
 
 def ordered_clauses(
@@ -212,7 +250,7 @@ def ordered_clauses(
     def missing(clause: Clause, names: set[str], cycle: bool) -> None:
         raise InvariantError(f"{sorted(names)} of the clause at {clause.span} are not bound")
 
-    found = walk_in_order(clauses, frozenset(bound), definitions or {}, missing)
+    found = ClauseNeeds(definitions or {}).in_order(clauses, frozenset(bound), missing)
     return tuple(clause for clause, _ in found)
 
 

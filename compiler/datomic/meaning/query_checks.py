@@ -15,7 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dbsp.compiler.datomic.meaning.clause_checks import ClauseChecks
-from dbsp.compiler.datomic.meaning.clause_variables import binding_variables, definitions_of, inner_clauses
+from dbsp.compiler.datomic.meaning.clause_variables import (
+    ClauseNeeds,
+    binding_variables,
+    definitions_of,
+    inner_clauses,
+)
 from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES, known_aggregates
 from dbsp.compiler.datomic.meaning.rule_checks import check_rules
 from dbsp.compiler.datomic.text.query_report import QueryReport
@@ -57,7 +62,8 @@ def check_query(query: Query, rules: Rules | None = None, *, functions: Function
     definitions = definitions_of(rules.definitions if rules is not None else ())
     sources = {given.name for given in query.inputs if isinstance(given, SourceInput)}
     has_rules = query.rules is not None or any(isinstance(given, RulesInput) for given in query.inputs)
-    checks = ClauseChecks(report, definitions, sources, known, has_rules)
+    needs = ClauseNeeds(definitions)
+    checks = ClauseChecks(report, definitions, needs, sources, known, has_rules)
     bound = _check_inputs(query, report, checks)
     if rules is not None:
         check_rules(rules, checks)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
-from dbsp.compiler.datomic.meaning.clause_checks import ClauseChecks, requiring_hint
-from dbsp.compiler.datomic.meaning.clause_variables import names_of
+from dbsp.compiler.datomic.meaning.clause_checks import ClauseChecks
 from dbsp.compiler.datomic.meaning.query_functions import SOURCE_FUNCTIONS
 from dbsp.compiler.datomic.text.query_report import QueryReport
 from dbsp.compiler.datomic.tree.query_tree import Clause, Not, Or, RuleCall, RuleDefinition, Rules
@@ -60,23 +60,27 @@ def _check_definition(definition: RuleDefinition, checks: ClauseChecks) -> None:
             code="invalid-rule",
         )
     # In a rule, $ is the source of the call.
-    inside = ClauseChecks(
-        checks.report,
-        checks.definitions,
-        {*checks.sources, "$"},
-        checks.functions,
-        has_rules=True,
-        rule=definition,
-    )
-    bound = inside.conjunction(definition.clauses, names_of(definition.required))
+    sources = {*checks.sources, "$"}
+    inside = replace(checks, sources=sources, has_rules=True, inputs=set(), rule=definition)
+    required = checks.needs.required(definition.name)
+    given = {variable.name for at, variable in enumerate(definition.head) if at in required}
+    bound = inside.conjunction(definition.clauses, given)
     for variable in definition.parameters:
         if variable.name not in bound:
             checks.report.error(
-                f"{variable.name} of the head of '{definition.name}' is not bound in its body",
+                f"{variable.name} of the head of '{definition.name}' is not in its body",
                 variable.span,
                 code="unbound-variable",
-                hint=requiring_hint(definition, variable.name),
+                hint=_requiring_hint(definition, variable.name),
             )
+
+
+def _requiring_hint(definition: RuleDefinition, name: str) -> str:
+    """Return the head in which a variable is required, for a hint."""
+    required = [variable.name for variable in definition.required]
+    others = [variable.name for variable in definition.parameters if variable.name != name]
+    head = " ".join([definition.name, f"[{' '.join([*required, name])}]", *others])
+    return f"if every call binds it, require it: ({head})"
 
 
 def _check_recursion(rules: Rules, report: QueryReport) -> None:

@@ -22,6 +22,7 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
     Parameter,
     variables_of_literal,
 )
+from dbsp.compiler.datomic.meaning.entity_arguments import EntityArguments
 from dbsp.compiler.datomic.meaning.query_body import QueryBody, Scope, as_keyword
 from dbsp.compiler.datomic.meaning.renaming import every_variable, renamed
 from dbsp.compiler.datomic.text.query_report import QueryReport
@@ -55,6 +56,7 @@ class RuleWriter:
         for definition in rules:
             self._rules.setdefault(definition.name, []).append(definition)
         self.bindings = Bindings(self._rules)
+        self.entities = EntityArguments(self._rules, catalogs)
         self._components = _components(self._rules)
         self._numbers = count(1)
         self.single: dict[str, int] = {}
@@ -169,7 +171,7 @@ class RuleWriter:
         return relation
 
     def _inlined(self, clause: tree.Clause, scope: Scope) -> Iterator[tree.Clause]:
-        """Yield the clauses of a rule in place of its call, if it has one definition and no recursion.
+        """Yield the clauses of a rule with one definition and no recursion in place of its call.
 
         Its base relations are then parts of the same join.
         """

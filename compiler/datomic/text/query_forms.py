@@ -26,7 +26,7 @@ from dbsp.edn.edn_forms import Form
 from dbsp.edn.edn_reader import read, read_forms
 from dbsp.edn.edn_values import KEYWORD_TEXT, SYMBOL_TEXT, EdnList, Keyword, Symbol
 from dbsp.edn.edn_writer import display_text
-from dbsp.errors import wrong_argument
+from dbsp.errors import ArgumentError, wrong_argument
 
 
 class FormKind(Enum):
@@ -120,6 +120,8 @@ def form_of(data: Any, file: str, what: str) -> tuple[QueryForm, ProgramSources]
             read(data, file)  # raises the error
         return _of_edn(forms[0]), ProgramSources({file: data})
     if isinstance(data, (list, tuple, Mapping)):
+        if _depth_exceeds(data, MAX_DEPTH):
+            raise ArgumentError(f"{what}: expected at most {MAX_DEPTH} nested collections, got more")
         form, texts = python_forms(data, file)
         return form, ProgramSources(texts)
     raise wrong_argument(what, "EDN text, or Python lists and dicts", data)
@@ -143,7 +145,18 @@ def _of_edn(form: Form) -> QueryForm:
     return QueryForm(atom, form.value, form.span)
 
 
+def _depth_exceeds(data: Any, depth: int) -> bool:
+    """Whether collections are nested deeper than `depth`; a list may contain itself."""
+    if not isinstance(data, (list, tuple, Mapping, Set)):
+        return False
+    items = (part for pair in data.items() for part in pair) if isinstance(data, Mapping) else data
+    return depth == 0 or any(_depth_exceeds(item, depth - 1) for item in items)
+
+
 # --- Python data -------------------------------------------------------------------------------
+
+MAX_DEPTH = 128
+"""How deep collections of Python data may be nested, as in EDN text."""
 
 # Strings of Python data that messages show as symbols and keywords.
 _SHOWN_AS_NAME = re.compile(r"\?.+|\$\S*|%|_|\.|\.\.\.")

@@ -170,7 +170,7 @@ def bind(name: str) -> str:
                 "or-variables",
                 "the or-join lists ?x, which this branch does not use",
                 "[?e :c]",
-                "every branch uses the variables of the or-join that are not bound outside of it",
+                "every branch uses the variables that are not bound outside of the or-join",
             ),
         ),
         (
@@ -179,6 +179,10 @@ def bind(name: str) -> str:
         ),
         (
             "(or-join [?e] (and [?e :a] [(< ?x 3)]))",
+            Mistake(UNBOUND, "?x is not bound", "?x", bind("?x")),
+        ),
+        (
+            "[?e :a ?x] (or-join [?e] (and [?e :b ?y] [(< ?x ?y)]))",
             Mistake(UNBOUND, "?x is not bound", "?x", bind("?x")),
         ),
         (
@@ -556,14 +560,10 @@ def test_rules_without_percent() -> None:
             "[(r ?x ?y) [?x]]",
             Mistake(
                 UNBOUND,
-                "?y of the head of 'r' is not bound in its body",
+                "?y of the head of 'r' is not in its body",
                 "?y",
                 "if every call binds it, require it: (r [?y] ?x)",
             ),
-        ),
-        (
-            "[(r [?x] ?y) [?x] [(< ?x ?y)]]",
-            Mistake(UNBOUND, "?y is not bound", "?y", "if every call binds it, require it: (r [?x ?y])"),
         ),
         (
             "[(r ?x) [?x] [(< ?x ?z)]]",
@@ -619,20 +619,38 @@ def test_rules(rules: str, mistake: Mistake) -> None:
     assert checked_mistakes("[:find ?e :in $ % :where [?e]]", f"[{rules}]") == [mistake]
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "[(r ?x) [(< ?x 3)]]",
+        "[(r ?x) (s ?x)] [(s ?y) (t ?y ?y)] [(t ?a ?b) [?a :b] [(< ?b 3)]]",
+        "[(r ?x) [?x :a]] [(r ?x) [(even? ?x)]]",
+        "[(r ?x) [_ :a ?y] (not [?y :b ?x])]",
+        "[(r ?x) (or [?x :a] [(< ?x 3)])]",
+        "[(r ?x) [(even? ?x)]] [(r ?x) [(dec ?x) ?y] (r ?y)]",
+    ],
+)
+def test_rules_require_what_their_bodies_do_not_bind(rules: str) -> None:
+    check("[:find ?e :in $ % :where [?e :age ?x] (r ?x)]", f"[{rules}]")
+    assert checked_mistakes("[:find ?e :in $ % :where [?e] (r ?x)]", f"[{rules}]") == [
+        Mistake(UNBOUND, "?x is not bound, but the rule 'r' requires it", "?x", bind("?x"))
+    ]
+
+
 def test_a_negated_call_outside_of_a_cycle_is_allowed() -> None:
     check("[:find ?e :in $ % :where (s ?e)]", "[[(r ?x) [?x :a]] [(s ?x) [?x] (not (r ?x))] [(s ?x) (s ?x)]]")
 
 
 def test_errors_of_rules_come_before_those_of_the_query() -> None:
     with pytest.raises(CompileError) as caught:
-        check("[:find ?n :in $ % :where (r ?e)]", "[[(r ?x)\n  [(< ?x 3)]]]")
+        check("[:find ?n :in $ % :where (r 1) [?e]]", "[[(r ?x)\n  [(< ?z ?x)]]]")
     expected = """\
-rules:2:7: error: ?x is not bound [unbound-variable]
-      [(< ?x 3)]]]
+rules:2:7: error: ?z is not bound [unbound-variable]
+      [(< ?z ?x)]]]
           ^^
-    hint: if every call binds it, require it: (r [?x])
+    hint: bind ?z in a pattern such as [?e :attribute ?z], or in :in
 query:1:8: error: ?n is not bound in :where or :in [unbound-variable]
-    [:find ?n :in $ % :where (r ?e)]
+    [:find ?n :in $ % :where (r 1) [?e]]
            ^^
     hint: the variables are: ?e"""
     assert str(caught.value) == expected
@@ -699,6 +717,15 @@ def text_of(query: Query, clause: Clause) -> str:
 )
 def test_every_clause_comes_after_what_it_needs(where: str, bound: Any, order: list[str]) -> None:
     assert ordered(where, bound) == order
+
+
+@pytest.mark.parametrize("name", ["or", "not"])
+def test_nested_clauses_are_checked_in_little_time(name: str) -> None:
+    inner = "[?e :a ?x] [(< ?x ?y)]"
+    for _ in range(30):
+        inner = f"(or (and [?e :a ?x] {inner}))" if name == "or" else f"[?e :b ?x] (not {inner})"
+    query = f"[:find ?e :where [?e :z ?x] {inner}]"
+    assert checked_mistakes(query) == [Mistake(UNBOUND, "?y is not bound", "?y", bind("?y"))]
 
 
 def test_the_order_of_clauses_that_were_not_checked() -> None:

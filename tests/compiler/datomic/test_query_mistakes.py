@@ -8,7 +8,7 @@ import pytest
 
 from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
-from dbsp.errors import CompileError
+from dbsp.errors import ArgumentError, CompileError
 from tests.compiler.datomic.mistakes import Mistake, mistakes
 
 CLAUSE = (
@@ -581,6 +581,17 @@ def test_python_data(query: Any, mistake: Mistake) -> None:
     assert mistake in mistakes(lambda: parse_query(query))
 
 
+def test_data_that_is_nested_too_deep() -> None:
+    clause: list[Any] = ["?e", ":a"]
+    for _ in range(100):
+        clause = ["not", clause]
+    assert len(parse_query({":find": ["?e"], ":where": [clause]}).where) == 1
+    endless: list[Any] = ["not"]
+    endless.append(endless)
+    with pytest.raises(ArgumentError, match="query: expected at most 128 nested collections, got more"):
+        parse_query({":find": ["?e"], ":where": [endless]})
+
+
 def test_one_run_reports_every_error_in_the_order_of_the_text() -> None:
     with pytest.raises(CompileError) as caught:
         parse_query(
@@ -611,6 +622,13 @@ q.edn:6:9: error: expected one integer, 0 or more, after :limit, got x [invalid-
      :limit x]
             ^"""
     )
+
+
+def test_errors_are_in_the_order_of_the_text_whatever_the_order_of_the_keys() -> None:
+    found = mistakes(lambda: parse_query("{:where [[?e :a nil]] :limit [x] :find [3]}"))
+    assert [mistake.marked for mistake in found] == ["nil", "x", "3"]
+    data = {":where": [["?e", ":a", None], ["?e", ":_a"]], ":find": [3]}
+    assert [mistake.marked for mistake in mistakes(lambda: parse_query(data))] == ["nil", ":_a", "3"]
 
 
 def test_errors_of_python_data_name_their_path() -> None:

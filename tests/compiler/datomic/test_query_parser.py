@@ -369,6 +369,13 @@ def test_strings_of_python_are_names_only_where_the_grammar_expects_names() -> N
     ]
 
 
+def test_the_attribute_of_get_else_is_a_keyword_and_its_default_may_be_one() -> None:
+    clause = [("get-else", "$", "?e", ":color", ":red"), "?x"]
+    function = parse_query({":find": ["?x"], ":where": [clause]}).where[0]
+    assert isinstance(function, Function)
+    assert function.arguments[2:] == (key("color"), const(":red"))
+
+
 def test_limit_in_a_map() -> None:
     query = parse_query({":find": ["?e"], ":where": [["?e"]], ":limit": 3, ":offset": [1]})
     assert (query.limit, query.offset) == (3, 1)

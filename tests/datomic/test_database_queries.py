@@ -1,0 +1,57 @@
+"""`Database.q`: a query over one database value."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+import dbsp
+from dbsp.datomic import Connection, connect, q
+from dbsp.errors import InputError
+
+
+@pytest.fixture
+def conn() -> Connection:
+    connection = connect(schema={":name": {}, ":age": {}})
+    connection.transact(
+        [{":db/id": 1, ":name": "Ada", ":age": 36}, {":db/id": 2, ":name": "Eva", ":age": 17}]
+    )
+    return connection
+
+
+def test_the_database_is_the_source_of_the_query(conn: Connection) -> None:
+    names = "[:find [?n ...] :where [_ :name ?n]]"
+    assert conn.db().q(names) == q(names, conn.db()) == ["Ada", "Eva"]
+
+
+def test_a_past_database_answers_as_it_was(conn: Connection) -> None:
+    conn.transact([[":db/add", 2, ":age", 18]])
+    age = "[:find ?a . :where [2 :age ?a]]"
+    assert (conn.db().q(age), conn.db().as_of(conn.db().basis_t - 1).q(age)) == (18, 17)
+
+
+@pytest.mark.parametrize("order", ["$ % ?least", "% $ ?least", "% ?least $"])
+def test_the_inputs_are_those_of_in_without_the_source(conn: Connection, order: str) -> None:
+    text = f"[:find [?n ...] :in {order} :where [?p :name ?n] [?p :age ?a] (enough ?a ?least)]"
+    rules = "[[(enough [?a ?b]) [(>= ?a ?b)]]]"
+    assert conn.db().q(text, rules, 18) == ["Ada"]
+
+
+def test_python_functions_have_names(conn: Connection) -> None:
+    text = "[:find [?u ...] :where [_ :name ?n] [(my/loud ?n) ?u]]"
+    assert conn.db().q(text, functions={"my/loud": str.upper}) == ["ADA", "EVA"]
+
+
+def test_a_query_without_the_source_is_refused(conn: Connection) -> None:
+    with pytest.raises(InputError) as caught:
+        conn.db().q("[:find ?x :in $other ?x :where [$other ?x]]", [[1]], 1)
+    assert "db.q reads the source $, which :in does not have; add $ to :in" in caught.value.message
+    assert caught.value.code == "unknown-source"
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [frame.filename for frame in frames] == [__file__]
+
+
+def test_the_package_offers_the_databases() -> None:
+    assert dbsp.datomic.connect is connect
+    assert "datomic" in dir(dbsp)
