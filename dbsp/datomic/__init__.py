@@ -9,6 +9,7 @@ from dbsp.datomic.database import Database
 from dbsp.datomic.datom import Datom
 from dbsp.datomic.entity import Entity
 from dbsp.datomic.query import explain, q
+from dbsp.datomic.query_why import why
 from dbsp.datomic.subscription import QueryDelta, Subscription
 from dbsp.datomic.transaction_report import TransactionReport
 
@@ -23,4 +24,5 @@ __all__ = [
     "connect",
     "explain",
     "q",
+    "why",
 ]
