@@ -9,6 +9,7 @@ from dbsp.datomic.database import Database, TransactionReport
 from dbsp.datomic.datom import Datom
 from dbsp.datomic.entity import Entity
 from dbsp.datomic.query import explain, q
+from dbsp.datomic.query_why import why
 from dbsp.datomic.subscription import QueryDelta, Subscription
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "connect",
     "explain",
     "q",
+    "why",
 ]

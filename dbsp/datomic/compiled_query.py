@@ -145,7 +145,7 @@ class QueryCache:
                 () if rules is None else rules.definitions,
                 catalogs,
                 arguments.kinds,
-                _texts(query, rules),
+                texts_of(query, rules),
                 functions=called,
                 arguments=given,
             )
@@ -173,7 +173,7 @@ def _identity(catalog: DatabaseCatalog | TuplesCatalog) -> Any:
     return None
 
 
-def _texts(query: tree.Query, rules: tree.Rules | None) -> ProgramSources:
+def texts_of(query: tree.Query, rules: tree.Rules | None) -> ProgramSources:
     """Return the texts of a query and of its rules."""
     return ProgramSources({**(rules.sources.texts if rules is not None else {}), **query.sources.texts})
 
