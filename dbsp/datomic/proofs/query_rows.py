@@ -115,12 +115,14 @@ class RowProver:
         while waiting:
             key, level = waiting.popleft()
             follow = depth is None or level < depth
-            step, below = self._step(self._known[key], follow, steps)
-            steps.setdefault(step.key, step)
-            for each in below:
-                if each not in seen:
-                    seen.add(each)
-                    waiting.append((each, level + 1))
+            leaves: dict[Key, ProofStep] = {}
+            step, below = self._step(self._known[key], follow, leaves)
+            for found in (step, *leaves.values()):
+                steps.setdefault(found.key, found)
+            for key_below in below:
+                if key_below not in seen:
+                    seen.add(key_below)
+                    waiting.append((key_below, level + 1))
         return self._step_key(self._known[root])
 
     # --- heights ----------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class RowProver:
     # --- steps ------------------------------------------------------------------------------------
 
     def _step(
-        self, derived: _Derived, follow: bool, steps: dict[Key, ProofStep]
+        self, derived: _Derived, follow: bool, leaves: dict[Key, ProofStep]
     ) -> tuple[ProofStep, list[Any]]:
         """Return the step that derives a row, and the keys of the rows among its premises."""
         instance = expect_present(derived.best, "a derivation of a row")
@@ -203,7 +205,7 @@ class RowProver:
         below: list[Any] = []
         premises: tuple[Premise, ...] | None = None
         if follow:
-            premises = tuple(self._premises(instance.parts, instance.solution, below, steps))
+            premises = tuple(self._premises(instance.parts, instance.solution, below, leaves))
         if instance.definition is None:
             rule, place, text = explained.text, explained.place, row_text(key[1])
         else:
@@ -225,7 +227,7 @@ class RowProver:
         return ":find", ValueRow(values)
 
     def _premises(
-        self, parts: Sequence[Part], solution: Solution, below: list[Any], steps: dict[Key, ProofStep]
+        self, parts: Sequence[Part], solution: Solution, below: list[Any], leaves: dict[Key, ProofStep]
     ) -> Iterator[Premise]:
         known = solution.environment
         for at, part in enumerate(parts):
@@ -236,14 +238,14 @@ class RowProver:
                 case FoundRow():
                     if not isinstance(part, tree.Pattern):
                         yield Premise("constraint", by)
-                    yield _found(evidence, part, steps)
+                    yield _found(evidence, part, leaves)
                 case RuleRow():
                     below.append(_key(evidence))
                     yield Premise("row", rule_row_text(evidence), _rule_key(evidence))
                 case Branch(clause=clause, number=number, solution=inner):
                     branch = clause.branches[number]
                     yield Premise("constraint", f"{text}   by {branch[0].span}")
-                    yield from self._premises(branch, inner, below, steps)
+                    yield from self._premises(branch, inner, below, leaves)
                 case None:
                     yield from _condition(part, by)
 
@@ -258,12 +260,12 @@ def _condition(part: Part, text: str) -> Iterator[Premise]:
             yield Premise("constraint", text)
 
 
-def _found(row: FoundRow, part: Part, steps: dict[Key, ProofStep]) -> Premise:
+def _found(row: FoundRow, part: Part, leaves: dict[Key, ProofStep]) -> Premise:
     key: Key = (row.source, ValueRow(row.values))
     what = "datom" if row.is_datom else f"tuple of {row.source}"
     text = found_text(row)
-    if key not in steps:
-        steps[key] = ProofStep(key, text, 0, None, None, None, (), f"{what} by {part.span}")
+    if key not in leaves:
+        leaves[key] = ProofStep(key, text, 0, None, None, None, (), f"{what} by {part.span}")
     return Premise("row", text, key)
 
 
