@@ -137,7 +137,14 @@ STEPS = (
 )
 """Parts that lead from x to y; `t` is a relation on demand, too."""
 
-LONE_BASES = ("a(z, x)", "c(x), z = x", "e(z, w, x), !t(x, w)", "a(x, w), z = w * 2", "d(z), x = 2")
+LONE_BASES = (
+    "a(z, x)",
+    "c(x), z = count : { b(x, _) }",
+    "c(x), z = x",
+    "e(z, w, x), !t(x, w)",
+    "a(x, w), z = w * 2",
+    "d(z), x = 2",
+)
 """Parts that give a z for an x, besides those of STEPS."""
 
 OTHER_RULES = (
@@ -160,6 +167,7 @@ QUESTIONS = (
     "o(x) :- d(x), !p(x, 0).",
     "o(n) :- d(x), n = count : { p(x, _) }.",
     "o(z) :- p(0, z), t(z, _).",
+    "o(1) :- p(0, 1).",
 )
 
 

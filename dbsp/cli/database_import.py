@@ -19,7 +19,7 @@ from dbsp.cli.table_import import is_table, read_table_batches, table_error
 from dbsp.cli.transaction_files import open_text, read_transactions
 from dbsp.cli.transaction_texts import datom_count
 from dbsp.datomic import Connection, TransactionReport
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.operation_places import as_ident
 from dbsp.datomic.transaction_text import PlacedForms
 from dbsp.edn import EdnMap, Form, Keyword

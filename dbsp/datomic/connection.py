@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-from dbsp.datomic.database import Database
+from dbsp.datomic.database import Database, TransactionReport
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.indices import Indices
 from dbsp.datomic.log_loading import (
@@ -44,7 +44,6 @@ from dbsp.datomic.time_points import TimePoint, number_of
 from dbsp.datomic.transaction import PreparedTransaction, prepare
 from dbsp.datomic.transaction_listener import TransactionListener
 from dbsp.datomic.transaction_log import LoggedTransaction, TransactionLog
-from dbsp.datomic.transaction_report import TransactionReport
 from dbsp.errors import (
     ArgumentError,
     CheckpointError,

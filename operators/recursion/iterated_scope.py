@@ -105,9 +105,7 @@ class IteratedScope:
             rows = sum([len(step.out) for step in scope.steps if step.out is not None])
             work += self._each + price * (rows + matches.found - found)
             if budget is not None:
-                grown = {
-                    step: int(step.out.weights.sum()) for step in self._growing if step.out is not None
-                }
+                grown = {step: int(step.out.weights.sum()) for step in self._growing if step.out is not None}
                 gained += sum([grown.get(export, 0) for export in self.exports])
                 for counts, step in zip(arrived, self.defining, strict=True):
                     if step in grown:

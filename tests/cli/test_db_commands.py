@@ -300,6 +300,31 @@ def test_explain_names_plans_and_indices(people: Path, run: Command) -> None:
     ]
 
 
+# --- why ------------------------------------------------------------------------------------------
+
+
+def test_why_prints_a_proof_or_what_fails(people: Path, run: Command) -> None:
+    ada, bob = run("db", "why", "people", AGES, '["Ada" _]'), run("db", "why", "people", AGES, '["Bob" _]')
+    assert (ada.code, bob.code) == (0, 0)
+    assert ada.out.splitlines()[0] == '["Ada" 37]'
+    assert ada.out.splitlines()[3] == "└─ [1 :person/age 37]   datom by query:1:42"
+    assert bob.out.splitlines()[3] == "      - [2 :person/age ?a]   is missing   by query:1:42"
+    past = run("db", "why", "people", AGES, '["Ada" 36]', "--as-of", "2", "--json")
+    assert json.loads(past.out)["steps"][0]["row"] == ["Ada", 36]
+    rules = Path("rules.edn")
+    rules.write_text("[[(knows ?a ?b) [?a :person/friend ?b]]]")
+    known = "[:find ?n :in $ % ?m :where [?a :person/name ?m] (knows ?a ?b) [?b :person/name ?n]]"
+    chosen = ("--rules", "rules.edn", "-i", '"Ada"', "--depth", "1")
+    done = run("db", "why", "people", known, '["Bob"]', *chosen)
+    assert "├─ (knows 1 2)   ... proof of height 1 not shown" in done.out
+
+
+def test_why_refuses_a_row_of_another_form(people: Path, run: Command) -> None:
+    done = run("db", "why", "people", AGES, "Ada")
+    assert done.code != 0
+    assert "expected a row of the query as a tuple of 2 values" in done.err
+
+
 # --- log ------------------------------------------------------------------------------------------
 
 

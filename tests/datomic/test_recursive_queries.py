@@ -1,4 +1,4 @@
-"""Recursive rules that are asked for some values start from these values."""
+"""Recursive rules on demand start from the demanded values."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _recursion(program: checked.CheckedProgram, name: str) -> Recursion | None:
             if way is None:
                 return None
             (steps if reads_any(rule, {name}) else bases).append(way)
-    return Recursion(Pairs(relation, bound, free), tuple(bases), tuple(steps)) if free else None
+    return Recursion(Pairs(relation, bound, free), tuple(bases), tuple(steps))
 
 
 def _way(rule: checked.Rule, bound: Sequence[int], free: Sequence[int]) -> Way | None:

@@ -93,6 +93,11 @@ def demanded_rules(text: str, *names: str) -> list[str]:
          ["p3(x0, y, z0) :- p3#reach(x0, z0, x, z), e3(x, z, y).",
           "p3#reach(x0, z0, y, 7) :- p3#reach(x0, z0, x, w), e3(x, w, y), f(w, _).",
           "o(y) :- p3(1, y, 2).", "p3#demand(1, 2).", "p3#reach(x, z, x, z) :- p3#demand(x, z)."]),
+        # No column is free.
+        ("p(x, y) :- f(x, y). p(x, y) :- e(x, v), e(y, w), p(v, w). o(1) :- p(2, 3).",
+         ["p(x0, y0) :- p#reach(x0, y0, x, y), f(x, y).",
+          "p#reach(x0, y0, v, w) :- p#reach(x0, y0, x, y), e(x, v), e(y, w).",
+          "o(1) :- p(2, 3).", "p#demand(2, 3).", "p#reach(x, y, x, y) :- p#demand(x, y)."]),
         # The demand of another relation follows from the values that are reached.
         ("q(x, y) :- f(x, y). q(x, y) :- e(x, y). p(x, y) :- q(x, y). p(x, z) :- q(x, y), p(y, z)." + MANY,
          ["q(x, y) :- q#demand(x), f(x, y).", "q(x, y) :- q#demand(x), e(x, y).",
@@ -188,8 +193,8 @@ def test_other_recursions_stay(rules: str, wrong: str, question: str) -> None:
         # A recursion through another relation.
         "p(x, z) :- e(x, y), q(y, z). q(x, y) :- p(x, y). q(x, y) :- f(x, y)." + ONE,
         BASE + STEP + "q(x, z) :- f(x, y), p(y, z). p(x, z) :- n(x), q(x, z)." + ONE,
-        # No argument is free, and there is nothing to gain.
-        "p(x, y) :- f(x, y). p(x, y) :- e(x, z), e(y, w), p(z, w). o(x) :- p(x, x), n(x).",
+        # A rule that demands no other values.
+        CLOSURE + "p(x, z) :- n(x), p(x, z)." + ONE,
         # A step that can fail, maybe for a value without rows; and one with a `.plan`.
         BASE + "p(x, z) :- e(x, y), 10 / y > 1, p(y, z)." + ONE,
         BASE + "p(x, z) :- e(x, y), y * y > 1, p(y, z)." + ONE,
