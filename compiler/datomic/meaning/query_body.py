@@ -397,7 +397,7 @@ class QueryBody:
 
     def _or(self, clause: tree.Or, later: Collection[str]) -> None:
         names = tuple(dict.fromkeys(shared_variables(clause)))
-        needed = self.writer.bindings.needed_of_or(clause)
+        needed = self.writer.bindings.required(clause)
         relation = self.writer.new("or")
         start: list[DraftLiteral] = []
         if needed:
