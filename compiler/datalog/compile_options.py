@@ -30,3 +30,5 @@ class CompileOptions:
     external: frozenset[str] = frozenset()
     """The inputs whose rows an index outside of the run keeps. Nothing but their changes is read
     from the run, so no operator may keep what it derives from them alone."""
+    single: frozenset[str] = frozenset()
+    """The inputs that never have more than one row."""

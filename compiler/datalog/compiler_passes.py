@@ -56,6 +56,7 @@ from dbsp.compiler.datalog.rewrites.drop_dead import drop_dead
 from dbsp.compiler.datalog.rewrites.factor import factor
 from dbsp.compiler.datalog.rewrites.inline_rules import inline_once
 from dbsp.compiler.datalog.rewrites.propagate_constants import propagate_constants
+from dbsp.compiler.datalog.rewrites.reverse_recursion import reverse_recursion
 from dbsp.compiler.datalog.rewrites.separate import separate
 from dbsp.compiler.datalog.rewrites.settle import Rewriting, apply, restratified
 from dbsp.compiler.datalog.rewrites.share import share
@@ -228,6 +229,9 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
          _choose_demand, optional=True),
     Pass("demand", CHECKED, CHECKED, "derive only the needed rows of the selected relations (magic sets)",
          _demand),
+    Pass("reverse_recursion", CHECKED, CHECKED, "follow a right-linear recursion from its demanded values",
+         lambda program, context: reverse_recursion(program, context.options.single, context.changes),
+         optional=True),
     _SIMPLIFY,
     Pass("factor", CHECKED, CHECKED, "evaluate a negation behind a disjunction once",
          _rewriting(factor), optional=True),

@@ -26,6 +26,7 @@ for name, command, examples in (
     ("explain", read.explain, read.EXPLAIN_EXAMPLES),
     ("why", reasons.why, reasons.WHY_EXAMPLES),
     ("watch", live.watch, live.WATCH_EXAMPLES),
+    ("console", live.console, live.CONSOLE_EXAMPLES),
     ("log", read.log, read.LOG_EXAMPLES),
     ("import", write.import_files, write.IMPORT_EXAMPLES),
     ("export", read.export, read.EXPORT_EXAMPLES),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.datomic import Database
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.sealed_files import decoding
 from dbsp.errors import CheckpointError, SchemaError
@@ -34,7 +34,7 @@ class LiveSinkRecord:
     opened: bool = False
     """Whether the target was opened before."""
     reached: int = 0
-    """A transaction up to which all changes had arrived when the sink was closed; at first `since`."""
+    """A transaction up to which all changes had arrived at the last close; at first `since`."""
     instant: str = ""
     """The time of that transaction, which tells databases from one another."""
     delivered: int = 0

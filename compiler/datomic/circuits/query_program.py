@@ -108,6 +108,7 @@ class QueryProgram:
             magic=tuple(sorted(draft.on_demand)),
             disabled=_UNGUARDED,
             external=frozenset(found.bases),
+            single=frozenset({QUERY}),
         )
         self.bases: Mapping[str, BaseRelation] = found.bases
         """The relations of the sources that the circuit reads, by the name of its input."""

@@ -380,7 +380,12 @@ class QueryBody:
 
     def _rule(self, clause: tree.RuleCall, later: Collection[str]) -> None:
         source = self.scope.sources[clause.source]
-        names = tuple(self._name(argument) or self.writer.new("_") for argument in clause.arguments)
+        entities = self.writer.entities.of_rule(clause.name, source)
+        names = tuple(
+            (self._entity(source, argument) if at in entities else self._name(argument))
+            or self.writer.new("_")
+            for at, argument in enumerate(clause.arguments)
+        )
         relation = self.writer.relation_of_rule(clause.name, source)
         needed = self.writer.needed_of_rule(clause.name)
         if needed:

@@ -22,6 +22,7 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
     Parameter,
     variables_of_literal,
 )
+from dbsp.compiler.datomic.meaning.entity_arguments import EntityArguments
 from dbsp.compiler.datomic.meaning.query_body import QueryBody, Scope, as_keyword
 from dbsp.compiler.datomic.meaning.renaming import every_variable, renamed
 from dbsp.compiler.datomic.text.query_report import QueryReport
@@ -56,6 +57,7 @@ class RuleWriter:
             self._rules.setdefault(definition.name, []).append(definition)
         self.bindings = Bindings(self._rules)
         self._components = rule_components(self._rules)
+        self.entities = EntityArguments(self._rules, catalogs)
         self._numbers = count(1)
         self.single: dict[str, int] = {}
         """The variables that `query` binds, with their columns."""
