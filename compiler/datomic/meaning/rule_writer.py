@@ -56,8 +56,8 @@ class RuleWriter:
         for definition in rules:
             self._rules.setdefault(definition.name, []).append(definition)
         self.bindings = Bindings(self._rules)
-        self.entities = EntityArguments(self._rules, catalogs)
         self._components = rule_components(self._rules)
+        self.entities = EntityArguments(self._rules, catalogs)
         self._numbers = count(1)
         self.single: dict[str, int] = {}
         """The variables that `query` binds, with their columns."""
