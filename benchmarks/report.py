@@ -151,7 +151,7 @@ def print_crashes(console: Console, crashes: Crashes) -> None:
     for problem in crashes.problems:
         console.print(problem, style="red", markup=False)
     if not crashes.problems:
-        console.print("every micro-batch is one tick, in both chains, and every tick is exact")
+        console.print("every micro-batch is one tick, in all three chains, and every tick is exact")
 
 
 def print_faults(console: Console, campaigns: Iterable[Campaign]) -> bool:

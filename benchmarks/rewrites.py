@@ -46,6 +46,8 @@ class Case:
     graph: str
     edges: int
     others: tuple[str, ...] = ()
+    on_demand: bool = False
+    """Whether relations are on demand in both runs."""
 
 
 _HOP = ".decl hop(x: number, y: number, z: number)\nhop(x, y, z) :- e(x, y), e(y, z).\n"
@@ -118,6 +120,23 @@ CASES = (
         "components",
         20_000,
     ),
+    Case(
+        "reverse_recursion",
+        "closure from two nodes, right-linear",
+        _REACH + "path(x, z) :- e(x, y), path(y, z).\nout(1, y) :- path(1, y).\nout(2, y) :- path(2, y).",
+        "sparse",
+        2_000,
+        on_demand=True,
+    ),
+    Case(
+        "reverse_recursion",
+        "cycles that a node reaches",
+        ".decl loop(x: number, y: number)\nloop(x, y) :- e(x, y), e(y, x).\n"
+        "loop(x, z) :- e(x, y), loop(y, z).\nout(1, y) :- loop(1, y).",
+        "power law",
+        20_000,
+        on_demand=True,
+    ),
     Case("demand", "same generation as a node", _SAME + "out(1, y) :- same(1, y).", "components", 5_000),
 )
 
@@ -178,9 +197,9 @@ def compared(case: Case, base: Codes, changes: Sequence[Tick], repeat: int) -> R
 
 def play(case: Case, on: bool, base: Codes, changes: Sequence[Tick]) -> tuple[Figures, dbsp.ZSet]:
     """Return the figures and the result."""
-    magic = case.rewriting == "demand"
-    names = (*case.others, *(() if magic or not on else (case.rewriting,)))
-    run = dbsp.compile(_EDGES + case.rules, rewrites=names, magic=on if magic else None).start()
+    magic = on if case.rewriting == "demand" else case.on_demand or None
+    names = (*case.others, *((case.rewriting,) if on and case.rewriting != "demand" else ()))
+    run = dbsp.compile(_EDGES + case.rules, rewrites=names, magic=magic).start()
     table = pa.table({"x": base[:, 0], "y": base[:, 1]})
     began = time.process_time()
     run.step({"e": table})

@@ -1,9 +1,10 @@
 """Kill processes at random while Spark feeds a circuit, and check that the result is exact.
 
-A child process runs two chains over files that arrive in a folder, one file a micro-batch:
+A child process runs three chains over files that arrive in a folder, one file a micro-batch:
 
     files -> Spark stream -> circuit -> folders of Parquet and a function     (`dbsp.spark.stream`)
     files -> Spark stream -> format("dbsp") -> inbox -> circuit -> delta log
+    files -> Spark stream -> database of facts -> folder     (`benchmarks.spark_crash_facts`)
 
 The pipeline has a second source: files of updates, several in a micro-batch, whose order decides.
 It has a sink that half of the children leave out.
@@ -30,7 +31,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dbsp
+from benchmarks.spark_crash_facts import CHECKPOINT, compare_facts, fact_query
 from dbsp.data.zset import ZSet
 from dbsp.durable import DeltaLog, Inbox
 from dbsp.spark.recording import SinkRecording
@@ -107,7 +109,7 @@ def arrive(folder: Path, number: int) -> None:
 
 
 def run_child(folder: Path, finish: bool, late: bool) -> None:
-    """Run both chains until killed, or with `finish` until all files are processed.
+    """Run the chains until killed, or with `finish` until all files are processed.
 
     `late` is whether the pipeline has the sink that other children leave out.
     """
@@ -148,6 +150,9 @@ def run_child(folder: Path, finish: bool, late: bool) -> None:
     writer = writer.option("checkpointLocation", str(folder / "writer"))
     queries.append(writer.trigger(**trigger).start())
 
+    facts = ExitStack()
+    queries.append(facts.enter_context(fact_query(folder, arriving, trigger)))
+
     store = dbsp.durable.Store(folder / "run", snapshot_every=7)
     run, log = circuit().start(checkpoint=store), DeltaLog(folder / "log")
     inbox = Inbox(folder / "inbox")
@@ -162,6 +167,7 @@ def run_child(folder: Path, finish: bool, late: bool) -> None:
             if query.exception() is not None:
                 raise RuntimeError(str(query.exception()))
         time.sleep(0.02)
+    facts.close()
     spark.stop()
 
 
@@ -357,6 +363,9 @@ def compare(folder: Path, files: int) -> list[str]:
             recorded = {tick: delta.to_dict() for tick, delta in log.deltas(name) if delta}
             check(f"the log of '{name}'", recorded, expected[name])
             check(f"the view of '{name}'", log.view(name).to_dict(), views[name])
+    batches = _batches(folder / CHECKPOINT)
+    check("the files of the facts", [file for batch in batches for file in batch], list(range(files)))
+    compare_facts(folder, batches, change, dict(_sink(folder / "fact-paths")), check)
     waiting = [*folder.glob("inbox/staged/*/*"), *folder.glob("inbox/batches/*/[0-9]*")]
     check("the rest of the inbox", waiting, [])
     return problems

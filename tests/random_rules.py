@@ -1,6 +1,8 @@
-"""Random programs of rules that the rewritings `separate` and `factor` are made for."""
+"""Random programs of rules that the rewritings of rules are made for."""
 
 from __future__ import annotations
+
+import re
 
 from hypothesis import strategies as st
 
@@ -110,3 +112,79 @@ def range_programs(draw: st.DrawFn) -> str:
             head = "n"
         rules.append(f"{name}({head}) :- {', '.join(body)}.")
     return DECLARATIONS + "\n".join(rules)
+
+
+LINEAR = """
+.decl a(x: number, y: number)  .decl b(x: number, y: number)  .decl c(x: number)  .decl d(x: number)
+.decl e(x: number, y: number, z: number)
+.decl p(x: number, y: number)  .decl t(x: number, y: number)  .decl o(x: number)
+.input a, b, c, d, e
+.output o
+"""
+
+STEPS = (
+    "a(x, y)",
+    "b(y, x)",
+    "a(x, w), b(w, y)",
+    "a(x, y), x != y",
+    "b(x, y), !c(y)",
+    "a(x, y), !e(x, y, _)",
+    "t(x, y)",
+    "e(x, y, w), t(w, y)",
+    "a(x, y), x < 3, d(_)",
+    "c(x), d(y)",
+    "a(x, _), y = 1",
+)
+"""Parts that lead from x to y; `t` is a relation on demand, too."""
+
+LONE_BASES = (
+    "a(z, x)",
+    "c(x), z = count : { b(x, _) }",
+    "c(x), z = x",
+    "e(z, w, x), !t(x, w)",
+    "a(x, w), z = w * 2",
+    "d(z), x = 2",
+)
+"""Parts that give a z for an x, besides those of STEPS."""
+
+OTHER_RULES = (
+    "p(x, z) :- a(x, y), p(y, w), b(w, z).",
+    "p(x, z) :- a(x, y), 1 < count : { b(y, k) }, p(y, z).",
+    "p(x, z) :- p(x, y), a(y, z).",
+    "p(x, z) :- a(x, y), c(z), p(y, z).",
+    "p(x, z) :- p(x, y), p(y, z).",
+    "p(x, z) :- a(x, y), p(y, z), t(y, _).",
+    "p(x, 1) :- c(x), p(x, 1).",
+    "p(3, 1).",
+)
+"""Rules that are not right-linear."""
+
+QUESTIONS = (
+    "o(z) :- p(1, z).",
+    "o(z) :- p(1, z). o(z) :- p(2, z).",
+    "o(z) :- c(x), p(x, z).",
+    "o(z) :- c(x), p(x, y), p(y, z).",
+    "o(x) :- d(x), !p(x, 0).",
+    "o(n) :- d(x), n = count : { p(x, _) }.",
+    "o(z) :- p(0, z), t(z, _).",
+    "o(1) :- p(0, 1).",
+)
+
+
+@st.composite
+def right_linear_programs(draw: st.DrawFn) -> str:
+    """Draw a recursion that is right-linear in most cases, and of which few rows are needed."""
+    steps = draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=2))
+    bases = draw(st.sampled_from([steps, steps, [*steps, "b(x, y), d(y)"], []]))
+    rules = [f"p(x, z) :- {step}, p(y, z)." for step in steps]
+    rules += [f"p(x, y) :- {base}." for base in bases]
+    if not bases:
+        rules += [f"p(x, z) :- {base}." for base in draw(st.lists(st.sampled_from(LONE_BASES), max_size=2))]
+    if draw(st.integers(0, 3)) == 3:
+        rules.append(draw(st.sampled_from(OTHER_RULES)))
+    rules += draw(st.lists(st.sampled_from(QUESTIONS), min_size=1, max_size=2))
+    rules = draw(st.permutations([*rules, "t(x, y) :- b(x, y).", "t(x, y) :- e(x, y, _), d(y)."]))
+    text = LINEAR + "\n".join(rules)
+    # Swapped, the second column is the demanded one.
+    swapped = draw(st.booleans())
+    return re.sub(r"\bp\(([^(),]*), ([^(),]*)\)", r"p(\2, \1)", text) if swapped else text

@@ -218,7 +218,7 @@ def test_contributing_names_tests_that_exist() -> None:
 
 def test_the_readme_has_the_examples_that_ci_runs() -> None:
     languages = [example.language for example in examples((ROOT / "README.md").read_text())]
-    assert languages == ["python", "sh", "python"]
+    assert languages == ["python", "sh", "python", "python"]
 
 
 def test_how_examples_are_read() -> None:

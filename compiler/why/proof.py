@@ -205,7 +205,7 @@ def _premise_lines(premise: Premise) -> list[str]:
             return [f"{premise.text}   no row matches"]
         case "aggregate" | "removed":
             left = premise.solutions - len(premise.witnesses)
-            more = [f"   ... and {left:,} more"] if left else []
+            more = [f"   ... and {left:,} more"] if left and premise.witnesses else []
             return [premise.text, *(f"   {witness}" for witness in premise.witnesses), *more]
         case _:
             return [premise.text]

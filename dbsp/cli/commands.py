@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dbsp.cli import program_files, why_answers
-from dbsp.cli.console import remark
+from dbsp.cli.console import QuitConsole, remark
 from dbsp.cli.result_outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.tables import LIMIT, aligned, table_of
 from dbsp.cli.unquoted_texts import remark_in_answers
@@ -60,10 +60,6 @@ _VERBS = {
 """The hints for commands of other languages."""
 
 _OPTION = re.compile(r"\s--(depth|rows)[\s=]+(\S+)")
-
-
-class QuitConsole(Exception):
-    """The user quits."""
 
 
 class ConsoleCommands:

@@ -9,22 +9,11 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion, Path
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.lexers import Lexer
-from prompt_toolkit.styles import Style
 
 from dbsp.cli.commands import ConsoleCommands
 from dbsp.data.zset import ZSet
 from dbsp.errors import expect_present
 from dbsp.io.results import literal_of
-
-STYLE = Style.from_dict(
-    {
-        "command": "bold",
-        "relation": "ansicyan",
-        "text": "ansigreen",
-        "number": "ansimagenta",
-        "remark": "ansibrightblack",
-    }
-)
 
 _FILES = ("load", "save", "graph")
 _RELATIONS = ("show", "rels", "relations", "explain")

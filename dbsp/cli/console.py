@@ -14,6 +14,10 @@ SLOW_BYTES = 8 * 2**20
 """Smaller loads show no progress bar: they finish too soon."""
 
 
+class QuitConsole(Exception):
+    """The user leaves a prompt."""
+
+
 def report(error: DbspError) -> None:
     """Print an error, or each error of a group, on stderr.
 

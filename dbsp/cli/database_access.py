@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,12 +64,12 @@ class View:
     since: str | None = None
     history: bool = False
 
-    def of(self, database: Database) -> Database:
-        """Return the database with only these facts."""
+    def of(self, database: Database, sign: str = "--") -> Database:
+        """Return the database with only these facts. `sign` starts the options in errors."""
         if self.as_of is not None:
-            database = database.as_of(time_point(self.as_of, "--as-of"))
+            database = database.as_of(time_point(self.as_of, f"{sign}as-of"))
         if self.since is not None:
-            database = database.since(time_point(self.since, "--since"))
+            database = database.since(time_point(self.since, f"{sign}since"))
         return database.history() if self.history else database
 
 
@@ -82,8 +83,19 @@ def argument_text(argument: str, name: str) -> tuple[str, str]:
     if is_text(argument):
         return argument, name
     if argument == "-":
-        return sys.stdin.read(), STDIN
+        return "".join(stdin_lines()), STDIN
     return file_text(Path(argument)), argument
+
+
+def stdin_lines() -> Iterator[str]:
+    """Yield the lines of standard input, each as soon as it arrives.
+
+    Bytes that are not UTF-8 become half surrogate pairs, which the readers of EDN refuse with their
+    place.
+    """
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    return iter(sys.stdin.readline, "")
 
 
 def file_text(path: Path) -> str:
@@ -132,30 +144,47 @@ def given_query(argument: str, inputs: Sequence[str] | None, rules: Path | None)
     """
     text, file = argument_text(argument, "query")
     query = parse_query(text, file)
+    parsed = None if rules is None else parse_rules(file_text(rules), str(rules))
+    others = [each for each in query.inputs if not _is_database(each)]
+    named = [each for each in others if not isinstance(each, tree.RulesInput)]
     given = list(inputs or ())
-    values: list[Any] = []
+    values = [_value(each, input_text(name)) for each, name in zip(given, named, strict=False)]
+    values += given[len(named) :]  # too many
+    found = query_values(query, values, parsed, "give each with --input")
+    if rules is not None and len(named) == len(others):
+        raise InputError("--rules: the query has no %; add % to its :in", code="query-arguments")
+    return GivenQuery(query, found)
+
+
+def query_values(
+    query: tree.Query, given: Sequence[Any], rules: tree.Rules | None, how: str
+) -> tuple[Any, ...]:
+    """Return the arguments of a query but the database, in the order of `:in`.
+
+    Raises InputError if their number differs, with the advice `how` to give them, or if the query
+    needs rules and there are none.
+    """
     expected = [each for each in query.inputs if not _is_database(each)]
     named = [each for each in expected if not isinstance(each, tree.RulesInput)]
     if len(named) != len(given):
-        listed = " ".join(map(input_text, named))
-        raise InputError(
-            f"expected {counted(len(named), 'option')} --input"
-            + (f" for {listed} of :in" if named else ", because :in names only the database and rules")
-            + f", got {len(given)}",
-            code="wrong-arity",
-        )
+        number = counted(len(named), "value")
+        reason = f" for {' '.join(map(input_text, named))} of :in"
+        if not named:
+            reason = ", because :in names only the database and rules"
+        raise InputError(f"expected {number}{reason}, got {len(given)}; {how}", code="wrong-arity")
+    rest = iter(given)
+    values: list[Any] = []
     for each in expected:
-        if isinstance(each, tree.RulesInput):
-            if rules is None:
-                raise InputError(
-                    "the query has % in :in; give its rules: --rules FILE", code="query-arguments"
-                )
-            values.append(parse_rules(file_text(rules), str(rules)))
+        if not isinstance(each, tree.RulesInput):
+            values.append(next(rest))
+        elif rules is None:
+            raise InputError(
+                "the query has % in :in; give its rules: --rules FILE, or :rules at the prompt",
+                code="query-arguments",
+            )
         else:
-            values.append(_value(given.pop(0), input_text(each)))
-    if rules is not None and not any(isinstance(each, tree.RulesInput) for each in expected):
-        raise InputError("--rules: the query has no %; add % to its :in", code="query-arguments")
-    return GivenQuery(query, tuple(values))
+            values.append(rules)
+    return tuple(values)
 
 
 def _value(text: str, name: str) -> Any:

@@ -16,9 +16,9 @@ import numpy as np
 from dbsp.cli.db_options import TextFormat
 from dbsp.datomic import Database, Datom
 from dbsp.datomic import system_idents as system
-from dbsp.datomic.database_facts import DB0, TX0
 from dbsp.datomic.database_schema import Attribute
 from dbsp.datomic.datom_rows import datoms_from, in_order
+from dbsp.datomic.entity_ranges import DB0, TX0
 from dbsp.datomic.relation_key import RelationKey
 from dbsp.datomic.transaction_log import LoggedTransaction
 from dbsp.edn import Keyword, to_json, write

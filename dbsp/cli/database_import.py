@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.cli.db_options import TextFormat
+from dbsp.cli.entry_forms import is_one_form
 from dbsp.cli.table_import import is_table, read_table_batches, table_error
 from dbsp.cli.transaction_files import open_text, read_transactions
 from dbsp.cli.transaction_texts import datom_count
 from dbsp.datomic import Connection, TransactionReport
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.operation_places import as_ident
 from dbsp.datomic.transaction_text import PlacedForms
 from dbsp.edn import EdnMap, Form, Keyword
@@ -77,7 +78,7 @@ class Import:
         with open_text(path) as lines:
             position = _position(lines)
             for form in read_transactions(lines, str(path), format_):
-                if _is_one_form(form.value):
+                if is_one_form(form.value):
                     waiting.append(form)
                     if len(waiting) == self.batch:
                         self._transact(waiting, tempids, next(position))
@@ -104,13 +105,6 @@ class Import:
             except DbspError as error:
                 raise table_error(error, path, batch.first_row) from None
             self._done(report, batch.size)
-
-
-def _is_one_form(value: Any) -> bool:
-    """Whether a value is a form of a transaction, and not a whole transaction."""
-    return isinstance(value, EdnMap) or (
-        isinstance(value, tuple) and isinstance(next(iter(value), None), Keyword)
-    )
 
 
 def _position(lines: Any) -> Iterator[int]:
@@ -161,7 +155,7 @@ class FileTempids:
         """Return an entity, the entities of a collection, or a nested map."""
         if isinstance(value, EdnMap):
             return self._map(value)
-        if isinstance(value, tuple | frozenset) and not _is_one_form(value):
+        if isinstance(value, tuple | frozenset) and not is_one_form(value):
             return type(value)(map(self._entity, value))
         return self._known.get(value, value) if type(value) in (str, int) else value
 

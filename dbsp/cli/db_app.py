@@ -7,6 +7,7 @@ from typer.core import TyperCommand
 
 from dbsp.cli import db_live_commands as live
 from dbsp.cli import db_read_commands as read
+from dbsp.cli import db_why_command as reasons
 from dbsp.cli import db_write_commands as write
 from dbsp.cli.help_text import paragraphs
 
@@ -23,7 +24,9 @@ for name, command, examples in (
     ("query", read.query, read.QUERY_EXAMPLES),
     ("as-of", read.as_of, read.AS_OF_EXAMPLES),
     ("explain", read.explain, read.EXPLAIN_EXAMPLES),
+    ("why", reasons.why, reasons.WHY_EXAMPLES),
     ("watch", live.watch, live.WATCH_EXAMPLES),
+    ("console", live.console, live.CONSOLE_EXAMPLES),
     ("log", read.log, read.LOG_EXAMPLES),
     ("import", write.import_files, write.IMPORT_EXAMPLES),
     ("export", read.export, read.EXPORT_EXAMPLES),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -16,6 +17,14 @@ dbsp db watch people '[:find (count ?p) . :where [?p :person/name]]' --since 1 -
     prints the changes from transaction 2 to the latest, and ends
 
 dbsp db watch people query.edn --format json | ./consumer"""
+
+
+CONSOLE_EXAMPLES = """Examples:
+
+dbsp db console people
+    type queries and transactions; ':help' lists the commands
+
+dbsp db console people < session.edn"""
 
 
 def watch(
@@ -66,3 +75,29 @@ def watch(
     start = None if since is None else time_point(since, "--since")
     with opened(folder, read_only=True) as connection:
         follow(connection, given, start, format.value, poll, seconds)
+
+
+def console(folder: options.Folder) -> None:
+    """Ask and change a database at a prompt: queries, transactions, and commands such as :as-of.
+
+    Live queries print their changes after each entry, also those by other processes. The prompt has
+    history and completion; ':help' lists the commands. From a pipe, the command reads one entry
+    after the other; after an error the exit code is 1.
+    """
+    from dbsp.cli.database_access import opened, stdin_lines
+    from dbsp.cli.database_console import DatabaseConsole
+
+    with opened(folder, read_only=False) as connection:
+        entries = DatabaseConsole(connection, str(folder))
+        if sys.stdin.isatty():
+            from dbsp.cli.database_completion import DatabaseCompleter, DatabaseLexer
+            from dbsp.cli.prompt_session import hold, stored_history
+
+            hold(
+                entries,
+                DatabaseCompleter(entries),
+                DatabaseLexer(entries),
+                history=stored_history("db-history"),
+            )
+        elif not entries.follow(stdin_lines()):
+            raise typer.Exit(1)

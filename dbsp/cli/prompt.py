@@ -1,19 +1,45 @@
-"""The prompt of `dbsp live` at a terminal: history, completion, Ctrl-C and Ctrl-D."""
+"""The prompt of `dbsp live` at a terminal."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-from prompt_toolkit import PromptSession
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
-from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output import Output
 
-from dbsp.cli.commands import ConsoleCommands, QuitConsole
-from dbsp.cli.completion import STYLE, LiveCompleter, LiveLexer
-from dbsp.cli.console import remark, report
-from dbsp.errors import DbspError, counted
+from dbsp.cli.commands import ConsoleCommands
+from dbsp.cli.completion import LiveCompleter, LiveLexer
+from dbsp.cli.prompt_session import hold, stored_history
+
+
+class LiveConsole:
+    """The commands of `dbsp live` as a console: an interrupted tick changes nothing."""
+
+    step_name = "tick"
+
+    def __init__(self, commands: ConsoleCommands) -> None:
+        self._commands = commands
+
+    @property
+    def greeting(self) -> str:
+        return f"{self._commands.program!r}; 'help' lists the commands"
+
+    @property
+    def prompt(self) -> str:
+        number = len(self._commands.pending)
+        return f"{number} pending dbsp> " if number else "dbsp> "
+
+    @property
+    def steps(self) -> int:
+        return self._commands.run.tick
+
+    def handle(self, line: str) -> None:
+        self._commands.handle(line)
+
+    def discard(self) -> None:
+        pass  # each line is an entry
+
+    def farewell(self) -> str | None:
+        return "the pending changes were not committed" if self._commands.pending else None
 
 
 def converse(
@@ -23,57 +49,12 @@ def converse(
     output: Output | None = None,
     history: History | None = None,
 ) -> None:
-    """Read lines and run their commands until the user quits.
-
-    Ctrl-C discards the line or interrupts the running command: an interrupted tick changes nothing.
-    """
-    session: PromptSession[str] = PromptSession(
-        completer=LiveCompleter(commands),
-        complete_while_typing=False,
-        enable_history_search=True,
-        history=history or _history(),
+    """Read lines and run their commands until the user quits."""
+    hold(
+        LiveConsole(commands),
+        LiveCompleter(commands),
+        LiveLexer(commands),
+        history=history or stored_history("history"),
         input=input,
-        lexer=LiveLexer(commands),
-        output=output or create_output(always_prefer_tty=True),
-        style=STYLE,
+        output=output,
     )
-    remark(f"{commands.program!r}; 'help' lists the commands")
-    while True:
-        try:
-            line = session.prompt(_prompt(commands))
-        except KeyboardInterrupt:
-            continue
-        except EOFError:
-            break
-        before = commands.run.tick
-        try:
-            commands.handle(line)
-        except QuitConsole:
-            break
-        except DbspError as error:
-            report(error)
-        except KeyboardInterrupt:
-            committed = commands.run.tick - before
-            ticks = "nothing changed" if not committed else f"{counted(committed, 'tick')} committed"
-            remark(f"interrupted; {ticks}")
-    if commands.pending:
-        remark("the pending changes were not committed")
-
-
-def _prompt(commands: ConsoleCommands) -> str:
-    """Return the prompt, with the number of pending changes."""
-    number = len(commands.pending)
-    return f"{number} pending dbsp> " if number else "dbsp> "
-
-
-def _history() -> History:
-    """Return the lines of earlier sessions, stored in the user's XDG state folder."""
-    state = os.environ.get("XDG_STATE_HOME")
-    folder = (Path(state) if state else Path.home() / ".local" / "state") / "dbsp"
-    file = folder / "history"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.open("a").close()
-    except OSError:
-        return InMemoryHistory()  # a read-only home is not an error
-    return FileHistory(file)

@@ -30,10 +30,14 @@ def result_lines(query: tree.Query, result: Any, format_: ResultFormat) -> Itera
             yield from table_lines(*table_rows(query, result))
 
 
-def table_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+def table_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], limit: int | None = None
+) -> Iterator[str]:
     """Yield rows as a table with a header; the last line is their number."""
-    yield from aligned(columns, [[display_text(value) for value in row] for row in rows], rows)
-    yield "(1 row)" if len(rows) == 1 else f"({len(rows):,} rows)"
+    shown = rows[:limit]
+    yield from aligned(columns, [[display_text(value) for value in row] for row in shown], shown)
+    number = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
+    yield f"({number})" if len(shown) == len(rows) else f"({number}, {len(shown):,} shown)"
 
 
 def _values(query: tree.Query, result: Any) -> Sequence[Any]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dbsp.cli.database_access import STDIN, is_text
+from dbsp.cli.database_access import STDIN, is_text, stdin_lines
 from dbsp.cli.db_options import TextFormat
 from dbsp.edn import Form, read_json_lines, read_stream
 from dbsp.errors import InputError
@@ -28,9 +27,7 @@ def source_lines(argument: str, name: str) -> Iterator[tuple[Iterable[str], str]
     if is_text(argument):
         yield io.StringIO(argument), name
     elif argument == "-":
-        if isinstance(sys.stdin, io.TextIOWrapper):
-            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
-        yield iter(sys.stdin.readline, ""), STDIN
+        yield stdin_lines(), STDIN
     else:
         with open_text(Path(argument)) as lines:
             yield lines, argument

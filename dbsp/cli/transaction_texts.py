@@ -10,7 +10,7 @@ from typing import Any
 from dbsp.cli.database_access import time_point
 from dbsp.cli.db_options import LogFormat
 from dbsp.datomic import Database, Datom, TransactionReport
-from dbsp.datomic.database_facts import DB0
+from dbsp.datomic.entity_ranges import DB0
 from dbsp.datomic.time_points import number_of
 from dbsp.datomic.transaction_log import LoggedTransaction, TransactionLog
 from dbsp.edn import Keyword, to_json, write

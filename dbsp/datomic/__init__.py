@@ -5,12 +5,12 @@ from there. Imports the compiler; the command line and Spark import this package
 """
 
 from dbsp.datomic.connection import Connection, connect
-from dbsp.datomic.database import Database
+from dbsp.datomic.database import Database, TransactionReport
 from dbsp.datomic.datom import Datom
 from dbsp.datomic.entity import Entity
 from dbsp.datomic.query import explain, q
+from dbsp.datomic.query_why import why
 from dbsp.datomic.subscription import QueryDelta, Subscription
-from dbsp.datomic.transaction_report import TransactionReport
 
 __all__ = [
     "Connection",
@@ -23,4 +23,5 @@ __all__ = [
     "connect",
     "explain",
     "q",
+    "why",
 ]

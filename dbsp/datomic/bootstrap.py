@@ -8,8 +8,8 @@ import numpy as np
 
 from dbsp.data.interner import Interner
 from dbsp.datomic import system_idents as system
-from dbsp.datomic.database_facts import TX0
 from dbsp.datomic.database_schema import Attribute, Schema
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.edn.edn_values import Keyword
 from dbsp.kernels.arrays import Codes
 

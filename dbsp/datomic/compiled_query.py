@@ -48,6 +48,9 @@ def parsed(query: Any) -> tree.Query:
     return _parsed_text(query) if isinstance(query, str) else parse_query(query)
 
 
+_NO_FACTS = SourceTraces({}, {})
+
+
 class CompiledQuery:
     """A program and its run; the run keeps nothing between two answers."""
 
@@ -86,7 +89,10 @@ class CompiledQuery:
         if self._run is None or self._traces is None:
             raise InvariantError("expected a planned query; this is a defect of dbsp")
         self._traces.source = SourceTraces(self.program.bases, facts)
-        return self._run.preview(staged)[FOUND]
+        try:
+            return self._run.preview(staged)[FOUND]
+        finally:
+            self._traces.source = _NO_FACTS  # a remembered query keeps no database alive
 
     def _plan(self, facts: Mapping[str, TracedFacts]) -> None:
         """Plan for the current counts, unless the sources have about as many rows as before."""
@@ -139,7 +145,7 @@ class QueryCache:
                 () if rules is None else rules.definitions,
                 catalogs,
                 arguments.kinds,
-                _texts(query, rules),
+                texts_of(query, rules),
                 functions=called,
                 arguments=given,
             )
@@ -167,7 +173,7 @@ def _identity(catalog: DatabaseCatalog | TuplesCatalog) -> Any:
     return None
 
 
-def _texts(query: tree.Query, rules: tree.Rules | None) -> ProgramSources:
+def texts_of(query: tree.Query, rules: tree.Rules | None) -> ProgramSources:
     """Return the texts of a query and of its rules."""
     return ProgramSources({**(rules.sources.texts if rules is not None else {}), **query.sources.texts})
 

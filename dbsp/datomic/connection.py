@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-from dbsp.datomic.database import Database
+from dbsp.datomic.database import Database, TransactionReport
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.indices import Indices
 from dbsp.datomic.log_loading import (
@@ -44,7 +44,6 @@ from dbsp.datomic.time_points import TimePoint, number_of
 from dbsp.datomic.transaction import PreparedTransaction, prepare
 from dbsp.datomic.transaction_listener import TransactionListener
 from dbsp.datomic.transaction_log import LoggedTransaction, TransactionLog
-from dbsp.datomic.transaction_report import TransactionReport
 from dbsp.errors import (
     ArgumentError,
     CheckpointError,
@@ -136,7 +135,8 @@ class Connection:
         Parameters:
             table: a mapping from attributes to columns, or a data frame whose columns have the
                 names of attributes. A column is a list, an array of NumPy or Arrow, or a series of
-                pandas or Polars.
+                pandas or Polars. In an Arrow list, an attribute of cardinality many has several
+                values. In Arrow, texts stand for symbols and UUIDs, structs for tuples.
             entities: the column of the entities. None: each row is a new entity, or the known one
                 with the same unique identity.
             key: a unique attribute among the columns that finds known entities, also if it is only

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.interner import Interner
 from dbsp.datomic.database_schema import Schema
 from dbsp.datomic.datom import Datom
+from dbsp.datomic.datom_rows import datoms_from
 from dbsp.datomic.entity_access import EntityAccess
 from dbsp.datomic.fact_lookups import FactLookups
-from dbsp.datomic.frozen_facts import FilteredFacts, FrozenFacts
+from dbsp.datomic.frozen_facts import FilteredFacts, FrozenFacts, SharedFacts
 from dbsp.datomic.index_ranges import datoms_in
 from dbsp.datomic.indices import Indices
+from dbsp.datomic.query import q, with_database
 from dbsp.datomic.time_points import TimePoint, number_of
 from dbsp.datomic.transaction import PreparedTransaction, prepare
-from dbsp.datomic.transaction_report import TransactionReport
-from dbsp.errors import InputError
+from dbsp.errors import InputError, counted
 
 
 class Database(EntityAccess):
@@ -57,7 +59,7 @@ class Database(EntityAccess):
         return self._base
 
     @property
-    def indices(self) -> Indices:
+    def indices(self) -> SharedFacts:
         """The indices of the connection, or of the transaction that was tried."""
         return self._base.indices
 
@@ -243,8 +245,6 @@ class Database(EntityAccess):
             >>> conn.db().q("[:find [?p ...] :in $ ?least :where [?p :age ?a] [(>= ?a ?least)]]", 18)
             [1]
         """
-        from dbsp.datomic.query import q, with_database  # that module needs this class
-
         return q(query, *with_database(query, self, inputs, "db.q reads"), functions=functions)
 
     def datoms(self, index: Any, *components: Any) -> list[Datom]:
@@ -293,3 +293,40 @@ class Database(EntityAccess):
         parts += [f"since {after}"] if after >= 0 else []
         parts += ["history"] if history else []
         return f"<Database {', '.join(parts)}>"
+
+
+class TransactionReport:
+    """What a transaction did.
+
+    Attributes:
+        db_before: the database before the transaction.
+        db_after: the database after it.
+        t: the number of the transaction.
+        tx: the id of its entity.
+        tempids: the id of each entity that the transaction names by a tempid.
+
+    Examples:
+        >>> from dbsp.datomic import connect
+        >>> conn = connect(open_schema=True)
+        >>> report = conn.transact([{":db/id": "ada", ":name": "Ada"}])
+        >>> report
+        <TransactionReport t 1, 4 datoms>
+        >>> report.tempids, report.db_before.basis_t, report.db_after.basis_t
+        ({'ada': 1}, 0, 1)
+    """
+
+    def __init__(self, db_before: Database, db_after: Database, prepared: PreparedTransaction) -> None:
+        self.db_before = db_before
+        self.db_after = db_after
+        self.t = prepared.t
+        self.tx = prepared.tx
+        self.tempids: dict[Any, int] = prepared.tempids
+        self._rows = prepared.datoms
+
+    @cached_property
+    def tx_data(self) -> tuple[Datom, ...]:
+        """The datoms that the transaction added to the log. Decoded at the first use, O(datoms)."""
+        return tuple(datoms_from(self._rows, self.db_after.schema, self.db_after.interner))
+
+    def __repr__(self) -> str:
+        return f"<TransactionReport t {self.t}, {counted(len(self._rows), 'datom')}>"

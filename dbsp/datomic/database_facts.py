@@ -1,8 +1,4 @@
-"""What a transaction reads of a database at one time: schema, ids and look-ups by code.
-
-Entity ids are in three ranges: users' entities from 1, the transaction with number t at
-`TX0 + t`, and the entities of the schema from `DB0`.
-"""
+"""What a transaction reads of a database at one time: schema, ids and look-ups by code."""
 
 from __future__ import annotations
 
@@ -13,12 +9,6 @@ from dbsp.kernels.arrays import Codes, Mask
 if TYPE_CHECKING:
     from dbsp.data.interner import Interner
     from dbsp.datomic.database_schema import Attribute, Schema
-
-TX0 = 1 << 42
-"""The transaction with number t is the entity TX0 + t; ids of users' entities are smaller."""
-
-DB0 = 1 << 43
-"""The first id of the entities of the schema."""
 
 
 class Facts(Protocol):

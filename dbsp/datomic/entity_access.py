@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dbsp.datomic import system_idents as system
-from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.entity import Entity, entity_of
 from dbsp.datomic.entity_ids import entity_id
+from dbsp.datomic.fact_lookups import FactLookups
 from dbsp.datomic.pull import Pulled, pull, pull_many
 from dbsp.datomic.pull_syntax import parse_pattern
 from dbsp.datomic.value_codes import decode_one
@@ -26,7 +26,7 @@ class EntityAccess(ABC):
 
     @property
     @abstractmethod
-    def facts(self) -> Facts:
+    def facts(self) -> FactLookups:
         """The facts by code."""
 
     @property
@@ -174,7 +174,7 @@ class EntityAccess(ABC):
         """
         return entity_of(self, self._present("entity"), entity)
 
-    def _present(self, name: str) -> Facts:
+    def _present(self, name: str) -> FactLookups:
         """Return the facts. Raises ArgumentError if they are a history."""
         if self.is_history:
             raise ArgumentError(

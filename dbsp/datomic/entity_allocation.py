@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from dbsp.datomic.attribute_rows import AttributeRows
-from dbsp.datomic.database_facts import DB0, TX0, Facts
+from dbsp.datomic.database_facts import Facts
+from dbsp.datomic.entity_ranges import DB0, TX0
 from dbsp.datomic.operation_places import OperationPlaces, value_text
 from dbsp.datomic.placeholders import Placeholders
 from dbsp.datomic.schema_checks import DEFINING

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from dbsp.datomic.attribute_rows import AttributeRows
-from dbsp.datomic.database_facts import DB0, TX0, Facts
+from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
+from dbsp.datomic.entity_ranges import DB0, TX0
 from dbsp.datomic.operation_places import OperationPlaces
 
 

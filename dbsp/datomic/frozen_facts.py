@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,27 @@ from dbsp.state.trace import Trace
 
 if TYPE_CHECKING:
     from dbsp.datomic.datom_log import DatomLog
-    from dbsp.datomic.indices import Indices
 
 Runs = dict[Order, tuple[SortedRun, ...]]
 """The sorted runs of a relation, by the order of their columns."""
+
+
+class SharedFacts(FactLookups):
+    """Facts that change, and the parts of them that facts of the past share."""
+
+    log: DatomLog
+    """All datoms."""
+
+    lock: threading.RLock
+    """Held while traces or the interner change."""
+
+    @abstractmethod
+    def runs(self, key: RelationKey, order: Order, basis_t: int) -> tuple[SortedRun, ...] | None:
+        """Return the runs of a relation that has not changed since a transaction, else None."""
+
+    @abstractmethod
+    def traces_of(self, after: int, until: int, history: bool) -> BuiltTraces:
+        """Return the traces of a range of transactions, which all its users share."""
 
 
 class BuiltTraces(dict[tuple[RelationKey, Order], Trace]):
@@ -30,7 +48,7 @@ class BuiltTraces(dict[tuple[RelationKey, Order], Trace]):
 class _UnchangingFacts(FactLookups):
     """Facts with the schema and the ids of `origin`; each trace is found once."""
 
-    def __init__(self, indices: Indices, origin: FactLookups, traces: BuiltTraces) -> None:
+    def __init__(self, indices: SharedFacts, origin: FactLookups, traces: BuiltTraces) -> None:
         self.indices = indices
         self.schema = origin.schema
         self.interner = origin.interner
@@ -84,7 +102,7 @@ class FrozenFacts(_UnchangingFacts):
     indices put the runs into `frozen`.
     """
 
-    def __init__(self, indices: Indices) -> None:
+    def __init__(self, indices: SharedFacts) -> None:
         super().__init__(indices, indices, BuiltTraces())
         self.frozen: dict[RelationKey, Runs] = {}
 
@@ -111,7 +129,9 @@ class FilteredFacts(_UnchangingFacts):
         history: whether the facts are the datoms themselves, also the retracted ones.
     """
 
-    def __init__(self, indices: Indices, origin: FactLookups, after: int, until: int, history: bool) -> None:
+    def __init__(
+        self, indices: SharedFacts, origin: FactLookups, after: int, until: int, history: bool
+    ) -> None:
         super().__init__(indices, origin, indices.traces_of(after, until, history))
         self.after = after
         self.until = until

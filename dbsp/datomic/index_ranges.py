@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from dbsp.data.values import encode_value
-from dbsp.datomic.database_facts import TX0
 from dbsp.datomic.database_schema import Attribute
 from dbsp.datomic.datom import Datom
 from dbsp.datomic.datom_rows import datoms_from, in_order
 from dbsp.datomic.entity_ids import as_keyword, entity_id
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.fact_lookups import FactLookups, rows_with_prefix
 from dbsp.datomic.relation_key import COLUMNS, Order, RelationKey
 from dbsp.datomic.value_codes import canonical

@@ -20,8 +20,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.timestamps import MICROSECOND
 from dbsp.datomic.datom_log import DatomLog
-from dbsp.datomic.fact_lookups import FactLookups
-from dbsp.datomic.frozen_facts import BuiltTraces, FilteredFacts, FrozenFacts, Runs
+from dbsp.datomic.frozen_facts import BuiltTraces, FilteredFacts, FrozenFacts, Runs, SharedFacts
 from dbsp.datomic.live_relation import LiveRelation, trace_of
 from dbsp.datomic.relation_key import Order, RelationKey, current_facts
 from dbsp.datomic.relation_rows import boxed, canonical, datoms_of, rows_of_relation
@@ -50,7 +49,7 @@ class _Before(NamedTuple):
     next_schema_entity: int
 
 
-class Indices(FactLookups):
+class Indices(SharedFacts):
     """The current facts of a database and all its datoms.
 
     Parameters:

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.batch import Batch
+from dbsp.data.value_order import order_key
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Schema
 from dbsp.datomic.pull import pull_with_reads
 from dbsp.datomic.query_results import Row
+from dbsp.errors import full_repr
+
+_Key: TypeAlias = tuple[Any, ...]
+"""A row in a form in which 1, 1.0 and true differ."""
 
 
 class PullPatterns(Protocol):
@@ -31,6 +36,8 @@ class PullPatterns(Protocol):
 class _Pulled:
     """A row of the result, and the entities that its pulled values depend on."""
 
+    row: Row
+    """The row of the query, with entities where values are pulled."""
     value: Row
     reads: frozenset[int]
 
@@ -51,8 +58,8 @@ class LivePull:
         self._find = find
         self._pattern = pattern
         self.facts = facts
-        self._pulled: dict[Row, _Pulled] = {}
-        self._readers: dict[int, set[Row]] = {}
+        self._pulled: dict[_Key, _Pulled] = {}
+        self._readers: dict[int, set[_Key]] = {}
         self._schema: Schema | None = None
         for row in rows:
             self._add(row)
@@ -72,15 +79,15 @@ class LivePull:
                 found.append((self._remove(row).value, -1))
             else:
                 new.append(row)
-        for row in self._affected(schema, changed):
-            before = self._remove(row).value
-            after = self._add(row)
-            if before != after:
+        for key in self._affected(schema, changed):
+            kept = self._remove_key(key)
+            before, after = kept.value, self._add(kept.row)
+            if before != after or full_repr(before) != full_repr(after):  # 1 may become true
                 found += [(before, -1), (after, 1)]
         found += [(self._add(row), 1) for row in new]
         return found
 
-    def _affected(self, schema: Schema, changed: Mapping[int, Batch]) -> list[Row]:
+    def _affected(self, schema: Schema, changed: Mapping[int, Batch]) -> list[_Key]:
         if schema is not self._schema:
             self._schema = schema
             return list(self._pulled)
@@ -89,7 +96,7 @@ class LivePull:
             touched.update(batch.rows[:, 0].tolist())
             if schema.by_id[attribute].is_ref:
                 touched.update(batch.rows[:, 1].tolist())
-        readers: dict[Row, None] = {}
+        readers: dict[_Key, None] = {}
         for entity in touched:
             readers.update(dict.fromkeys(self._readers.get(entity, ())))
         return list(readers)
@@ -103,16 +110,20 @@ class LivePull:
                 reads |= pulled.entities | pulled.referenced
                 value = pulled.value
             values.append(value)
-        found = self._pulled[row] = _Pulled(tuple(values), frozenset(reads))
+        key = order_key(row)
+        found = self._pulled[key] = _Pulled(row, tuple(values), frozenset(reads))
         for entity in reads:
-            self._readers.setdefault(entity, set()).add(row)
+            self._readers.setdefault(entity, set()).add(key)
         return found.value
 
     def _remove(self, row: Row) -> _Pulled:
-        found = self._pulled.pop(row)
+        return self._remove_key(order_key(row))
+
+    def _remove_key(self, key: _Key) -> _Pulled:
+        found = self._pulled.pop(key)
         for entity in found.reads:
             readers = self._readers[entity]
-            readers.discard(row)
+            readers.discard(key)
             if not readers:
                 del self._readers[entity]
         return found

@@ -93,6 +93,11 @@ class LiveQuery:
         self._facts[LIVE] = indices
         self._traces.source = SourceTraces(self._bound.compiled.program.bases, self._facts)
 
+    @property
+    def facts(self) -> Mapping[str, TracedFacts]:
+        """The facts of each source that is a database."""
+        return self._facts
+
     def rows(self) -> list[Row]:
         """Return the rows of the result."""
         if self._pulled is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from dbsp.data.interner import Interner
 from dbsp.datomic import system_idents as system
 from dbsp.datomic.bootstrap import START, system_datoms, system_schema
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.indices import Indices, microseconds
 from dbsp.datomic.log_blocks import Block, decode_block, encode_block, join_blocks
 from dbsp.datomic.log_store import LogStore, StoredTransaction, damaged

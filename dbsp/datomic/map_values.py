@@ -9,17 +9,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from dbsp.datomic.database_schema import Attribute
+from dbsp.datomic.entity_references import EntityReferences
 from dbsp.datomic.operation_places import as_ident
-
-if TYPE_CHECKING:
-    from dbsp.datomic.operations import Column, Operations
+from dbsp.errors import DbspError
 
 
-def assert_value(operations: Operations, column: Column, entity: int, value: Any, place: int) -> None:
+class AssertedColumn(Protocol):
+    """The assertions of one attribute: entities, values and the places of their operations."""
+
+    @property
+    def attribute(self) -> Attribute: ...
+
+    @property
+    def reverse(self) -> bool: ...
+
+    def append(self, entity: int, value: Any, place: int) -> None: ...
+
+
+class MapOperations(Protocol):
+    """The operations of a transaction that nested maps add to."""
+
+    @property
+    def references(self) -> EntityReferences: ...
+
+    def column(self, attribute: Attribute) -> AssertedColumn: ...
+
+    def read_map(self, form: Mapping[Any, Any], place: int) -> int: ...
+
+    def error(self, place: int, message: str) -> DbspError: ...
+
+
+def assert_value(
+    operations: MapOperations, column: AssertedColumn, entity: int, value: Any, place: int
+) -> None:
     """Assert the value of a key of a map form."""
     attribute = column.attribute
     references = operations.references
@@ -45,7 +72,7 @@ def assert_value(operations: Operations, column: Column, entity: int, value: Any
             column.append(entity, references.plain_value(attribute, each, place), place)
 
 
-def _members(operations: Operations, column: Column, value: Any) -> Iterable[Any]:
+def _members(operations: MapOperations, column: AssertedColumn, value: Any) -> Iterable[Any]:
     """Return the values that the value of a key stands for: its elements, or itself alone."""
     attribute = column.attribute
     if not (attribute.many or column.reverse) or isinstance(value, Mapping):
@@ -63,7 +90,7 @@ def _members(operations: Operations, column: Column, value: Any) -> Iterable[Any
     return value
 
 
-def _nested(operations: Operations, column: Column, form: Mapping[Any, Any], place: int) -> int:
+def _nested(operations: MapOperations, column: AssertedColumn, form: Mapping[Any, Any], place: int) -> int:
     """Read a nested map, whose entity is the value of a ref, and return the entity."""
     attribute = column.attribute
     if not attribute.component and not any(

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dbsp.datomic.attribute_rows import AttributeRows, no_rows
-from dbsp.datomic.database_facts import TX0, Facts
+from dbsp.datomic.database_facts import Facts
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.operation_places import OperationPlaces, value_text
 from dbsp.datomic.value_codes import decode_one
 from dbsp.errors import DbspError

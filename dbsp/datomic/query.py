@@ -12,7 +12,7 @@ from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.datomic.compiled_query import CompiledQuery, QueryCache, parsed, query_cache
-from dbsp.datomic.database import Database
+from dbsp.datomic.entity_access import EntityAccess
 from dbsp.datomic.matched_arguments import MatchedArguments, match_arguments
 from dbsp.datomic.pull import pull
 from dbsp.datomic.pull_pattern import PullPattern
@@ -32,7 +32,7 @@ class BoundQuery:
     query: tree.Query
     arguments: MatchedArguments
     compiled: CompiledQuery
-    databases: dict[str, Database]
+    databases: dict[str, EntityAccess]
     interner: Interner
     functions: Functions
     _patterns: dict[int, PullPattern] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class BoundQuery:
                         f"{element.source}, got a history; use as_of",
                         code="invalid-argument",
                     )
-                self.pattern(element).plan(database.schema)
+                self.pattern(element).plan(database.facts.schema)
 
     def pulled(self, element: tree.FindPull, entity: int) -> Any:
         """Return the pulled value of an entity."""
@@ -117,12 +117,12 @@ def bind_query(query: Any, values: Sequence[Any], functions: Functions, cache: Q
     """Compile a query for its arguments."""
     read = parsed(query)
     arguments = match_arguments(read, values)
-    databases: dict[str, Database] = {}
+    databases: dict[str, EntityAccess] = {}
     catalogs: dict[str, DatabaseCatalog | TuplesCatalog] = {}
     for name, source in arguments.sources.items():
-        if isinstance(source, Database):
+        if isinstance(source, EntityAccess):
             databases[name] = source
-            catalogs[name] = DatabaseCatalog(source.schema, source.is_history)
+            catalogs[name] = DatabaseCatalog(source.facts.schema, source.is_history)
         elif isinstance(source, str) or not hasattr(source, "__iter__"):
             raise InputError(
                 f"{read.file}: expected a database or a collection of tuples for the source {name}, got "
@@ -139,14 +139,14 @@ def bind_query(query: Any, values: Sequence[Any], functions: Functions, cache: Q
 
 
 def bind_live_query(
-    query: Any, database: Database, inputs: Sequence[Any], functions: Functions
+    query: Any, database: EntityAccess, inputs: Sequence[Any], functions: Functions
 ) -> BoundQuery:
     """Compile a query whose source `$` is the database; `inputs` are the other arguments."""
     values = with_database(query, database, inputs, "a live query follows")
     return bind_query(query, values, functions, query_cache())
 
 
-def with_database(query: Any, database: Database, inputs: Sequence[Any], use: str) -> list[Any]:
+def with_database(query: Any, database: EntityAccess, inputs: Sequence[Any], use: str) -> list[Any]:
     """Return all arguments of a query: the database is its source `$`, `inputs` are the others.
 
     `use` is what the database is for, in the message if the query has no such source.

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 
 from dbsp.data.batch import Batch
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.frozen_facts import FilteredFacts
 from dbsp.datomic.indices import Indices
 from dbsp.datomic.transaction import PreparedTransaction

@@ -12,8 +12,9 @@ import numpy as np
 
 from dbsp.datomic import system_idents as system
 from dbsp.datomic.attribute_rows import AttributeRows
-from dbsp.datomic.database_facts import DB0, Facts
+from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute, Schema
+from dbsp.datomic.entity_ranges import DB0
 from dbsp.datomic.net_changes import NetChange
 from dbsp.datomic.operation_places import OperationPlaces, value_text
 from dbsp.datomic.operations import is_reserved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dbsp.circuit.graph import Graph
@@ -16,6 +16,8 @@ from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.datomic.transaction_listener import TransactionListener
 
 if TYPE_CHECKING:
+    from dbsp.compiler.why.proof import Proof
+    from dbsp.compiler.why.refusal import Refusal
     from dbsp.datomic.indices import Indices
     from dbsp.datomic.transaction import PreparedTransaction
 
@@ -163,6 +165,38 @@ class Subscription(TransactionListener):
 
     def __iter__(self) -> Iterator[QueryDelta]:
         return iter(self.deltas())
+
+    def why(self, row: Sequence[Any], *, depth: int | None = None) -> Proof | Refusal:
+        """Return a proof that a row is in the result now, or the reasons why it is not.
+
+        Cost: that of `dbsp.datomic.why`; the live query does no work for it.
+
+        Parameters:
+            row: one value for each element of `:find`, as for `dbsp.datomic.why`.
+            depth: the number of rules to follow from the row down.
+
+        Returns:
+            A `Proof` if the row is in the result, else a `Refusal`. `print` shows it.
+
+        Raises:
+            InputError: the row has another number of values than `:find`.
+            DbspError: as `rows`.
+
+        Examples:
+            >>> from dbsp.datomic import connect
+            >>> conn = connect(schema={":name": {}})
+            >>> live = conn.subscribe("[:find ?n :where [_ :name ?n]]")
+            >>> _ = conn.transact([{":name": "Ada"}])
+            >>> print(live.why(("Ada",)))
+            ["Ada"]
+            │  query:1:1: [:find ?n :where [_ :name ?n]]
+            └─ [1 :name "Ada"]   datom by query:1:18
+        """
+        from dbsp.datomic.query_why import WhyQuery  # most live queries explain nothing
+
+        self._check()
+        with SHARED_LOCK:
+            return WhyQuery(self._bound, self._live.facts).why(row, depth)
 
     def explain(self) -> str:
         """Return the rules of the query and the plan of each, as text.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dbsp.datomic.database_facts import DB0
+from dbsp.datomic.entity_ranges import DB0
 
 IDENT: Final = DB0 + 1
 VALUE_TYPE: Final = DB0 + 2

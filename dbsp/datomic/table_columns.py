@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from dbsp.data.columns import float_codes
 from dbsp.data.frames import encode_arrow_column
 from dbsp.datomic.attribute_rows import AttributeRows
-from dbsp.datomic.database_facts import TX0, Facts
+from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.entity_references import EntityReferences, no_entity
 from dbsp.datomic.operation_places import OperationPlaces, as_ident
 from dbsp.datomic.operations import is_reserved

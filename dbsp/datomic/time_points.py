@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dbsp.datomic.database_facts import DB0, TX0
 from dbsp.datomic.datom_log import DatomLog
+from dbsp.datomic.entity_ranges import DB0, TX0
 from dbsp.datomic.indices import microseconds
 from dbsp.errors import ArgumentError, shorten
 

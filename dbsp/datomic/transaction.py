@@ -18,9 +18,10 @@ import numpy as np
 from dbsp.datomic import system_idents as system
 from dbsp.datomic.attribute_rows import AttributeRows
 from dbsp.datomic.composite_tuples import composite_changes
-from dbsp.datomic.database_facts import TX0, Facts
+from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute, Schema
 from dbsp.datomic.entity_allocation import allocate_ids
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.entity_references import EntityReferences, no_entity
 from dbsp.datomic.entity_retractions import all_retractions
 from dbsp.datomic.net_changes import NetChange, net_change

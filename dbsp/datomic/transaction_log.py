@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dbsp.datomic.bootstrap import START
-from dbsp.datomic.database_facts import TX0
 from dbsp.datomic.datom import Datom
 from dbsp.datomic.datom_rows import datoms_from
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.frozen_facts import FrozenFacts
 from dbsp.datomic.indices import microseconds
 from dbsp.datomic.time_points import TimePoint, number_of

@@ -9,10 +9,10 @@ All of them are immutable and hashable, and their `repr` is EDN.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, ClassVar, Never, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 from weakref import WeakValueDictionary
 
 from dbsp.errors import EdnError, shorten
@@ -102,6 +102,10 @@ class Keyword(_Name):
     __slots__ = ()
     _interned: ClassVar[WeakValueDictionary[str, Any]] = WeakValueDictionary()
 
+    if TYPE_CHECKING:  # the reference shows the parameters of `__init__`
+
+        def __init__(self, text: str) -> None: ...
+
     @classmethod
     def _check(cls, text: str) -> None:
         if not isinstance(text, str) or KEYWORD_TEXT.fullmatch(text) is None:
@@ -135,6 +139,10 @@ class Symbol(_Name):
     __slots__ = ()
     _interned: ClassVar[WeakValueDictionary[str, Any]] = WeakValueDictionary()
 
+    if TYPE_CHECKING:  # the reference shows the parameters of `__init__`
+
+        def __init__(self, text: str) -> None: ...
+
     @classmethod
     def _check(cls, text: str) -> None:
         if not isinstance(text, str) or text in OTHER_LITERALS or SYMBOL_TEXT.fullmatch(text) is None:
@@ -146,19 +154,20 @@ class Symbol(_Name):
         return self.text
 
 
-class _ReprIsEdn:
+class ReprIsEdn:
     """Gives a class the `repr` of the EDN writer."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        from dbsp.edn.edn_writer import display_text  # which imports the classes of this module
+    text_of: ClassVar[Callable[[object], str]]
+    """The function of the writer, which sets it; the package imports the writer."""
 
-        return display_text(self)
+    def __repr__(self) -> str:
+        return ReprIsEdn.text_of(self)
 
 
 @dataclass(frozen=True, slots=True, order=True, repr=False)
-class Char(_ReprIsEdn):
+class Char(ReprIsEdn):
     """A character, such as `\\a` or `\\newline`.
 
     Parameters:
@@ -179,7 +188,7 @@ class Char(_ReprIsEdn):
             raise EdnError(f"expected one character, got {shorten(self.text)}", code="edn-token")
 
 
-class EdnList(_ReprIsEdn, tuple[Any, ...]):
+class EdnList(ReprIsEdn, tuple[Any, ...]):
     """A list, such as `(1 2)`. It is a tuple, and equal to the vector with the same items.
 
     Examples:
@@ -194,7 +203,7 @@ def _immutable(self: object, *args: object, **named: object) -> Never:
     raise TypeError("an EdnMap is immutable; change a copy: dict(the_map)")
 
 
-class EdnMap(_ReprIsEdn, dict[Any, Any]):
+class EdnMap(ReprIsEdn, dict[Any, Any]):
     """A map, such as `{:a 1}`: an immutable, hashable dict, in the order of the text.
 
     Keys and values are hashable, as all values that the reader returns. An EdnMap is equal to a
@@ -224,7 +233,7 @@ class EdnMap(_ReprIsEdn, dict[Any, Any]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Tagged(_ReprIsEdn):
+class Tagged(ReprIsEdn):
     """A value with a tag that EDN does not define, such as `#point [1 2]`.
 
     Parameters:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
-from dbsp.edn.edn_values import Char, EdnList, EdnMap, Keyword, Symbol, Tagged
+from dbsp.edn.edn_values import Char, EdnList, EdnMap, Keyword, ReprIsEdn, Symbol, Tagged
 from dbsp.errors import EdnError, shorten
 
 MAX_DEPTH = 128
@@ -259,3 +259,6 @@ def _filled(words: list[str], width: int) -> list[str]:
         else:
             lines.append(word)
     return lines
+
+
+ReprIsEdn.text_of = staticmethod(display_text)

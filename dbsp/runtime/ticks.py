@@ -193,6 +193,7 @@ class Ticks(RunBase):
             result = self._result(work.number)
         finally:
             self.settle()  # rolls the tick back, since it is not decided
+            self._scope.forget()
         result.seconds = time.perf_counter() - started
         return result
 

@@ -115,7 +115,7 @@ class LiveSink:
 
     def _write(self, delta: QueryDelta) -> None:
         replaces = self._operator.encoding == "view"
-        if delta.t <= self._target.latest or not (delta.rows or replaces):
+        if not (delta.rows or replaces):
             return
         try:
             view = self._view

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.datomic import Database
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.sealed_files import decoding
 from dbsp.errors import CheckpointError, SchemaError

@@ -49,7 +49,8 @@ class MultiwayJoinStep(AgendaStep, ReportingStep):
     def _ready(self, rows: Codes, weights: Codes, depth: int) -> tuple[Codes, Codes]:
         """Return the rows of the current time; later rows wait. The last columns hold the time."""
         times = rows[:, -depth:]
-        later = (times > self._scope.now).any(axis=1)
+        now = self._scope.now
+        later = times[:, 0] > now[0] if depth == 1 else (times > now).any(axis=1)
         rows = np.ascontiguousarray(rows[:, :-depth])
         if later.any():
             self._agenda.put(rows[later], weights[later], times[later])

@@ -50,6 +50,7 @@ class IteratedScope:
         self._feedback = [step for step in scope.steps if isinstance(step, FeedbackStep)]
         self.defining = [scope.by_node[stream.node] for node in body.nodes for stream in node.strict]
         """The steps that define the variables."""
+        self._growing = tuple(dict.fromkeys((*self.exports, *self.defining)))
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
         self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
         self._each = STEP_ROWS * len(scope.steps)
@@ -99,15 +100,16 @@ class IteratedScope:
             for collected, export in zip(pieces, self.exports, strict=True):
                 if export.out is not None:
                     collected.append(export.out)
-                    gained += int(export.out.weights.sum())
             # Every feedback step must advance: build a list, because any() stops early.
             moving = [step.advance() for step in self._feedback]
             rows = sum([len(step.out) for step in scope.steps if step.out is not None])
             work += self._each + price * (rows + matches.found - found)
             if budget is not None:
+                grown = {step: int(step.out.weights.sum()) for step in self._growing if step.out is not None}
+                gained += sum([grown.get(export, 0) for export in self.exports])
                 for counts, step in zip(arrived, self.defining, strict=True):
-                    if step.out is not None:
-                        counts[iteration] = int(step.out.weights.sum())
+                    if step in grown:
+                        counts[iteration] = grown[step]
                 left = budget.allowed(gained) - work
                 if left < 0:
                     return None

@@ -206,17 +206,17 @@ def test_inputs_and_rules(people: Path, run: Command) -> None:
         (
             "[:find ?a :in $ ?n :where [?p :person/name ?n] [?p :person/age ?a]]",
             [],
-            "expected 1 option --input for ?n of :in, got 0 [wrong-arity]",
+            "expected 1 value for ?n of :in, got 0; give each with --input [wrong-arity]",
         ),
         (
             NAMES,
             ["-i", "1"],
-            "expected 0 options --input, because :in names only the database and rules, got 1 [wrong-arity]",
+            "expected 0 values, because :in names only the database and rules, got 1; give each with --input",
         ),
         (
             "[:find ?n :in $ % :where (named ?n)]",
             [],
-            "the query has % in :in; give its rules: --rules FILE [query-arguments]",
+            "the query has % in :in; give its rules: --rules FILE, or :rules at the prompt [query-arguments]",
         ),
         (NAMES, ["--rules", "rules.edn"], "--rules: the query has no %; add % to its :in [query-arguments]"),
         (
@@ -300,6 +300,31 @@ def test_explain_names_plans_and_indices(people: Path, run: Command) -> None:
     ]
 
 
+# --- why ------------------------------------------------------------------------------------------
+
+
+def test_why_prints_a_proof_or_what_fails(people: Path, run: Command) -> None:
+    ada, bob = run("db", "why", "people", AGES, '["Ada" _]'), run("db", "why", "people", AGES, '["Bob" _]')
+    assert (ada.code, bob.code) == (0, 0)
+    assert ada.out.splitlines()[0] == '["Ada" 37]'
+    assert ada.out.splitlines()[3] == "└─ [1 :person/age 37]   datom by query:1:42"
+    assert bob.out.splitlines()[3] == "      - [2 :person/age ?a]   is missing   by query:1:42"
+    past = run("db", "why", "people", AGES, '["Ada" 36]', "--as-of", "2", "--json")
+    assert json.loads(past.out)["steps"][0]["row"] == ["Ada", 36]
+    rules = Path("rules.edn")
+    rules.write_text("[[(knows ?a ?b) [?a :person/friend ?b]]]")
+    known = "[:find ?n :in $ % ?m :where [?a :person/name ?m] (knows ?a ?b) [?b :person/name ?n]]"
+    chosen = ("--rules", "rules.edn", "-i", '"Ada"', "--depth", "1")
+    done = run("db", "why", "people", known, '["Bob"]', *chosen)
+    assert "├─ (knows 1 2)   ... proof of height 1 not shown" in done.out
+
+
+def test_why_refuses_a_row_of_another_form(people: Path, run: Command) -> None:
+    done = run("db", "why", "people", AGES, "Ada")
+    assert done.code != 0
+    assert "expected a row of the query as a tuple of 2 values" in done.err
+
+
 # --- log ------------------------------------------------------------------------------------------
 
 
@@ -366,7 +391,8 @@ def test_a_folder_without_database(people: Path, run: Command, arguments: list[s
 
 
 @pytest.mark.parametrize(
-    "command", ["init", "transact", "query", "as-of", "explain", "log", "watch", "import", "export"]
+    "command",
+    ["init", "transact", "query", "as-of", "explain", "log", "watch", "import", "export", "console"],
 )
 def test_help_has_examples(run: Command, command: str) -> None:
     done = run("db", command, "--help")

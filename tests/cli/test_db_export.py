@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
+from dbsp.cli.database_export import history_transactions, state_transactions
 from dbsp.datomic import Connection, connect
 from dbsp.edn import Keyword, from_json, read_all, write
+from dbsp.errors import DbspError
 from tests.cli.support import Command
+from tests.datomic.test_random_transactions import SEED, definitions, transactions
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
@@ -78,6 +84,8 @@ def facts(connection: Connection, t: int) -> set[str]:
         attribute = schema.by_ident[datom.a]
         if attribute.is_ref:
             value = names.get(value, value)
+        elif attribute.value_type == "tuple":
+            value = tuple(names.get(each, each) for each in value)
         return write((names.get(datom.e, datom.e), names[attribute.id], value))
 
     datoms: Sequence[Any] = connection.db().as_of(t).datoms(":eavt")
@@ -114,6 +122,25 @@ def test_the_facts_of_a_time_are_read_back(source: Path, run: Command, t: int, f
         found = {each for each in facts(expected, t) if "43980465111" not in each}
         assert facts(copy, copy.db().basis_t) == found
     assert run("db", "export", "copy", "--format", format_).out == done.out
+
+
+def test_entities_of_the_schema_are_exported_by_name(source: Path, run: Command) -> None:
+    (source / "facts.edn").write_text(run("db", "export", "source", "--as-of", "4").out)
+    with connect("copy", schema={":other": {}}) as copy:
+        before = facts(copy, 1)
+    assert run("db", "import", "copy", "facts.edn").err == ""
+    with connect("source") as expected, connect("copy") as copy:
+        assert facts(copy, copy.db().basis_t) == facts(expected, 4) | before
+
+
+def test_a_history_needs_a_database_without_later_transactions(source: Path, run: Command) -> None:
+    (source / "all.edn").write_text(run("db", "export", "source", "--history").out)
+    with connect("copy", schema={":other": {}}):
+        pass
+    done = run("db", "import", "copy", "all.edn")
+    assert done.code == 1
+    assert done.err.startswith("all.edn:1:2: error: the time ")
+    assert "is before that of the last transaction" in done.err
 
 
 def test_facts_that_are_not_exported_are_reported(source: Path, run: Command) -> None:
@@ -173,3 +200,18 @@ def test_a_large_export_has_several_transactions(
     with connect("source") as expected, connect("copy") as copy:
         assert copy.db().datoms(":aevt", ":n")[-1].v == 11_999
         assert facts(copy, 5) == facts(expected, 2)
+
+
+@settings(max_examples=30)
+@given(transactions())
+def test_random_databases_are_read_back(random: list[list[Any]]) -> None:
+    source, history, state = connect(), connect(), connect()
+    for transaction in (definitions(), SEED, *random):
+        with contextlib.suppress(DbspError):  # an error changes nothing
+            source.transact(transaction)
+    for operations in history_transactions(source.db(), source.tx_range()):
+        history.transact(operations)
+    assert logged(history) == logged(source)
+    for operations in state_transactions(source.db(), Counter()):
+        state.transact(operations)
+    assert facts(state, 99) == facts(source, 99)

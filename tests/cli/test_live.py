@@ -20,9 +20,11 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import dbsp
-from dbsp.cli.commands import HELP, ConsoleCommands, QuitConsole
+from dbsp.cli.commands import HELP, ConsoleCommands
 from dbsp.cli.completion import LiveCompleter, LiveLexer
-from dbsp.cli.prompt import _history, converse
+from dbsp.cli.console import QuitConsole
+from dbsp.cli.prompt import converse
+from dbsp.cli.prompt_session import stored_history
 from dbsp.runtime.scope import Scope
 from tests.cli.support import read_answer, read_until
 
@@ -379,12 +381,12 @@ def test_an_interrupt_of_a_command_is_reported(
 
 
 def test_the_history_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    history = _history()
+    history = stored_history("history")
     history.append_string("why not?")
     assert "why not?" in (folder / "state" / "dbsp" / "history").read_text()
     (folder / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "file"))
-    assert isinstance(_history(), InMemoryHistory)
+    assert isinstance(stored_history("history"), InMemoryHistory)
 
 
 @pytest.fixture

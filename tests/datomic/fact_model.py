@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.fact_lookups import FactLookups
 from dbsp.datomic.relation_key import COLUMNS, RelationKey
 from dbsp.state.trace import Trace

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -12,9 +13,13 @@ from dbsp.datomic import connect, q
 from dbsp.datomic.connection import Connection
 from dbsp.datomic.subscription import Subscription
 
-from .fixture_files import Case, DatabaseInput, database_input, transactions
-from .oracle import Fact, Model, rows
+from .fixture_files import Case, DatabaseInput, cases, database_input, transactions
+from .oracle import Fact, Model, answer, rows
+from .oracle.answer import parse
 from .results import value_key
+
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+"""Whether to run every variant of a case, not a sample."""
 
 
 class Twin:
@@ -97,8 +102,6 @@ def follows_main(case: Case) -> bool:
 
 def names_of_inputs(case: Case) -> list[str]:
     """Return the items of `:in` as text."""
-    from .oracle.answer import parse
-
     inputs = parse(case.query).inputs
     return ["$"] if inputs is None else [repr(form) for form in inputs]
 
@@ -118,8 +121,38 @@ def bag(values: Iterable[Any]) -> Counter[Any]:
     return Counter(map(value_key, values))
 
 
-def answered_rows(case: Case, inputs: Sequence[Any]) -> Any:
-    return q(case.query, *inputs)
+def shaped(case: Case, result: Any) -> Any:
+    """Return a key of a result in the shape of its `:find`."""
+    query = parse(case.query)
+    if query.kind in ("tuple", "scalar"):
+        return value_key(result)
+    return bag(result)
+
+
+def one_shot_problem(case: Case, twin: Twin, t: int) -> str | None:
+    """Return how `q` as of a transaction disagrees with the evaluator, or None."""
+    inputs = [
+        twin.conn.db().as_of(t)
+        if database_input(form, case.database) == DatabaseInput(case.database)
+        else value
+        for form, value in zip(case.inputs, engine_inputs(case), strict=True)
+    ]
+    expected = expected_rows(case, twin.model, t)
+    single = parse(case.query).kind in ("tuple", "scalar")
+    result = q(case.query, *inputs)
+    if single and len(expected) > 1:  # one of the rows
+        return None if result is not None else f"as of {t}: nothing, expected one of {list(expected)}"
+    query = parse(case.query)
+    if query.kind == "relation" and query.labels is None:
+        agrees = bag(result) == expected
+    else:
+        agrees = shaped(case, result) == shaped(case, answer(case.query, *oracle_inputs(case, twin.model, t)))
+    if agrees:
+        return None
+    return f"as of {t}: {result}, expected {list(expected)}"
+
+
+# --- live queries ------------------------------------------------------------------------------
 
 
 @dataclass
@@ -158,3 +191,13 @@ def fail_with(watches: Iterable[Watch]) -> None:
         f"{watch.case}\n    {watch.case.query}\n    {p}" for watch in watches for p in watch.problems[:2]
     ]
     assert not found, f"{len(found)} problems\n" + "\n".join(found[:40])
+
+
+CASES = cases()
+LIVE = [case for case in CASES if case.error is None and follows_main(case)]
+"""The cases whose source `$` is the whole database of the case."""
+FILES = sorted({case.file for case in LIVE})
+
+
+def live_in(file: str) -> list[Case]:
+    return [case for case in LIVE if case.file == file]

@@ -43,6 +43,9 @@ RULES = """[
  [(tagged ?x ?v) (or [?x :t ?v] [?x :any ?v])]
 ]"""
 
+TUPLES = ((0, "p"), (1, "q"), (1, "p"), (3, "r"))
+"""The source `$c` of a query."""
+
 # --- transactions ------------------------------------------------------------------------------
 
 
@@ -95,12 +98,19 @@ class Builder:
         return str(self.pick(*constants)) if kind == "constant" else "_"
 
     def pattern(self) -> str:
-        attribute = self.pick("n", "r", "any", "s", "t", "n", "r", "variable", "short", "tx")
+        attribute = self.pick(
+            "n", "r", "any", "s", "t", "n", "r", "variable", "short", "tx", "added", "tuples"
+        )
         entity = self.term(ENTITIES, VALUES["r"])
         if attribute == "variable":
             return f"[{entity if entity != '_' else '?e'} ?a {self.term(ANY, VALUES['n'])}]"
         if attribute == "short":
             return f"[{entity} :{self.pick(*sorted(VALUES))}]"
+        if attribute == "tuples":
+            return f"[$c {self.term(NUMBERS, VALUES['n'])} {self.term(STRINGS, VALUES['s'])}]"
+        if attribute == "added":
+            added = self.pick("?added", "true", "false")
+            return f"[{entity} :t {self.term(TAGS, VALUES['t'])} {self.pick('?tx', '_')} {added}]"
         if attribute == "tx":
             return f"[{entity} :n {self.term(NUMBERS, VALUES['n'])} ?tx]"
         names = {"n": NUMBERS, "s": STRINGS, "t": TAGS, "r": ENTITIES, "any": ANY}[attribute]
@@ -170,9 +180,9 @@ class Builder:
 
 
 def queries(random: Random) -> tuple[list[str], str, str, Any]:
-    """Return the clauses of a query, its elements of `:find`, its third input and its value.
+    """Return the clauses of a query, its elements of `:find`, its last input and its value.
 
-    The other inputs are `$` and the rules.
+    The other inputs are `$`, the tuples `$c` and the rules.
     """
     build = Builder(random)
     clauses = [build.simple() for _ in range(random.choice([1, 1, 2, 2, 3]))]
@@ -196,7 +206,7 @@ def queries(random: Random) -> tuple[list[str], str, str, Any]:
         ("[?t ...]", (Keyword("x"), Keyword("y"))),
         ("[[?e ?n]]", ((1, 1), (2, 0), (3, 1), (4, 2))),
     )
-    known = (*ENTITIES, *NUMBERS, *STRINGS, *TAGS, *ANY, "?a", "?tx", "?k", "?i")
+    known = (*ENTITIES, *NUMBERS, *STRINGS, *TAGS, *ANY, "?a", "?tx", "?k", "?i", "?added")
     used = words(f"{' '.join(clauses)} {given}")
     build.bound = [name for name in known if name in used]
     clauses += [build.filter() for _ in range(random.choice([0, 0, 1, 1, 2]))]
@@ -211,7 +221,7 @@ def queries(random: Random) -> tuple[list[str], str, str, Any]:
 
 
 def text_of(clauses: Sequence[str], elements: str, given: str) -> str:
-    return f"[:find {elements} :in $ % {given} :where {' '.join(clauses)}]"
+    return f"[:find {elements} :in $ $c % {given} :where {' '.join(clauses)}]"
 
 
 def words(text: str) -> set[str]:

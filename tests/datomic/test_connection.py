@@ -18,7 +18,7 @@ import pytest
 from benchmarks.faults import Injector
 from dbsp.data.batch import Batch
 from dbsp.datomic import Connection, connect
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.relation_key import EV, RelationKey
 from dbsp.datomic.transaction import PreparedTransaction
 from dbsp.datomic.transaction_listener import TransactionListener

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbsp.data.value_order import order_key
 from dbsp.datomic import Connection, Database, Datom, connect
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.relation_key import RelationKey
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import ArgumentError, DbspError, InputError, SchemaError

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbsp.data.interner import Interner
 from dbsp.data.types import FLOAT, INT, OBJECT, STR
-from dbsp.datomic.database_facts import TX0
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.fact_lookups import FactLookups
 from dbsp.datomic.frozen_facts import FilteredFacts
 from dbsp.datomic.indices import Indices

@@ -109,3 +109,23 @@ def test_a_changed_schema_changes_pulled_values() -> None:
     conn.transact([{":db/id": ":part", ":db/isComponent": True}])
     assert live.result() == {Keyword("part"): {Keyword("db/id"): 2, NAME: "b"}}
     assert len(live.deltas()) == 1
+
+
+def test_values_that_python_takes_as_equal_are_different_rows() -> None:
+    conn = connect(schema={":name": {}, ":many": {":db/cardinality": ":db.cardinality/many"}})
+    conn.transact([[":db/add", 1, ":name", "a"], *([":db/add", 1, ":many", v] for v in (1, True, 1.0))])
+    live = conn.subscribe("[:find ?x (pull ?e [:name]) :where [?e :many ?x]]")
+    assert sorted(type(row[0]).__name__ for row in live.rows()) == ["bool", "float", "int"]
+    conn.transact([[":db/retract", 1, ":many", True]])
+    ((_, [((lost, _), weight)]),) = live.deltas()
+    assert (lost is True, weight) == (True, -1)
+    assert sorted(type(row[0]).__name__ for row in live.rows()) == ["float", "int"]
+
+
+def test_a_pulled_value_that_changes_its_type_only() -> None:
+    conn = connect(schema={":name": {}, ":any": {}})
+    conn.transact([{":db/id": 1, ":name": "a", ":any": 1}])
+    live = conn.subscribe("[:find ?e (pull ?e [:any]) :where [?e :name]]")
+    conn.transact([[":db/add", 1, ":any", True]])
+    ((_, rows),) = live.deltas()
+    assert repr(rows) == "[((1, {:any: 1}), -1), ((1, {:any: True}), 1)]"

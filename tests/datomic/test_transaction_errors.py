@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dbsp.datomic.database_facts import DB0, TX0
+from dbsp.datomic.entity_ranges import DB0, TX0
 from dbsp.edn import Char, EdnList, Keyword, Symbol, Tagged
 from dbsp.errors import DbspError
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dbsp.datomic.database_facts import TX0
 from dbsp.datomic.datom import Datom
+from dbsp.datomic.entity_ranges import TX0
 from dbsp.edn import Keyword, Symbol, Tagged
 from dbsp.errors import DbspError
 

@@ -168,9 +168,11 @@ def test_kills_at_random(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     start = schema.db().basis_t
     schema.close()
     kinds: Counter[str] = Counter()
+    seen = Received()
+    function = {"target": seen, "session": FakeSession(), "checkpoint": tmp_path / "function"}
     for _ in range(25):
         conn = connect(tmp_path / "db")
-        sink = follow(conn, tmp_path)
+        sink, other_sink = follow(conn, tmp_path), follow(conn, tmp_path, **function)
         for _ in range(chance.randrange(4)):
             born(conn, chance.choice("abc"), chance.randrange(15, 22))
         other = connect(tmp_path / "db")
@@ -189,10 +191,12 @@ def test_kills_at_random(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         elif end == "deliver and kill":
             sink.deliver()
         kill(sink)
+        kill(other_sink)
     assert len(kinds) == 5
     conn = connect(tmp_path / "db")
     follow(conn, tmp_path).close()
-    assert ticks(tmp_path / "out") == expected(conn, start)
+    follow(conn, tmp_path, **function).close()
+    assert ticks(tmp_path / "out") == seen.ticks == expected(conn, start)
 
 
 def test_a_failed_delivery_is_repeated(tmp_path: Path) -> None:

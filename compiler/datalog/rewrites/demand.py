@@ -124,7 +124,8 @@ def bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why:
     """Return the columns of each relation that all uses bind, for relations that have such columns.
 
     Every use removes the columns that it does not bind. Then the rules that use the relation are
-    examined again, until nothing changes.
+    examined again, until nothing changes. Rules are examined before the rules of the relations that
+    they use: these then know which columns of their heads are bound.
     """
     columns = {name: tuple(range(program.relations[name].arity)) for name in wanted}
     for rule in program.rules:
@@ -137,7 +138,12 @@ def bound_columns(program: checked.CheckedProgram, wanted: Collection[str], why:
     for rule in program.rules:
         for name in {rule.head.relation, *(atom.relation for atom in uses(rule))}:
             touching.setdefault(name, []).append(rule)
-    waiting = {rule.number: rule for rule in program.rules}
+    graph = DependencyGraph(
+        (atom.relation, rule.head.relation) for rule in program.rules for atom in uses(rule)
+    )
+    place = {name: at for at, names in enumerate(graph.components()) for name in names}
+    in_order = sorted(program.rules, key=lambda rule: place.get(rule.head.relation, 0))
+    waiting = {rule.number: rule for rule in in_order}
     while waiting:
         rule = waiting.pop(next(iter(waiting)))
         for use in list(passes(rule, _guard(rule, columns), columns)):

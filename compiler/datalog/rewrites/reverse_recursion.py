@@ -13,9 +13,9 @@ next by a *step*, while the free arguments F are passed on unchanged. The other 
 *bases*. If every base is also a step, from B to F, the relation itself has the values that can be
 reached, as above. Otherwise another relation has them:
 
-    r(f, b) :- r#demand(b), base(f, b).                  r#reach(b, b) :- r#demand(b).
-    r(f, b) :- r#demand(b), step(b, c), r(f, c).         r#reach(b0, c) :- r#reach(b0, b), step(b, c).
-                                                         r(f, b0) :- r#reach(b0, b), base(f, b).
+    r(f, b) :- r#demand(b), base(f, b).              r#reach(b, b) :- r#demand(b).
+    r(f, b) :- r#demand(b), step(b, c), r(f, c).     r#reach(s, c) :- r#reach(s, b), step(b, c).
+                                                     r(f, s) :- r#reach(s, b), base(f, b).
 
 It has a row for each start and each value that the start reaches, which can be more than the rows
 of r: there is one root for each node of a tree, but many nodes between them. So this form is used
@@ -26,7 +26,7 @@ The relation must have no facts, and its rules no `.plan`. A rule of the recursi
 the relation; the free arguments are distinct variables that the rest of the rule does not use; the
 rest cannot fail, because it is now evaluated for values without rows of r, too. No other relation
 may depend on r and r on it. The demand of other relations may follow from that of r, but not from
-its rows; it then follows from the reached values, unless that would make the program unstratifiable.
+its rows. It then follows from the reached values, unless that makes the program unstratifiable.
 
 Sources: Naughton, Ramakrishnan, Sagiv, Ullman, "Efficient evaluation of right-, left-, and
 multi-linear rules", SIGMOD 1989, and "Argument reduction by factoring", VLDB 1989.
@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
@@ -137,11 +137,11 @@ class Pairs:
         )
 
 
-def _new_names(attributes: Iterable[checked.Attribute], taken: set[str]) -> list[str]:
-    """Return a name for each attribute: with the first number that makes it a new one."""
+def _new_names(attributes: Iterable[checked.Attribute], taken: Collection[str]) -> list[str]:
+    """Return a name for each attribute that is not taken: its own, or with a number."""
     found: list[str] = []
     for attribute in attributes:
-        names = (f"{attribute.name}{number}" for number in count())
+        names = chain([attribute.name], (f"{attribute.name}{number}" for number in count()))
         found.append(next(name for name in names if name not in taken and name not in found))
     return found
 
@@ -200,7 +200,7 @@ def _recursion(program: checked.CheckedProgram, name: str) -> Recursion | None:
             if way is None:
                 return None
             (steps if reads_any(rule, {name}) else bases).append(way)
-    return Recursion(Pairs(relation, bound, free), tuple(bases), tuple(steps)) if free else None
+    return Recursion(Pairs(relation, bound, free), tuple(bases), tuple(steps))
 
 
 def _way(rule: checked.Rule, bound: Sequence[int], free: Sequence[int]) -> Way | None:

@@ -91,12 +91,15 @@ class Bindings:
             case tree.Predicate(arguments=arguments) | tree.Function(arguments=arguments):
                 return frozenset(_names(arguments))
             case tree.RuleCall(name=name, arguments=arguments):
-                needed = self._needed.get(name, frozenset())
-                return frozenset(_names(argument for at, argument in enumerate(arguments) if at in needed))
+                places = self._needed.get(name, frozenset())
+                return frozenset(_names(argument for at, argument in enumerate(arguments) if at in places))
             case tree.Or() | tree.Not():
                 if id(clause) not in self._required:
-                    is_or = isinstance(clause, tree.Or)
-                    needed = self._needed_of_or(clause) if is_or else self._needed_of_not(clause)
+                    needed = (
+                        self._needed_of_or(clause)
+                        if isinstance(clause, tree.Or)
+                        else self._needed_of_not(clause)
+                    )
                     self._required[id(clause)] = (clause, needed)
                 return self._required[id(clause)][1]
         return frozenset()

@@ -1,7 +1,7 @@
 """Which arguments of rules are entities: a call may give an ident or a lookup ref for them.
 
-A parameter is an entity if it stands where a pattern has one: as the entity, the attribute, the
-transaction, or the value of a ref; or as such an argument of another rule.
+A parameter is an entity if a pattern has it as the entity, the attribute, the transaction or the
+value of a ref, or if another rule has it as such an argument.
 """
 
 from __future__ import annotations

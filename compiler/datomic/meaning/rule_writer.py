@@ -57,8 +57,8 @@ class RuleWriter:
         for definition in rules:
             self._rules.setdefault(definition.name, []).append(definition)
         self.bindings = Bindings(self._rules)
+        self._components = rule_components(self._rules)
         self.entities = EntityArguments(self._rules, catalogs)
-        self._components = _components(self._rules)
         self._numbers = count(1)
         self.single: dict[str, int] = {}
         """The variables that `query` binds, with their columns."""
@@ -295,7 +295,7 @@ def _urgency(clause: tree.Clause) -> int:
     return 4
 
 
-def _components(rules: Mapping[str, Sequence[tree.RuleDefinition]]) -> dict[str, frozenset[str]]:
+def rule_components(rules: Mapping[str, Sequence[tree.RuleDefinition]]) -> dict[str, frozenset[str]]:
     """Return, for each rule, the rules that it depends on and that depend on it."""
     graph: DependencyGraph[str] = DependencyGraph(nodes=rules)
     for name, definitions in rules.items():

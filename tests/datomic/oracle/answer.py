@@ -10,7 +10,7 @@ from dbsp.edn import EdnList, Keyword, Symbol, read
 
 from .clauses import Solver, bindings, check_strata, extended
 from .functions import Row, aggregate
-from .identity import identity
+from .identity import identity, order
 from .model import Source
 from .query import Query, RefusedError, is_source, is_symbol, is_variable, read_query, read_rules
 
@@ -152,6 +152,7 @@ def put(result: dict[Keyword, Any], source: Source, attribute: Keyword, entity: 
     else:
         forward = attribute
         values = source.values(entity, attribute)
+    values = sorted(values, key=order)
     about = source.schema[forward]
     if about.ref:
         shown = nested or (Keyword("db/id"),)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cmp_to_key
@@ -17,16 +16,15 @@ from dbsp.edn import Keyword, Symbol
 NUMBERS = (int, float, Fraction, Decimal)
 
 
+_KINDS = {bool: "boolean", int: "integer", float: "float", str: "str", Keyword: "Keyword"}
+"""The names of the frequent types."""
+
+
 def identity(value: Any) -> Any:
     """Return a key that is equal for the same values only."""
-    if isinstance(value, bool):
-        return ("boolean", value)
-    if isinstance(value, int):
-        return ("integer", value)
-    if isinstance(value, (float, Fraction, Decimal, datetime)):
-        return (type(value).__name__, value)
-    if isinstance(value, (Keyword, Symbol, str)):
-        return (type(value).__name__, str(value))
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return (kind, value)
     if isinstance(value, Mapping):
         return ("map", frozenset((identity(key), identity(item)) for key, item in value.items()))
     if isinstance(value, Set):

@@ -90,6 +90,7 @@ class Model:
     schema: dict[Keyword, Attribute] = field(default_factory=dict)
     start: list[Fact] = field(default_factory=list)
     """The facts of an empty database."""
+    _sources: dict[Any, Source] = field(default_factory=dict)
 
     @property
     def t(self) -> int:
@@ -104,9 +105,13 @@ class Model:
 
     def source(self, *, since: int = 0, until: int | None = None, history: bool = False) -> Source:
         """Return the database as of `until`, restricted to what was added after `since`."""
-        facts = self.facts(since, until)
-        known = replay(self.facts(0, until))
-        return Source(facts if history else replay(facts), self.schema, known)
+        key = (self.t, since, until, history)
+        if key not in self._sources:
+            facts = self.facts(since, until)
+            current = replay(facts)
+            known = replay(self.facts(0, until)) if since else current
+            self._sources[key] = Source(facts if history else current, self.schema, known)
+        return self._sources[key]
 
     def record(self, facts: Iterable[Sequence[Any]]) -> None:
         """Append the datoms of one transaction."""

@@ -91,6 +91,10 @@ def test_a_right_recursion_passes_its_demand_on() -> None:
          ["p#demand(z) :- n(x), e(x, z)."]),
         ("p(x, y) :- e(x, y). oo(x, c) :- n(x), c = count : { e(x, y), !p(y, x) }.",
          ["p#demand(y, x) :- n(x), e(x, y)."]),
+        # What the uses bind is known before the recursion, which would bind z rather than y.
+        ("p(x, z) :- p3(x, y, _), p(y, z). p(x, y) :- e(x, y)."
+         ".decl p3(x: number, y: number, z: number) p3(x, y, x) :- e(x, y). o(y) :- p(4, y).",
+         ["p#demand(4).", "p#demand(y) :- p#demand(x), p3(x, y, _).", "p3#demand(x) :- p#demand(x)."]),
         # Computed values are not passed on.
         ("p(x + 1, y) :- e(x, y), q(y, x). q(x, y) :- e(x, y). o(x) :- p(4, x).",
          ["q#demand(y, x) :- e(x, y).", "p#demand(4)."]),
