@@ -46,7 +46,15 @@ class Bindings:
         """Return the positions of the arguments that every call of the rule must bind."""
         return self._needed[name]
 
-    def unmet(
+    def missing(
+        self, clauses: Iterable[tree.Clause], visible: Collection[str], given: Iterable[str] = ()
+    ) -> set[str]:
+        """Return the variables among `visible` that have a value only if they come from outside."""
+        listed, start = tuple(clauses), {*given}
+        needed = start | self._unmet(listed, visible, start)
+        return (needed | ({*visible} - self._bound_by(listed, needed).names)) - start
+
+    def _unmet(
         self, clauses: Iterable[tree.Clause], visible: Collection[str], given: Iterable[str] = ()
     ) -> set[str]:
         """Return the variables among `visible` that arguments of the clauses need from outside."""
@@ -57,18 +65,11 @@ class Bindings:
             required = {name for clause in found.waiting for name in self.required(clause)}
             absent = {name for name in required if name in visible} - found.names
             # What a waiting clause binds is needed only if the clauses wait for each other.
-            first = absent.difference(*map(binds, found.waiting)) or absent
+            bindable = {name for clause in found.waiting for name in {*binds(clause)} - self.required(clause)}
+            first = (absent - bindable) or absent
             if not first:
                 return needed - start
             needed |= first
-
-    def _missing(
-        self, clauses: Iterable[tree.Clause], visible: Collection[str], given: Iterable[str] = ()
-    ) -> set[str]:
-        """Return the variables among `visible` that have a value only if they come from outside."""
-        listed, start = tuple(clauses), {*given}
-        needed = start | self.unmet(listed, visible, start)
-        return (needed | ({*visible} - self._bound_by(listed, needed).names)) - start
 
     def _bound_by(self, clauses: Iterable[tree.Clause], given: Iterable[str] = ()) -> Bound:
         """Return what a conjunction binds if the variables `given` are bound."""
@@ -107,19 +108,19 @@ class Bindings:
         visible = frozenset(shared_variables(clause))
         needed = {variable.name for variable in clause.required}
         for branch in clause.branches:
-            needed |= self._missing(branch, visible, needed)
+            needed |= self.missing(branch, visible, needed)
         return frozenset(needed)
 
     def _needed_of_not(self, clause: tree.Not) -> frozenset[str]:
         if clause.variables is not None:
             return frozenset(_names(clause.variables))
         # A variable of an inner `not` may be its own, so only arguments need one from outside.
-        return frozenset(self.unmet(clause.clauses, frozenset(variables_of(clause))))
+        return frozenset(self._unmet(clause.clauses, frozenset(variables_of(clause))))
 
     def _needs(self, definition: tree.RuleDefinition) -> frozenset[int]:
         head = [variable.name for variable in definition.head]
         required = {variable.name for variable in definition.required}
-        needed = required | self._missing(definition.clauses, head, required)
+        needed = required | self.missing(definition.clauses, head, required)
         return frozenset(at for at, name in enumerate(head) if name in needed)
 
 

@@ -85,6 +85,7 @@ def test_the_shared_variables_of_an_or_come_once_and_in_order() -> None:
         ("[(r ?x ?y) (s ?y ?x)] [(s ?x ?y) [?y :a] [(< ?x ?y)]]", [1]),
         ("[(r ?x ?y) (s ?x ?y)] [(s ?x ?y) (r ?y ?x)] [(s ?x ?y) [?x :a] [(< ?x ?y)]]", [0, 1]),
         ("[(r ?x ?y) [?x :a] (not [?y :b])]", [1]),
+        ("[(r ?x ?y) [?y :a] [(< ?x ?y)]] [(r ?x ?y) (r ?x ?y) (not [(< ?y 2)])]", [0]),
         ("[(r ?x ?y) [?x :a ?y] (not (s ?x ?y))] [(s ?x ?y) [(< ?x ?y)]]", []),
     ],
 )
