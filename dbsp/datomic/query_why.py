@@ -7,9 +7,11 @@ from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.compiler.datomic.circuits.query_inputs import NO_ENTITY
+from dbsp.compiler.datomic.meaning.base_relations import Catalog
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
 from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.meaning.checked_rules import storable
+from dbsp.compiler.datomic.meaning.entity_arguments import EntityArguments
 from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES, user_aggregate
 from dbsp.compiler.datomic.meaning.rule_writer import is_single
 from dbsp.compiler.datomic.tree import query_tree as tree
@@ -25,7 +27,7 @@ from dbsp.datomic.proofs.rule_rows import UNBOUND
 from dbsp.datomic.proofs.same_values import ValueRow, identity, same
 from dbsp.datomic.proofs.source_rows import as_facts, sources_of
 from dbsp.datomic.query import BoundQuery, Functions, bind_query
-from dbsp.datomic.query_sources import TracedFacts
+from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, TuplesCatalog
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import InputError, counted, shorten
@@ -104,7 +106,11 @@ class WhyQuery:
             rules.setdefault(definition.name, []).append(definition)
         tuples = {name: list(rows) for name, rows in arguments.sources.items() if name not in bound.databases}
         histories = [name for name, database in bound.databases.items() if database.is_history]
-        search = ClauseSearch(sources_of(facts, histories, tuples), rules, self._functions)
+        catalogs: dict[str, Catalog] = {name: TuplesCatalog() for name in tuples}
+        catalogs |= {name: DatabaseCatalog(each.schema, name in histories) for name, each in facts.items()}
+        sources = sources_of(facts, histories, tuples)
+        entities = EntityArguments(rules, catalogs)
+        search = ClauseSearch(sources, rules, self._functions, entities)
         self._explained = Explained(
             query,
             (*self._givens(), *query.where),

@@ -22,11 +22,16 @@ class Bound:
 
 
 class Bindings:
-    """Answers what clauses bind; `rules` are the definitions by name."""
+    """Answers what clauses bind; `rules` are the definitions by name.
+
+    What an `or` or a `not` requires is remembered, since the clauses around it ask many times.
+    """
 
     def __init__(self, rules: Mapping[str, Iterable[tree.RuleDefinition]]) -> None:
         self._rules = {name: tuple(definitions) for name, definitions in rules.items()}
         self._needed: dict[str, frozenset[int]] = {name: frozenset() for name in self._rules}
+        self._required: dict[int, tuple[tree.Clause, frozenset[str]]] = {}
+        """What a composite clause requires, by its id; the clause is kept, so that its id stays."""
         grown = True
         while grown:
             grown = False
@@ -34,37 +39,39 @@ class Bindings:
                 needed = self._needed[name].union(*map(self._needs, definitions))
                 if needed != self._needed[name]:
                     self._needed[name] = needed
+                    self._required.clear()
                     grown = True
 
     def needed_of_rule(self, name: str) -> frozenset[int]:
         """Return the positions of the arguments that every call of the rule must bind."""
         return self._needed[name]
 
-    def needed_of_or(self, clause: tree.Or) -> frozenset[str]:
-        """Return the variables of an `or` that must be bound before it."""
-        visible = frozenset(shared_variables(clause))
-        needed = {variable.name for variable in clause.required}
-        for branch in clause.branches:
-            needed |= self.missing(branch, visible, needed)
-        return frozenset(needed)
-
     def missing(
         self, clauses: Iterable[tree.Clause], visible: Collection[str], given: Iterable[str] = ()
     ) -> set[str]:
-        """Return the variables among `visible` that the clauses need from outside."""
+        """Return the variables among `visible` that have a value only if they come from outside."""
+        listed, start = tuple(clauses), {*given}
+        needed = start | self._unmet(listed, visible, start)
+        return (needed | ({*visible} - self._bound_by(listed, needed).names)) - start
+
+    def _unmet(
+        self, clauses: Iterable[tree.Clause], visible: Collection[str], given: Iterable[str] = ()
+    ) -> set[str]:
+        """Return the variables among `visible` that arguments of the clauses need from outside."""
         listed, start = tuple(clauses), {*given}
         needed: set[str] = set()
         while True:
-            found = self.bound_by(listed, start | needed)
+            found = self._bound_by(listed, start | needed)
             required = {name for clause in found.waiting for name in self.required(clause)}
             absent = {name for name in required if name in visible} - found.names
             # What a waiting clause binds is needed only if the clauses wait for each other.
-            first = absent.difference(*map(binds, found.waiting)) or absent
+            bindable = {name for clause in found.waiting for name in {*binds(clause)} - self.required(clause)}
+            first = (absent - bindable) or absent
             if not first:
-                return (needed | {name for name in visible if name not in found.names}) - start
+                return needed - start
             needed |= first
 
-    def bound_by(self, clauses: Iterable[tree.Clause], given: Iterable[str] = ()) -> Bound:
+    def _bound_by(self, clauses: Iterable[tree.Clause], given: Iterable[str] = ()) -> Bound:
         """Return what a conjunction binds if the variables `given` are bound."""
         bound = set(given)
         waiting = list(clauses)
@@ -72,27 +79,43 @@ class Bindings:
         while progress:
             progress = False
             for clause in list(waiting):
-                if all(name in bound for name in self.required(clause)):
+                if bound.issuperset(self.required(clause)):
                     bound.update(binds(clause))
                     waiting.remove(clause)
                     progress = True
         return Bound(frozenset(bound), tuple(waiting))
 
-    def required(self, clause: tree.Clause) -> Iterator[str]:
-        """Yield the variables that must be bound before a clause."""
+    def required(self, clause: tree.Clause) -> frozenset[str]:
+        """Return the variables that must be bound before a clause."""
         match clause:
             case tree.Predicate(arguments=arguments) | tree.Function(arguments=arguments):
-                yield from _names(arguments)
+                return frozenset(_names(arguments))
             case tree.RuleCall(name=name, arguments=arguments):
-                needed = self._needed.get(name, frozenset())
-                yield from _names(argument for at, argument in enumerate(arguments) if at in needed)
-            case tree.Or():
-                yield from self.needed_of_or(clause)
-            case tree.Not(variables=None, clauses=clauses):
-                visible = frozenset(name for part in clauses for name in variables_of(part))
-                yield from self.missing(clauses, visible)
-            case tree.Not(variables=variables) if variables is not None:
-                yield from _names(variables)
+                places = self._needed.get(name, frozenset())
+                return frozenset(_names(argument for at, argument in enumerate(arguments) if at in places))
+            case tree.Or() | tree.Not():
+                if id(clause) not in self._required:
+                    needed = (
+                        self._needed_of_or(clause)
+                        if isinstance(clause, tree.Or)
+                        else self._needed_of_not(clause)
+                    )
+                    self._required[id(clause)] = (clause, needed)
+                return self._required[id(clause)][1]
+        return frozenset()
+
+    def _needed_of_or(self, clause: tree.Or) -> frozenset[str]:
+        visible = frozenset(shared_variables(clause))
+        needed = {variable.name for variable in clause.required}
+        for branch in clause.branches:
+            needed |= self.missing(branch, visible, needed)
+        return frozenset(needed)
+
+    def _needed_of_not(self, clause: tree.Not) -> frozenset[str]:
+        if clause.variables is not None:
+            return frozenset(_names(clause.variables))
+        # A variable of an inner `not` may be its own, so only arguments need one from outside.
+        return frozenset(self._unmet(clause.clauses, frozenset(variables_of(clause))))
 
     def _needs(self, definition: tree.RuleDefinition) -> frozenset[int]:
         head = [variable.name for variable in definition.head]

@@ -87,6 +87,8 @@ class _Checker:
             )
             relations[name] = checked.Relation(name, attributes, rules[0].span)
         report = Report("", "")
+        for file, text in sources.texts.items():
+            report.add_source(file, text)
         strata = stratify(relations, rules, (), report)
         report.raise_errors()
         program = checked.CheckedProgram(

@@ -266,22 +266,22 @@ class QueryBody:
 
     def _get_else(self, clause: tree.Function, later: Collection[str]) -> None:
         source, (entity, attribute, default) = self._source(clause.arguments)
-        start = self._start([entity], {*later, entity, *variables_of(clause)}, clause.span)
+        start, without = self._starts(entity, clause, later)
         value = self.writer.new("value")
         relation = self.writer.new("get-else")
         found = self.writer.datoms(source, attribute, {"e": entity, "v": value}, clause.span)
-        self.writer.rule(relation, (entity, value), [*start, *found], clause.span)
-        absent = self._absent(source, attribute, entity, start, clause.span)
+        self.writer.rule(relation, (entity, value), [start, *found], clause.span)
+        absent = self._absent(source, attribute, entity, without, clause.span)
         known = self.writer.attribute(source, attribute)
         other = expect_present(self._value(default, known), "the default of get-else")
-        self.writer.rule(relation, (entity, other), [*start, absent], clause.span)
+        self.writer.rule(relation, (entity, other), [start, absent], clause.span)
         self._atom(DraftAtom(relation, (entity, value), clause.span))
         self._bind(clause.binding, value)
 
     def _get_some(self, clause: tree.Function, later: Collection[str]) -> None:
         """Bind the first attribute that the entity has, and its value, as a vector."""
         source, (entity, *attributes) = self._source(clause.arguments)
-        start = self._start([entity], {*later, entity, *variables_of(clause)}, clause.span)
+        start, without = self._starts(entity, clause, later)
         relation = self.writer.new("get-some")
         missing: list[DraftLiteral] = []
         name, value = self.writer.new("attribute"), self.writer.new("value")
@@ -289,12 +289,21 @@ class QueryBody:
             known = self.writer.attribute(source, attribute)
             chosen = self.writer.new("attribute") if known is None else self.writer.constant(known.id)
             found = self.writer.datoms(source, attribute, {"e": entity, "a": chosen, "v": value}, clause.span)
-            self.writer.rule(relation, (entity, chosen, value), [*start, *found, *missing], clause.span)
-            missing.append(self._absent(source, attribute, entity, start, clause.span))
+            self.writer.rule(relation, (entity, chosen, value), [start, *found, *missing], clause.span)
+            missing.append(self._absent(source, attribute, entity, without, clause.span))
         self._atom(DraftAtom(relation, (entity, name, value), clause.span))
         self._bind(
             clause.binding, self._derive("vector", lambda *parts: parts, (name, value), None, clause.span)
         )
+
+    def _starts(
+        self, entity: str, clause: tree.Function, later: Collection[str]
+    ) -> tuple[DraftAtom, list[DraftLiteral]]:
+        """Return what the parts that read an attribute start from: the rows so far, and what a
+        negated part starts from."""
+        used = {*later, entity, *variables_of(clause)}
+        without = self._start([entity], used, clause.span)
+        return self._stage(used, clause.span), without
 
     def _missing(self, clause: tree.Predicate, later: Collection[str]) -> None:
         source, (entity, attribute) = self._source(clause.arguments)
@@ -341,22 +350,36 @@ class QueryBody:
         self.writer.rule(relation, names, literals, span)
         return DraftAtom(relation, names, span)
 
-    def _start(self, names: Iterable[str], used: Collection[str], span: SourceSpan) -> list[DraftLiteral]:
+    def _start(
+        self, names: Iterable[str], used: Collection[str], span: SourceSpan, needed: Collection[str] = ()
+    ) -> list[DraftLiteral]:
         """Return what a negated part starts from: the values of variables in the rows so far.
 
         In a recursion the rows so far cannot be read if they depend on the recursion, since the
         negation would depend on itself. The other literals then provide the values that they bind.
+        Possible rows of the recursion provide the others, if one of them is `needed`.
         """
         if not any(map(self._is_recursive, self.literals)):
             return [self._stage({*used, *names}, span)]
+        positive = [
+            literal for literal in self.literals if not isinstance(literal, DraftAtom) or not literal.negated
+        ]
         atoms = [
             literal
-            for literal in self.literals
-            if isinstance(literal, DraftAtom) and not literal.negated and not self._is_recursive(literal)
+            for literal in positive
+            if isinstance(literal, DraftAtom) and not self._is_recursive(literal)
         ]
+        wanted = {name for name in names if name not in self.writer.single}
         bound = {name for atom in atoms for name in atom.arguments}
-        needed = tuple(sorted({name for name in names if name not in self.writer.single} & bound))
-        return [self._derived(needed, atoms, span)] if needed else []
+        if not wanted.intersection(needed) <= bound:
+            return [self._derived(tuple(sorted(wanted)), [*map(self._possible, positive)], span)]
+        given = tuple(sorted(wanted & bound))
+        return [self._derived(given, atoms, span)] if given else []
+
+    def _possible(self, literal: DraftLiteral) -> DraftLiteral:
+        if not isinstance(literal, DraftAtom) or not self._is_recursive(literal):
+            return literal
+        return replace(literal, relation=self.writer.possible(literal.relation, self.scope.recursive))
 
     def _is_recursive(self, literal: DraftLiteral) -> bool:
         """Whether a literal depends on the recursion that contains the rule."""
@@ -397,7 +420,7 @@ class QueryBody:
 
     def _or(self, clause: tree.Or, later: Collection[str]) -> None:
         names = tuple(dict.fromkeys(shared_variables(clause)))
-        needed = self.writer.bindings.needed_of_or(clause)
+        needed = self.writer.bindings.required(clause)
         relation = self.writer.new("or")
         start: list[DraftLiteral] = []
         if needed:
@@ -413,7 +436,8 @@ class QueryBody:
         shared = inner if clause.variables is None else {variable.name for variable in clause.variables}
         shared &= self.bound
         names = tuple(sorted(name for name in shared if name not in self.writer.single))
-        start = self._start(names, later, clause.span)
+        needed = self.writer.bindings.missing(clause.clauses, shared)
+        start = self._start(names, later, clause.span, needed)
         relation = self.writer.new("not")
         self._inner(relation, names, clause.clauses, start, clause.span, shared)
         self.literals.append(DraftAtom(relation, names, clause.span, negated=True))

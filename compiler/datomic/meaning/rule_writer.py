@@ -23,6 +23,7 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
     variables_of_literal,
 )
 from dbsp.compiler.datomic.meaning.entity_arguments import EntityArguments
+from dbsp.compiler.datomic.meaning.possible_rows import add_possible_rules, possible_relation
 from dbsp.compiler.datomic.meaning.query_body import QueryBody, Scope, as_keyword
 from dbsp.compiler.datomic.meaning.renaming import every_variable, renamed
 from dbsp.compiler.datomic.text.query_report import QueryReport
@@ -56,14 +57,18 @@ class RuleWriter:
         for definition in rules:
             self._rules.setdefault(definition.name, []).append(definition)
         self.bindings = Bindings(self._rules)
-        self.entities = EntityArguments(self._rules, catalogs)
         self._components = rule_components(self._rules)
+        self.entities = EntityArguments(self._rules, catalogs)
         self._numbers = count(1)
         self.single: dict[str, int] = {}
         """The variables that `query` binds, with their columns."""
         self._constants: dict[tuple[type, str], str] = {}
         self._constants_names: set[str] = set()
         self._relations: dict[tuple[str, str], str] = {}
+        self._unwritten: list[tuple[str, str]] = []
+        """The rules, each with a source, that are called and not written yet."""
+        self._possible: dict[frozenset[str], set[str]] = {}
+        """The relations whose possible rows are read, by the rules of their recursion."""
 
     def write(self, output: Sequence[str]) -> DraftQuery:
         """Write the rules of `result`, which has these variables as columns."""
@@ -75,6 +80,10 @@ class RuleWriter:
                 bound.update(binding_variables(given.binding))
         scope = Scope({name: name for name in self.catalogs})
         self.conjunction(RESULT, output, self.query.where, start, bound, scope, self.query.find.span)
+        while self._unwritten:
+            self._write_rule(*self._unwritten.pop())
+        for recursive, relations in self._possible.items():
+            add_possible_rules(self.draft, sorted(relations), self.relations_of(recursive))
         return self.draft
 
     # --- inputs -----------------------------------------------------------------------------------
@@ -152,14 +161,19 @@ class RuleWriter:
         return f"{hint}#{next(self._numbers)}"
 
     def relation_of_rule(self, name: str, source: str) -> str:
-        """Return the relation of a rule over a source; write its rules at the first use."""
+        """Return the relation of a rule over a source."""
         key = (name, source)
-        if key in self._relations:
-            return self._relations[key]
-        relation = self._relations[key] = name if source == "$" else f"{name} {source}"
-        needed = sorted(self.bindings.needed_of_rule(name))
-        if not needed:
-            self.draft.on_demand.add(relation)
+        if key not in self._relations:
+            relation = self._relations[key] = name if source == "$" else f"{name} {source}"
+            if not self.bindings.needed_of_rule(name):
+                self.draft.on_demand.add(relation)
+            self._unwritten.append(key)
+        return self._relations[key]
+
+    def _write_rule(self, name: str, source: str) -> None:
+        """Write the rules of the relation of a rule over a source."""
+        relation = self._relations[name, source]
+        needed = self.needed_of_rule(name)
         scope = Scope({**{each: each for each in self.catalogs}, "$": source}, self._components[name])
         for definition in self._rules[name]:
             # Variables of :in are not visible in a rule.
@@ -168,7 +182,11 @@ class RuleWriter:
             given = tuple(head[at] for at in needed)
             start = [DraftAtom(self.asked(relation), given, definition.span)] if given else []
             self.conjunction(relation, head, definition.clauses, start, given, scope, definition.span)
-        return relation
+
+    def possible(self, relation: str, recursive: frozenset[str]) -> str:
+        """Return the relation of the possible rows of a relation that depends on a recursion."""
+        self._possible.setdefault(recursive, set()).add(relation)
+        return possible_relation(relation)
 
     def _inlined(self, clause: tree.Clause, scope: Scope) -> Iterator[tree.Clause]:
         """Yield the clauses of a rule with one definition and no recursion in place of its call.

@@ -22,9 +22,9 @@ from dbsp.compiler.datomic.meaning.bindable import (
 from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.meaning.checked_rules import storable
 from dbsp.compiler.datomic.meaning.clojure_order import is_true
+from dbsp.compiler.datomic.meaning.entity_arguments import EntityArguments
 from dbsp.compiler.datomic.meaning.query_functions import find_function
 from dbsp.compiler.datomic.tree import query_tree as tree
-from dbsp.datomic.proofs.entity_positions import entity_arguments
 from dbsp.datomic.proofs.rule_rows import UNBOUND, RuleRows
 from dbsp.datomic.proofs.same_values import Environment, extended
 from dbsp.datomic.proofs.source_rows import DatomSource, FoundRow, Source
@@ -86,13 +86,14 @@ class ClauseSearch:
         sources: Mapping[str, Source],
         rules: Mapping[str, Sequence[tree.RuleDefinition]],
         functions: Mapping[str, Callable[..., Any]],
+        entities: EntityArguments,
     ) -> None:
         self.sources = sources
         self.rules = rules
         self.functions = functions
         self.bindings = Bindings(rules)
         self.calls = RuleRows(rules, self._rows_of_definition)
-        self._entities = entity_arguments(rules, self._is_ref)
+        self._entities = entities
 
     def solve(self, parts: Sequence[Part], given: Environment, dollar: str = "$") -> Iterator[Solution]:
         """Yield the solutions that extend the given values."""
@@ -281,7 +282,7 @@ class ClauseSearch:
 
     def arguments(self, clause: tree.RuleCall, known: Environment, source: str) -> tuple[Any, ...]:
         """Return the arguments of a call of a rule; `UNBOUND` for those without a value."""
-        entities = self._entities.get(clause.name, set())
+        entities = self._entities.of_rule(clause.name, source)
         of = self.sources[source]
         found = []
         for at, term in enumerate(clause.arguments):
@@ -290,10 +291,6 @@ class ClauseSearch:
                 value = next(iter(of.entities(term, known) or []), NO_ENTITY)
             found.append(value)
         return tuple(found)
-
-    def _is_ref(self, name: Any) -> bool:
-        sources = [source for source in self.sources.values() if isinstance(source, DatomSource)]
-        return any(attribute.is_ref for each in sources if (attribute := each.attribute(name)) is not None)
 
     def _or(self, clause: tree.Or, known: Environment, dollar: str) -> Iterator[tuple[Environment, Evidence]]:
         names = set(shared_variables(clause))

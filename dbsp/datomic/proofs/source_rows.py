@@ -82,7 +82,7 @@ class DatomSource:
                 values = self._values(terms[column], column, attribute, given)
                 if values is not None:
                     bound[column] = values
-        wide = "tx" in terms or self.is_history
+        wide = "tx" in terms
         for entity in bound.get("e", [None]):
             for value in bound.get("v", [None]):
                 for row in self._rows(attributes, entity, value, "e" in bound, "v" in bound, wide):
@@ -182,7 +182,8 @@ class DatomSource:
         has_value: bool,
         wide: bool,
     ) -> Iterator[Row]:
-        """Yield rows (e, attribute, v, tx, added); without `wide` tx is 0."""
+        """Yield rows (e, attribute, v, tx, added); without `wide` tx is 0, except in a history."""
+        wide = wide or self.is_history
         if has_entity:
             entity = _entity_id(entity)
             if entity is None:
