@@ -44,7 +44,8 @@ from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog
 from dbsp.compiler.datomic.meaning.checked_rules import CheckedQuery, check_rules
 from dbsp.compiler.datomic.meaning.draft_rules import QUERY, Parameter
-from dbsp.compiler.datomic.meaning.rule_writer import RESULT, RuleWriter
+from dbsp.compiler.datomic.meaning.draft_writer import DraftWriter
+from dbsp.compiler.datomic.meaning.rule_writer import RESULT, write_rules
 from dbsp.compiler.datomic.text.query_report import QueryReport
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.compiler.planner.statistics import Statistics
@@ -99,7 +100,8 @@ class QueryProgram:
         )
         """The variables of `:find` and `:with`: the columns of the rows before aggregates."""
         report = QueryReport(sources)
-        draft = RuleWriter(query, rules, catalogs, self._functions, report).write(self.variables)
+        writer = DraftWriter(rules, catalogs, self._functions, report)
+        draft = write_rules(writer, query, self.variables)
         if not draft.parameters:
             draft.parameters.append(Parameter("present", 0, is_constant=True))
         self.inputs = QueryInputs(query, draft)

@@ -77,8 +77,6 @@ class Parameter:
     constant: Any = None
     is_constant: bool = False
     entity: bool = False
-    source: str = ""
-    """The argument of `:in` that has the value."""
 
 
 @dataclass(slots=True)

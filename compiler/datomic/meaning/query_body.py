@@ -14,54 +14,22 @@ every derived relation follows the query, not the database: nothing is derived w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
-from dbsp.compiler.datomic.meaning.base_relations import COLUMNS, KnownAttribute
-from dbsp.compiler.datomic.meaning.bindable import binding_variables, shared_variables, variables_of
-from dbsp.compiler.datomic.meaning.binding_values import binding_rows
-from dbsp.compiler.datomic.meaning.draft_rules import (
-    DraftAtom,
-    DraftCall,
-    DraftLiteral,
-    DraftSeries,
-    Parameter,
-    variables_of_literal,
-)
-from dbsp.compiler.datomic.meaning.query_functions import find_function
+from dbsp.compiler.datomic.meaning.bindable import shared_variables, variables_of
+from dbsp.compiler.datomic.meaning.clause_literals import ClauseLiterals, Scope
+from dbsp.compiler.datomic.meaning.draft_rules import DraftAtom, DraftLiteral, variables_of_literal
+from dbsp.compiler.datomic.meaning.draft_writer import DraftWriter
 from dbsp.compiler.datomic.meaning.renaming import every_variable, renamed
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.diagnostics import SourceSpan
-from dbsp.edn.edn_values import Keyword
 from dbsp.errors import expect_present
 
-if TYPE_CHECKING:
-    from dbsp.compiler.datomic.meaning.rule_writer import RuleWriter
 
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where clauses are written: the sources that they read, and the recursion they belong to."""
-
-    sources: Mapping[str, str]
-    """The source that a name in the clauses means; `$` in a rule is the source of the call."""
-    recursive: frozenset[str] = frozenset()
-    """The rules that the rule of the clauses depends on and that depend on it."""
-
-
-class QueryBody:
+class QueryBody(ClauseLiterals):
     """The literals of a rule while its clauses are added."""
-
-    def __init__(
-        self, writer: RuleWriter, head: str, literals: list[DraftLiteral], bound: set[str], scope: Scope
-    ) -> None:
-        self.writer = writer
-        self.head = head
-        self.literals = literals
-        self.bound = bound
-        self.scope = scope
 
     def is_ready(self, clause: tree.Clause) -> bool:
         """Whether all variables that a clause needs are bound."""
@@ -90,177 +58,6 @@ class QueryBody:
                 self._or(clause, later)
             case tree.Not():
                 self._not(clause, later)
-
-    # --- patterns ---------------------------------------------------------------------------------
-
-    def _name(self, term: tree.Term | tree.Argument) -> str | None:
-        """Return the variable of a term; None for `_`."""
-        if isinstance(term, tree.Variable):
-            return term.name
-        return self.writer.constant(term.value) if isinstance(term, tree.Constant) else None
-
-    def _pattern(self, clause: tree.Pattern) -> None:
-        source = self.scope.sources[clause.source]
-        if not self.writer.catalogs[source].is_database:
-            self._tuple(source, clause)
-            return
-        terms = dict(zip(COLUMNS, clause.terms, strict=False))
-        arguments: dict[str, str] = {}
-        attribute = None
-        named = terms.pop("a", None)
-        if isinstance(named, tree.Constant):
-            attribute = self.writer.attribute(source, named)
-        elif isinstance(named, tree.Variable):
-            arguments["a"] = named.name
-            self.writer.mark_entity(named.name)
-        added = terms.pop("added", None)
-        if not self.writer.catalogs[source].is_history:
-            self._current(added)
-            added = None
-        elif isinstance(added, tree.Constant):
-            arguments["added"] = self.writer.constant(int(added.value is True))
-        elif added is not None:
-            arguments["added"] = self.writer.new("added")
-        for column, term in terms.items():
-            is_ref = attribute is not None and attribute.is_ref
-            if column in ("e", "tx") or (column == "v" and is_ref):
-                name = self._entity(source, term)
-            else:
-                name = self._value(term, attribute if column == "v" else None)
-            if name is not None:
-                arguments[column] = name
-        if isinstance(named, tree.Constant):
-            self._datoms(source, named, arguments, clause.span)
-        else:
-            self._atom(self.writer.base_atom(source, None, arguments, clause.span))
-        if isinstance(added, tree.Variable):
-            self._derive("added", bool, (arguments["added"],), added.name, added.span)
-
-    def _current(self, added: tree.Term | None) -> None:
-        """Match the last term of a pattern with true: all datoms of the source are assertions."""
-        if isinstance(added, tree.Variable):
-            self._bind(tree.BindScalar(added, added.span), self.writer.constant(True))
-        elif isinstance(added, tree.Constant):
-            value = self.writer.constant(added.value)
-            call = DraftCall("true?", lambda given: given is True, (value,), None, added.span, native=False)
-            self.literals.append(call)
-
-    def _datoms(
-        self, source: str, name: tree.Constant, arguments: Mapping[str, str], span: SourceSpan
-    ) -> None:
-        for atom in self.writer.datoms(source, name, arguments, span):
-            self._atom(atom)
-
-    def _tuple(self, source: str, clause: tree.Pattern) -> None:
-        """Add an atom over a collection of tuples, by the number of their items that it reads."""
-        names = tuple(self._name(term) or self.writer.new("_") for term in clause.terms)
-        relation = f"{source} {len(names)}"
-        self.writer.draft.inputs.setdefault(
-            relation, [Parameter(f"{relation} {at}") for at in range(len(names))]
-        )
-        self._atom(DraftAtom(relation, names, clause.span))
-
-    def _atom(self, atom: DraftAtom) -> None:
-        self.literals.append(atom)
-        self.bound.update(atom.arguments)
-
-    def _value(self, term: tree.Term, attribute: KnownAttribute | None) -> str | None:
-        keyword = attribute is not None and attribute.names_keyword
-        if isinstance(term, tree.Constant) and not term.quoted and keyword:
-            return self.writer.constant(as_keyword(term.value))
-        return self._name(term)
-
-    def _entity(self, source: str, term: tree.Term | tree.Argument) -> str | None:
-        """Return the variable of an entity; an ident or a lookup ref is found by a pattern."""
-        if isinstance(term, tree.Variable):
-            self.writer.mark_entity(term.name)
-        if not isinstance(term, tree.Constant):
-            return self._name(term)
-        value = term.value if term.quoted else as_keyword(term.value)
-        if isinstance(value, Keyword):
-            value = (Keyword("db/ident"), value)
-        if not isinstance(value, tuple):
-            return self.writer.constant(value)
-        named, constant = (tree.Constant(part, term.span) for part in value)
-        attribute = self.writer.attribute(source, named)
-        if attribute is not None and attribute.is_ref:
-            looked_up = self._entity(source, constant)
-        else:
-            looked_up = self._value(constant, attribute)
-        entity = self.writer.new("entity")
-        given = {"e": entity, "v": expect_present(looked_up, "the value of a lookup ref")}
-        self._datoms(source, named, given, term.span)
-        return entity
-
-    # --- calls ------------------------------------------------------------------------------------
-
-    def _call(self, clause: tree.Predicate | tree.Function, result: str | None) -> str:
-        """Add the call of a function; return the variable of its result."""
-        name = clause.function.name if isinstance(clause.function, tree.Variable) else clause.function
-        arguments = tuple(
-            expect_present(self._name(argument), "a value as the argument of a function")
-            for argument in clause.arguments
-        )
-        user = self.writer.functions.get(name)
-        if user is not None:
-            self.literals.append(
-                DraftCall(name, user, arguments, result, clause.span, native=False, may_be_nil=True)
-            )
-        else:
-            known = expect_present(find_function(name), f"the function {name}")
-            self.literals.append(
-                DraftCall(
-                    name,
-                    known.evaluate,
-                    arguments,
-                    result,
-                    clause.span,
-                    known.native,
-                    known.result,
-                    may_be_nil=known.result == "value",
-                )
-            )
-        if result is not None:
-            self.bound.add(result)
-        return result or ""
-
-    def _bind(self, binding: tree.Binding, value: str) -> None:
-        """Match the value of a variable with a binding."""
-        span = binding.span
-        match binding:
-            case tree.BindScalar(variable=variable):
-                self._derive("identity", lambda whole: whole, (value,), variable.name, span)
-            case tree.BindTuple() | tree.BindCollection() | tree.BindRelation():
-                rows = self._derive("rows", partial(_rows, binding), (value,), None, span)
-                size = self._derive("count", len, (rows,), None, span, gives="integer")
-                at = self.writer.new("at")
-                self.literals.append(DraftSeries(at, size, span))
-                for column, name in enumerate(binding_variables(binding)):
-                    self._derive("item", partial(_item, column), (rows, at), name, span)
-
-    def _derive(
-        self,
-        name: str,
-        python: Callable[..., Any],
-        arguments: tuple[str, ...],
-        result: str | None,
-        span: SourceSpan,
-        gives: str = "value",
-    ) -> str:
-        result = result or self.writer.new(name)
-        self.literals.append(
-            DraftCall(name, python, arguments, result, span, native=name == "identity", gives=gives)
-        )
-        self.bound.add(result)
-        return result
-
-    def _ground(self, clause: tree.Function) -> None:
-        """Bind constants: they are inputs like the arguments of `:in`."""
-        (argument,) = clause.arguments
-        if not isinstance(argument, tree.Constant):
-            self._bind(clause.binding, expect_present(self._name(argument), "a value to bind"))
-            return
-        self._bind(clause.binding, self.writer.constant(argument.value))
 
     # --- functions of a source --------------------------------------------------------------------
 
@@ -379,7 +176,7 @@ class QueryBody:
     def _possible(self, literal: DraftLiteral) -> DraftLiteral:
         if not isinstance(literal, DraftAtom) or not self._is_recursive(literal):
             return literal
-        return replace(literal, relation=self.writer.possible(literal.relation, self.scope.recursive))
+        return replace(literal, relation=self.writer.possible_rows(literal.relation, self.scope.recursive))
 
     def _is_recursive(self, literal: DraftLiteral) -> bool:
         """Whether a literal depends on the recursion that contains the rule."""
@@ -458,7 +255,7 @@ class QueryBody:
         given = {name for literal in start for name in variables_of_literal(literal)} & shared
         kept = [_restricted(literal, shared, self.writer.new) for literal in start]
         bound = given | {name for name in shared if name in self.writer.single}
-        self.writer.conjunction(relation, names, clauses, kept, bound, self.scope, span)
+        write_conjunction(self.writer, relation, names, clauses, kept, bound, self.scope, span)
 
 
 def _restricted(literal: DraftLiteral, shared: Collection[str], new: Callable[[str], str]) -> DraftLiteral:
@@ -470,15 +267,70 @@ def _restricted(literal: DraftLiteral, shared: Collection[str], new: Callable[[s
     )
 
 
-def as_keyword(value: Any) -> Keyword:
-    """Return a keyword; in Python data it may be a string."""
-    return value if isinstance(value, Keyword) else Keyword(str(value).removeprefix(":"))
+def write_conjunction(
+    writer: DraftWriter,
+    head: str,
+    output: Sequence[str],
+    clauses: Iterable[tree.Clause],
+    start: Sequence[DraftLiteral],
+    bound: Iterable[str],
+    scope: Scope,
+    span: SourceSpan,
+) -> None:
+    """Write the rule `head(output) :- start, clauses`; the variables `bound` have values."""
+    waiting = [part for clause in clauses for part in _inlined(writer, clause, scope)]
+    used = {name for clause in waiting for name in variables_of(clause)}
+    body = QueryBody(writer, head, list(start), {*bound, *(used & writer.constants)}, scope)
+    while waiting:
+        ready = [clause for clause in waiting if body.is_ready(clause)]
+        if not ready:
+            writer.report.error(
+                "no other clause binds the variables that this one needs",
+                waiting[0].span,
+                code="unbound-variable",
+            )
+            writer.report.raise_errors()
+        clause = min(ready, key=_urgency)
+        waiting.remove(clause)
+        later = {name for part in waiting for name in variables_of(part)}
+        body.add(clause, later.union(output))
+    writer.rule(head, output, body.literals, span)
 
 
-def _rows(binding: tree.Binding, value: Any) -> tuple[tuple[Any, ...], ...]:
-    """Return the values of the variables of a binding, for each way to match a value."""
-    return tuple(binding_rows(binding, value))
+def _inlined(writer: DraftWriter, clause: tree.Clause, scope: Scope) -> list[tree.Clause]:
+    """Return the clauses of a rule in place of its call, if it is one of the inlined rules.
+
+    Its base relations are then parts of the same join.
+    """
+    found: list[tree.Clause] = []
+    waiting = [clause]
+    while waiting:
+        clause = waiting.pop()
+        if not isinstance(clause, tree.RuleCall) or clause.name not in writer.inlined:
+            found.append(clause)
+        elif scope.sources[clause.source] != scope.sources.get("$"):
+            found.append(clause)  # `$` in the rule is another source
+        else:
+            (definition,) = writer.rules[clause.name]
+            names = {name: writer.new(name) for name in sorted(every_variable(definition))}
+            for variable, argument in zip(definition.head, clause.arguments, strict=True):
+                if isinstance(argument, tree.Variable):
+                    names[variable.name] = argument.name
+                elif isinstance(argument, tree.Constant):
+                    names[variable.name] = writer.constant(argument.value)
+            waiting += [renamed(part, names) for part in reversed(definition.clauses)]
+    return found
 
 
-def _item(column: int, rows: tuple[tuple[Any, ...], ...], at: int) -> Any:
-    return rows[at][column]
+def _urgency(clause: tree.Clause) -> int:
+    """Order clauses: those that bind variables first, those that read the rows so far last."""
+    match clause:
+        case tree.Pattern() | tree.RuleCall():
+            return 0
+        case tree.Function(function="get-else" | "get-some") | tree.Predicate(function="missing?"):
+            return 3
+        case tree.Function() | tree.Predicate():
+            return 1
+        case tree.Or():
+            return 2
+    return 4

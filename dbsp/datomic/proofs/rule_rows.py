@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dbsp.compiler.datomic.meaning.rule_writer import rule_components
+from dbsp.compiler.datomic.meaning.called_rules import rule_components
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.datomic.proofs.same_values import identity
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dbsp.compiler.datomic.meaning.base_relations import COLUMNS
 from dbsp.compiler.datomic.meaning.checked_rules import storable
-from dbsp.compiler.datomic.meaning.query_body import as_keyword
+from dbsp.compiler.datomic.meaning.draft_writer import as_keyword
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.values import encode_value
 from dbsp.datomic.database_facts import Facts
