@@ -47,6 +47,14 @@ def allocate_ids(
     if not described[unknown].all():
         raise _nothing_asserted(int(unknown[~described[unknown]][0]), placeholders, places)
     of_schema, of_user = unknown[in_schema[unknown]], unknown[~in_schema[unknown]]
+    left = TX0 - next_entity
+    if len(of_user) > left:
+        raise places.error(
+            placeholders.places[int(of_user[left])],
+            "no id is left for this new entity: new ids follow the largest one in use and end at 2**42 - 1; "
+            "use smaller ids in :db/id",
+            code="value-out-of-range",
+        )
     placeholders.assign(of_schema, next_schema_entity + np.arange(len(of_schema)))
     placeholders.assign(of_user, next_entity + np.arange(len(of_user)))
     placeholders.finish()

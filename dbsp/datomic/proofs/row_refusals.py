@@ -216,7 +216,7 @@ class RowRefuter:
                 return LiteralStatus("fails", text, f"{self._blocking(part, known, dollar)}   {by}"), None
             case tree.Predicate(function="missing?"):
                 return LiteralStatus("fails", text, f"the entity has a value   {by}"), None
-            case tree.Predicate() | tree.Function(function=str() | tree.Variable()):
+            case tree.Predicate() | tree.Function():
                 return LiteralStatus("fails", text, f"{self._unmet(part, known, dollar)}   {by}"), None
             case tree.Or():
                 return LiteralStatus("fails", text, f"no branch holds   {by}"), None
@@ -253,7 +253,7 @@ class RowRefuter:
         if isinstance(clause, tree.Predicate):
             return f"the value is {value_text(value)}" if not is_true(value) else "does not hold"
         try:
-            any(True for _ in binding_rows(clause.binding, value))
+            list(binding_rows(clause.binding, value))
         except DbspError as error:
             return f"the value is {value_text(value)}: {error.message}"
         return f"the value is {value_text(value)}"
