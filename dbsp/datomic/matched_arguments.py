@@ -27,7 +27,7 @@ class MatchedArguments:
     """The databases and collections, by the name of the source."""
     rules: tree.Rules | None = None
     rules_key: str | None = None
-    """Stands for the rules of an argument; `Constant(1)` and `Constant(1.0)` of the tree are equal."""
+    """Stands for the rules of an argument. The trees of `1` and `1.0` are equal."""
     patterns: dict[str, Any] = field(default_factory=dict)
     """The pull patterns, by their name in `:in`."""
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def _parsed_rules(text: str) -> tree.Rules:
 
 
 def _tuples(name: str, value: Any, file: str) -> list[Sequence[Any]]:
-    """Return the tuples of a source that is no database."""
+    """Return the tuples of a source that is not a database."""
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise InputError(
             f"{file}: expected a database or a collection of tuples for the source {name}, got "
