@@ -84,7 +84,7 @@ class CompiledQuery:
     def answer(self, facts: Mapping[str, TracedFacts], staged: Mapping[str, Any]) -> ZSet:
         """Return the rows of the query over these facts."""
         self._calls += 1
-        if self._calls & (self._calls - 1) == 0:
+        if self._run is None or self._calls & (self._calls - 1) == 0:
             self._plan(facts)  # at the first call, and then at every doubling of their number
         if self._run is None or self._traces is None:
             raise InvariantError("expected a planned query; this is a defect of dbsp")
@@ -131,7 +131,7 @@ class QueryCache:
         called = {**functions, **arguments.functions}
         identity = (
             key,
-            None if rules is None else rules.definitions,
+            arguments.rules_key,
             tuple(arguments.kinds.items()),
             tuple((name, _identity(catalog)) for name, catalog in catalogs.items()),
             tuple((name, id(function)) for name, function in called.items()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -14,6 +14,8 @@ from dbsp.compiler.datomic.meaning.bindable import binding_variables
 from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
 from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.datomic.entity_access import EntityAccess
+from dbsp.errors import InputError, shorten
 
 
 @dataclass
@@ -24,6 +26,8 @@ class MatchedArguments:
     sources: dict[str, Any] = field(default_factory=dict)
     """The databases and collections, by the name of the source."""
     rules: tree.Rules | None = None
+    rules_key: str | None = None
+    """Stands for the rules of an argument. The trees of `1` and `1.0` are equal."""
     patterns: dict[str, Any] = field(default_factory=dict)
     """The pull patterns, by their name in `:in`."""
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -39,10 +43,13 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArgument
     for given, value in zip(query.inputs, values, strict=True):
         match given:
             case tree.SourceInput(name=name):
-                found.sources[name] = value
-                if isinstance(value, list | tuple | set | frozenset):
-                    found.kinds |= _kinds_of_tuples(name, value)
+                if isinstance(value, EntityAccess):
+                    found.sources[name] = value
+                    continue
+                found.sources[name] = rows = _tuples(name, value, query.file)
+                found.kinds |= _kinds_of_tuples(name, rows)
             case tree.RulesInput():
+                found.rules_key = value if isinstance(value, str) else repr(value)
                 found.rules = _parsed_rules(value) if isinstance(value, str) else parse_rules(value)
             case tree.PatternInput(name=name):
                 found.patterns[name] = value
@@ -58,6 +65,25 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArgument
 @lru_cache(maxsize=256)
 def _parsed_rules(text: str) -> tree.Rules:
     return parse_rules(text)
+
+
+def _tuples(name: str, value: Any, file: str) -> list[Sequence[Any]]:
+    """Return the tuples of a source that is not a database."""
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise InputError(
+            f"{file}: expected a database or a collection of tuples for the source {name}, got "
+            f"{shorten(value)}; pass conn.db()",
+            code="invalid-argument",
+        )
+    rows = list(value)
+    for row in rows:
+        if not isinstance(row, Sequence):
+            raise InputError(
+                f"{file}: expected a collection of tuples for the source {name}, got the item "
+                f"{shorten(row)}; write each item as a tuple or a list",
+                code="invalid-argument",
+            )
+    return rows
 
 
 def _kinds_of_tuples(name: str, rows: Collection[Sequence[Any]]) -> dict[str, AnyKind | None]:

@@ -20,7 +20,7 @@ from dbsp.datomic.pull_syntax import parse_pattern
 from dbsp.datomic.query_results import Row, has_pull, plain_rows, pulled_row, result_of, selected_rows
 from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, Tuples, TuplesCatalog
 from dbsp.datomic.shared_values import SHARED_LOCK
-from dbsp.errors import InputError, shorten
+from dbsp.errors import InputError
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -49,9 +49,7 @@ class BoundQuery:
         `resolve` finds the entities of idents and lookup refs; by default in the databases.
         """
         tuples: dict[str, Tuples] = {
-            name: list(source)
-            for name, source in self.arguments.sources.items()
-            if name not in self.databases
+            name: source for name, source in self.arguments.sources.items() if name not in self.databases
         }
         return self.compiled.program.inputs.batches(
             self.arguments.values, tuples, self.interner, resolve or self._entity
@@ -123,12 +121,6 @@ def bind_query(query: Any, values: Sequence[Any], functions: Functions, cache: Q
         if isinstance(source, EntityAccess):
             databases[name] = source
             catalogs[name] = DatabaseCatalog(source.facts.schema, source.is_history)
-        elif isinstance(source, str) or not hasattr(source, "__iter__"):
-            raise InputError(
-                f"{read.file}: expected a database or a collection of tuples for the source {name}, got "
-                f"{shorten(source)}; pass conn.db()",
-                code="invalid-argument",
-            )
         else:
             catalogs[name] = TuplesCatalog()
     key = query if isinstance(query, str) else repr(query)

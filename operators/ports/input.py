@@ -1,6 +1,6 @@
 """Input: a named relation of a circuit whose changes come from the caller.
 
-Three kinds differ in the meaning of a change (defined in `dbsp.runtime.input_changes`):
+Four kinds differ in the meaning of a change (defined in `dbsp.runtime.input_changes`):
 
 - `zset`    the change is a Z-set delta and is emitted unchanged;
 - `set`     a row is present or absent: a positive weight asserts it, a negative one retracts it,

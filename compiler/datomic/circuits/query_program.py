@@ -43,9 +43,9 @@ from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog
 from dbsp.compiler.datomic.meaning.checked_rules import CheckedQuery, check_rules
-from dbsp.compiler.datomic.meaning.draft_rules import QUERY, Parameter
+from dbsp.compiler.datomic.meaning.draft_rules import QUERY, RESULT, Parameter
 from dbsp.compiler.datomic.meaning.draft_writer import DraftWriter
-from dbsp.compiler.datomic.meaning.rule_writer import RESULT, write_rules
+from dbsp.compiler.datomic.meaning.rule_writer import write_rules
 from dbsp.compiler.datomic.text.query_report import QueryReport
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.compiler.planner.statistics import Statistics

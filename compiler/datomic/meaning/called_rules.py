@@ -29,7 +29,9 @@ def rule_components(rules: Mapping[str, Sequence[tree.RuleDefinition]]) -> dict[
 def inlined_rules(
     rules: Mapping[str, Sequence[tree.RuleDefinition]], components: Mapping[str, frozenset[str]]
 ) -> frozenset[str]:
-    """Return the rules whose clauses replace their calls: one short definition, no recursion.
+    """Return the rules whose clauses replace their calls.
+
+    These have one definition, few clauses, and no recursion.
 
     `components` are those of `rule_components`, in their order: a rule follows those that it calls.
     """

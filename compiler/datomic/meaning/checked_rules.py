@@ -122,11 +122,8 @@ class _Checker:
             rule.head, tuple(variable(name, rule.span) for name in rule.arguments), rule.span, rule.span
         )
         body = [part for literal in rule.body for part in self._literal(number, literal)]
-        # Several columns may have the same constant or the same value.
-        columns = len(self.inputs[QUERY])
-        unused = iter(range(columns))
         by_column = {column: name for name, column in rule.parameters.items()}
-        names = [by_column.get(column, f"query#{next(unused)}") for column in range(columns)]
+        names = [by_column.get(column, f"query#{column}") for column in range(len(self.inputs[QUERY]))]
         guard = syntax.Atom(
             QUERY,
             tuple(

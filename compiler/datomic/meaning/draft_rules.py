@@ -15,6 +15,9 @@ from dbsp.diagnostics import SourceSpan
 QUERY = "query"
 """The input with one row: the constants and the single values of `:in`."""
 
+RESULT = "result"
+"""The relation of the rows of a query, before aggregates: the variables of :find and :with."""
+
 
 @dataclass(frozen=True, slots=True)
 class DraftAtom:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -11,6 +12,8 @@ from dbsp.compiler.datomic.meaning.bindable import Bindings
 from dbsp.compiler.datomic.meaning.called_rules import inlined_rules, rule_components
 from dbsp.compiler.datomic.meaning.clause_variables import definitions_of
 from dbsp.compiler.datomic.meaning.draft_rules import (
+    QUERY,
+    RESULT,
     DraftAtom,
     DraftLiteral,
     DraftQuery,
@@ -25,6 +28,9 @@ from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.diagnostics import SourceSpan
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import SchemaError
+
+_OWN_NAME = re.compile(rf"{RESULT}|{QUERY}|in\d+|.*#.*")
+"""The names of the relations that a draft has beside those of rules."""
 
 
 class DraftWriter:
@@ -99,7 +105,8 @@ class DraftWriter:
         """Return the relation of a rule over a source."""
         key = (name, source)
         if key not in self.relations:
-            relation = self.relations[key] = name if source == "$" else f"{name} {source}"
+            plain = source == "$" and not _OWN_NAME.fullmatch(name)
+            relation = self.relations[key] = name if plain else f"{name} {source}"
             if not self.bindings.needed_of_rule(name):
                 self.draft.on_demand.add(relation)
             self.unwritten.append(key)

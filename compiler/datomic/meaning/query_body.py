@@ -87,7 +87,8 @@ class QueryBody(ClauseLiterals):
             chosen = self.writer.new("attribute") if known is None else self.writer.constant(known.id)
             found = self.writer.datoms(source, attribute, {"e": entity, "a": chosen, "v": value}, clause.span)
             self.writer.rule(relation, (entity, chosen, value), [start, *found, *missing], clause.span)
-            missing.append(self._absent(source, attribute, entity, without, clause.span))
+            if attribute is not attributes[-1]:
+                missing.append(self._absent(source, attribute, entity, without, clause.span))
         self._atom(DraftAtom(relation, (entity, name, value), clause.span))
         self._bind(
             clause.binding, self._derive("vector", lambda *parts: parts, (name, value), None, clause.span)

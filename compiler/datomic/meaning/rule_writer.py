@@ -11,15 +11,12 @@ from collections.abc import Sequence
 
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
 from dbsp.compiler.datomic.meaning.clause_literals import Scope
-from dbsp.compiler.datomic.meaning.draft_rules import DraftAtom, DraftLiteral, DraftQuery, Parameter
+from dbsp.compiler.datomic.meaning.draft_rules import RESULT, DraftAtom, DraftLiteral, DraftQuery, Parameter
 from dbsp.compiler.datomic.meaning.draft_writer import DraftWriter
 from dbsp.compiler.datomic.meaning.possible_rows import add_possible_rules
 from dbsp.compiler.datomic.meaning.query_body import write_conjunction
 from dbsp.compiler.datomic.meaning.renaming import every_variable, renamed
 from dbsp.compiler.datomic.tree import query_tree as tree
-
-RESULT = "result"
-"""The relation of the rows of a query, before aggregates: the variables of :find and :with."""
 
 
 def write_rules(writer: DraftWriter, query: tree.Query, output: Sequence[str]) -> DraftQuery:
