@@ -129,7 +129,7 @@ SOURCES: list[tuple[Operator, str]] = [
     (Union(), "Union at here.py:1: expected 1 or more inputs, got 0 [wrong-arity]"),
     (
         Input("a", SCHEMA, "sets"),
-        "Input at here.py:1: expected one of 'zset', 'set', 'key', got 'sets' [invalid-argument]",
+        "Input at here.py:1: expected one of 'zset', 'set', 'key', 'external', got 'sets' [invalid-argument]",
     ),
     (
         Input("a", SCHEMA, "key", (2,)),
