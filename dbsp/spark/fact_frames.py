@@ -21,10 +21,21 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.spark.query_columns import query_columns
 from dbsp.spark.spark_types import arrow_types, as_struct
 
-_DATOMS: Final = (
-    "e long, a string, v_long long, v_double double, v_boolean boolean, v_string string,"
-    " v_instant timestamp, v_bytes binary, v_decimal decimal(38, 18), tx long, added boolean"
-)
+_DATOMS: Final = {
+    "e": "long",
+    "a": "string",
+    "v_long": "long",
+    "v_double": "double",
+    "v_boolean": "boolean",
+    "v_string": "string",
+    "v_instant": "timestamp",
+    "v_bytes": "binary",
+    "v_decimal": "decimal(38, 18)",
+    "tx": "long",
+    "added": "boolean",
+}
+"""The columns of datoms, with their types in Spark."""
+
 _COLUMNS: Final[tuple[tuple[type, str], ...]] = (
     (bool, "v_boolean"),
     (int, "v_long"),
@@ -103,8 +114,7 @@ def datoms_frame(session: Any, datoms: Iterable[Datom]) -> Any:
     """
     if isinstance(datoms, Database | str) or not isinstance(datoms, Iterable):
         raise wrong_argument("datoms", "datoms such as db.datoms(':eavt')", datoms)
-    struct = as_struct(_DATOMS)
-    columns: dict[str, list[Any]] = {name: [] for name in struct.names}
+    columns: dict[str, list[Any]] = {name: [] for name in _DATOMS}
     names: dict[Keyword, str] = {}
     for datom in datoms:
         if not isinstance(datom, Datom):
@@ -123,6 +133,7 @@ def datoms_frame(session: Any, datoms: Iterable[Datom]) -> Any:
             ("added", datom.added),
         ):
             columns[column_name][-1] = cell
+    struct = as_struct(", ".join(f"{name} {type_}" for name, type_ in _DATOMS.items()))
     table = {}
     for name, type_ in arrow_types(struct).items():
         try:
