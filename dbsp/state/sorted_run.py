@@ -6,18 +6,23 @@ import numpy as np
 
 from dbsp.kernels import merge_some
 from dbsp.kernels.arrays import Codes
+from dbsp.state.run_file import RunFile
 
 
 class SortedRun:
-    """One immutable sorted run; `largest` bounds the absolute weight of its rows."""
+    """One immutable sorted run; `largest` bounds the absolute weight of its rows.
 
-    __slots__ = ("largest", "rows", "size", "weights")
+    `file` is the file that is mapped to its arrays; None for a run in memory.
+    """
+
+    __slots__ = ("file", "largest", "rows", "size", "weights")
 
     def __init__(self, rows: Codes, weights: Codes) -> None:
         self.rows = rows
         self.weights = weights
         self.size = len(weights)  # read so often in a tick that a function call is measurable
         self.largest = 0
+        self.file: RunFile | None = None
 
     def __len__(self) -> int:
         return self.size

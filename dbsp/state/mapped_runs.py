@@ -1,0 +1,83 @@
+"""Write sorted runs to files, and map them (see `dbsp.state.run_file`).
+
+The pages of a mapped run are read when they are touched, the system drops them again when memory is
+short, and all processes that map a file share them. The mapping is read-only, and the arrays of a
+run are never written, so kernels get them as they are.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dbsp.kernels.arrays import Codes
+from dbsp.state.run_file import HEADER, RunFile
+from dbsp.state.sorted_run import SortedRun
+
+_PIECE = 1 << 20
+
+
+def write_run(path: Path, run: SortedRun) -> RunFile:
+    """Write a run to a new file with an empty header. Raises OSError.
+
+    O(n), without a copy in memory.
+    """
+    rows = np.ascontiguousarray(run.rows)
+    size, width = rows.shape
+    with open(path, "xb", buffering=0) as file:
+        file.write(bytes(HEADER))
+        _write(file.fileno(), rows)
+        weights_at = 0
+        if size and not (run.weights == 1).all():
+            weights_at = HEADER + rows.nbytes
+            _write(file.fileno(), np.ascontiguousarray(run.weights))
+    return RunFile(path, width, size, weights_at, run.largest)
+
+
+def map_run(file: RunFile) -> SortedRun:
+    """Return the run of a file, whose pages are read when they are touched.
+
+    O(1). Raises OSError, and ValueError for a file that is too short.
+    """
+    descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        content = mmap.mmap(descriptor, file.end, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
+    rows = _mapped(content, HEADER, (file.size, file.width))
+    if file.weights_at:
+        weights = _mapped(content, file.weights_at, (file.size,))
+    else:
+        weights = np.ones(file.size, np.int64)
+    run = SortedRun(rows, weights)
+    run.largest = file.largest
+    run.file = file
+    return run
+
+
+class _Mapping:
+    """The memory of a mapped file as an array that kernels accept, which take writable arrays."""
+
+    def __init__(self, content: mmap.mmap, at: int, shape: tuple[int, ...]) -> None:
+        self.content = content
+        address = np.frombuffer(content, np.uint8).ctypes.data + at
+        self.__array_interface__: dict[str, Any] = {
+            "data": (address, False),
+            "shape": shape,
+            "typestr": np.dtype(np.int64).str,
+            "version": 3,
+        }
+
+
+def _mapped(content: mmap.mmap, at: int, shape: tuple[int, ...]) -> Codes:
+    return np.asarray(_Mapping(content, at, shape))
+
+
+def _write(descriptor: int, array: Codes) -> None:
+    left = memoryview(array).cast("B") if array.size else memoryview(b"")
+    while len(left):
+        left = left[os.write(descriptor, left[:_PIECE]) :]

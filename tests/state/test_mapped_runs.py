@@ -1,0 +1,59 @@
+"""Runs in files: what is mapped is what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp.kernels import consolidate, sum_weights
+from dbsp.state.mapped_runs import map_run, write_run
+from dbsp.state.run_file import HEADER
+from dbsp.state.sorted_run import SortedRun
+from dbsp.state.trace import Trace
+
+
+def run_of(width: int, rows: list[tuple[int, int]]) -> SortedRun:
+    table = np.array([[row + column for column in range(width)] for row, _ in rows], np.int64)
+    weights = np.array([weight for _, weight in rows], np.int64)
+    return SortedRun(*consolidate(table.reshape(len(rows), width), weights))
+
+
+@given(st.integers(0, 3), st.lists(st.tuples(st.integers(-5, 5), st.sampled_from([1, -1, 3]))))
+def test_a_mapped_run_is_the_written_one(
+    tmp_path_factory: pytest.TempPathFactory, width: int, rows: list[tuple[int, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("run") / "1.run"
+    run = run_of(width, rows)
+    mapped = map_run(write_run(path, run))
+    assert mapped.rows.tolist() == run.rows.tolist()
+    assert mapped.weights.tolist() == run.weights.tolist()
+    assert mapped.rows.shape == run.rows.shape
+    assert mapped.file is not None
+    assert path.stat().st_size == mapped.file.end
+    assert bool(mapped.file.weights_at) == bool((run.weights != 1).any())
+    assert (path.read_bytes()[HEADER:] != b"") == bool(run.size * width or mapped.file.weights_at)
+
+
+def test_kernels_read_mapped_runs(tmp_path: Path) -> None:
+    trace = Trace(1, [])
+    rows, weights = np.arange(1_000, dtype=np.int64).reshape(-1, 1), np.full(1_000, 2)
+    run = map_run(write_run(tmp_path / "1.run", SortedRun(rows, weights)))
+    trace.append(run.rows, run.weights)
+    trace.append(rows[:10], weights[:10])
+    assert sum_weights(np.array([[5], [500], [1_000]]), trace.table, trace.count).tolist() == [4, 2, 0]
+    assert trace.contents().weights.sum() == 2_020
+
+
+def test_a_file_is_never_overwritten_or_too_short(tmp_path: Path) -> None:
+    run = run_of(2, [(1, 1), (2, -1)])
+    file = write_run(tmp_path / "1.run", run)
+    with pytest.raises(FileExistsError):
+        write_run(tmp_path / "1.run", run)
+    with open(file.path, "r+b") as content:
+        content.truncate(file.end - 8)
+    with pytest.raises(ValueError, match="length is greater than file size"):
+        map_run(file)
