@@ -78,6 +78,6 @@ def _mapped(content: mmap.mmap, at: int, shape: tuple[int, ...]) -> Codes:
 
 
 def _write(descriptor: int, array: Codes) -> None:
-    left = memoryview(array).cast("B") if array.size else memoryview(b"")
+    left: memoryview = array.reshape(-1).view(np.uint8).data
     while len(left):
         left = left[os.write(descriptor, left[:_PIECE]) :]
