@@ -10,7 +10,7 @@ memory/40.result the result of that tick
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,9 +101,13 @@ class Snapshots:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def write(self, run: Run, id_: str, result: TickResult | None) -> WrittenSnapshot:
+    def write(
+        self, run: Run, id_: str, result: TickResult | None, end: int, lost: Container[int]
+    ) -> WrittenSnapshot:
         """Write the state of a run and the result of its latest tick, except for written parts.
 
+        `end` is the number of values of the interner that the journal has: later ones are of a tick
+        that was rolled back, and the journal continues with them. `lost` are ids of refused values.
         Raises CheckpointError; the new files are then removed.
         """
         before = self._files
@@ -145,10 +149,10 @@ class Snapshots:
             if before is not None:
                 interned, ends = list(before.interned), list(before.ends)
                 digests |= {name: before.digests[name] for name in interned}
-            start, end = ends[-1] if ends else 0, len(run.interner)
+            start = ends[-1] if ends else 0
             if end > start:
                 # A value that is refused here was in no tick that is committed.
-                piece, _ = values_piece(run.interner, start, end, self.allow_pickle)
+                piece, _ = values_piece(run.interner, start, end, self.allow_pickle, lost)
                 interned.append(write(f"interned/{start}.json", piece, []))
                 ends.append(end)
             tick = run.tick

@@ -11,13 +11,14 @@ A tick is written to the journal before it becomes final in memory, so it is dur
 returns. Opening a checkpoint reads the snapshot and repeats the ticks of the journal. Every file is
 verified before it is read; if one of the snapshot is damaged, the previous snapshot and the journal
 since then replace it. A tick costs the size of its changes. A snapshot costs the size of the sorted
-runs merged since the previous snapshot; there is a snapshot every `snapshot_every` ticks.
+runs merged since the previous snapshot; `snapshot_every` says when one is written.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Mapping, Set
@@ -30,9 +31,10 @@ from dbsp.data.batch import Batch
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
-from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
+from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
 from dbsp.durable.refused_values import column_of
+from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
 from dbsp.durable.snapshots import Snapshots
 from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
@@ -59,22 +61,24 @@ class Store:
         self,
         folder: str | Path,
         *,
-        snapshot_every: int = 100,
+        snapshot_every: Every = DEFAULT,
         sync: bool = True,
         allow_pickle: bool = False,
     ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
-        `snapshot_every` is in ticks. Without `sync` a checkpoint survives the end of the process,
-        but perhaps not a power loss. With `allow_pickle`, values of any class are stored, pickled:
-        reading them can run any code, so open only folders that you trust. Raises CheckpointError
-        when another process uses the folder, or the folder is damaged, is not a checkpoint, or has
-        pickled values that are not allowed, ArgumentError when `snapshot_every` is less than 1.
+        `snapshot_every` is a number of ticks, a time such as "30 s" or "5 min", a number of bytes
+        of journal such as "64 MB", or a collection of those; the first limit that is reached
+        counts. By default these are 1,000 ticks and 16 MB. Without `sync` a checkpoint survives the
+        end of the process, but perhaps not a power loss. With `allow_pickle`, values of any class
+        are stored, pickled: reading them can run any code, so open only folders that you trust.
+
+        Raises CheckpointError when another process uses the folder, or the folder is damaged, is
+        not a checkpoint, or has pickled values that are not allowed, ArgumentError when
+        `snapshot_every` is none of these.
         """
-        if snapshot_every < 1:
-            raise ArgumentError(f"snapshot_every must be at least 1, got {snapshot_every}")
         self.folder = Path(folder)
-        self.snapshot_every = snapshot_every
+        self.snapshot_every = SnapshotPolicy.of(snapshot_every)
         self.sync = sync
         self.allow_pickle = allow_pickle
         self.label: Any = None
@@ -96,6 +100,10 @@ class Store:
         self._lost: Set[int] = frozenset()
         """The ids of values that are not stored, because their tick was rolled back."""
         self._recorded_lost: Set[int] = frozenset()
+        self._snapshot_time = time.monotonic()
+        """When the latest snapshot was written, by the monotonic clock."""
+        self._snapshot_size = 0
+        """The bytes that the journal had written then."""
         self._owner: FolderOwner | None = _owned(self.folder)
         try:
             self._manifests = found_manifests(self.folder)
@@ -213,6 +221,9 @@ class Store:
             self.label = changes.head["label"]
         self._journal.open(manifest.tick, recovered.ticks)
         self._written = len(run.interner)
+        with contextlib.suppress(OSError):  # by the clock of the system, which may be set back
+            age = time.time() - (self.folder / CURRENT).stat().st_mtime
+            self._snapshot_time = time.monotonic() - max(age, 0)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -224,7 +235,9 @@ class Store:
         self._expect_owner().check()
         self._values_before = len(run.interner)
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
-        if run.tick - manifest.tick >= self.snapshot_every:
+        seconds = time.monotonic() - self._snapshot_time
+        size = self._journal.written - self._snapshot_size
+        if self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
             self.snapshot()
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
@@ -285,7 +298,7 @@ class Store:
         before = expect_present(self._manifest, "the manifest of an attached checkpoint")
         if run.tick == before.tick:
             return
-        written = self._snapshots.write(run, before.id, self.result)
+        written = self._snapshots.write(run, before.id, self.result, self._written, self._lost)
         manifest = replace(
             before, tick=run.tick, label=self.label, journal=self._journal.digest, snapshot=written.files
         )
@@ -298,6 +311,7 @@ class Store:
         self._manifests, self._manifest = [manifest, before], manifest
         self._snapshots.adopt(written)
         self._journal.end_file()
+        self._snapshot_time, self._snapshot_size = time.monotonic(), self._journal.written
         with contextlib.suppress(OSError):  # the next snapshot tries again
             self._collect()
 

@@ -65,6 +65,8 @@ class TickJournal:
         """The open file to which ticks are appended, or -1."""
         self._end = 0
         """The place after the latest tick in this file."""
+        self.written = 0
+        """The bytes of all ticks that this process has read or written."""
         self._attempt = (0, 0, "")
         """The tick that was written last, its end and its checksum."""
 
@@ -167,6 +169,7 @@ class TickJournal:
                 if first > (ticks[-1].tick if ticks else snapshot):
                     file.unlink()  # the process ended before its first tick was complete
         self._note(ticks[-1].tick if ticks else snapshot)
+        self.written += sum({changes.path: changes.end for changes in ticks}.values())
         if ticks:
             path = ticks[-1].path
             with reports_full_disk(path):
@@ -217,6 +220,7 @@ class TickJournal:
         """Note that a recorded tick is the latest; never raises, and may be repeated."""
         attempt, end, digest = self._attempt
         if attempt == tick:
+            self.written += end - self._end
             self._end, self.digest = end, digest
             self._note(tick)
 
