@@ -12,10 +12,11 @@ from dbsp.state.run_file import RunFile
 class SortedRun:
     """One immutable sorted run; `largest` bounds the absolute weight of its rows.
 
-    `file` is the file that is mapped to its arrays; None for a run in memory.
+    `file` is the file that is mapped to its arrays; None for a run in memory. `saved` is the file
+    with the same rows in the latest snapshot of a checkpoint.
     """
 
-    __slots__ = ("file", "largest", "rows", "size", "weights")
+    __slots__ = ("file", "largest", "rows", "saved", "size", "weights")
 
     def __init__(self, rows: Codes, weights: Codes) -> None:
         self.rows = rows
@@ -23,6 +24,7 @@ class SortedRun:
         self.size = len(weights)  # read so often in a tick that a function call is measurable
         self.largest = 0
         self.file: RunFile | None = None
+        self.saved: RunFile | None = None
 
     def __len__(self) -> int:
         return self.size

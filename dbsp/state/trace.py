@@ -104,12 +104,15 @@ class Trace:
         """Whether a merge is in progress and continues in later ticks."""
         return self._merge is not None
 
-    def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
-        """Restore an empty trace from sorted, consolidated and committed runs, oldest first."""
+    def restore(self, runs: Sequence[SortedRun]) -> None:
+        """Restore an empty trace from sorted, consolidated and committed runs, oldest first.
+
+        The weights of a run whose `largest` is known are not read, so mapped runs stay in files.
+        """
         if len(runs) > len(self.table):
             self.table = np.zeros((len(runs) + 8, 3), np.int64)
-        for rows, weights in runs:
-            self._push(self.runs, SortedRun(rows, weights))
+        for run in runs:
+            self._push(self.runs, run)
         self.past = self.count
 
     @staticmethod
@@ -206,10 +209,7 @@ class Trace:
         self.fresh = False
 
     def repair(self) -> None:
-        """Restore the table after an interrupted merge, between ticks; the runs are the truth.
-
-        O(n) if a merge was interrupted: it reads the weights of all runs again.
-        """
+        """Restore the table after an interrupted merge, between ticks; the runs are the truth."""
         self.fresh = False
         if not self._replacing:
             return
@@ -217,7 +217,7 @@ class Trace:
         if len(self.runs) > len(self.table):
             self.table = np.zeros((len(self.runs) + 8, 3), np.int64)
         for index, run in enumerate(self.runs):
-            run.largest = register_run(self.table, index, run.rows, run.weights)
+            self._register(index, run)
         self._bound = sum(run.largest for run in self.runs)
         self.count = self.past = len(self.runs)
         self._replacing = False
@@ -286,10 +286,17 @@ class Trace:
 
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
-        run.largest = register_run(self.table, self.count, run.rows, run.weights)
+        self._register(self.count, run)
         self._bound += run.largest
         runs.append(run)
         self.count += 1
+
+    def _register(self, index: int, run: SortedRun) -> None:
+        """Write a run into the table."""
+        if run.largest:
+            self.table[index] = run.rows.ctypes.data, run.weights.ctypes.data, run.size
+        else:
+            run.largest = register_run(self.table, index, run.rows, run.weights)
 
     def _next_merge(self, first: int) -> int | None:
         """Return the newest pair of adjacent committed runs, from `first` on, to merge."""

@@ -166,7 +166,7 @@ def test_a_folder_without_its_manifest_is_no_new_folder(tmp_path: Path) -> None:
 def test_a_young_folder_of_an_earlier_version(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "1.arrow").touch()
-    with pytest.raises(CheckpointError, match=r"has format version 1, .* expects 2; .*checkpoint-version"):
+    with pytest.raises(CheckpointError, match=r"has format version 1, .* expects 3; .*checkpoint-version"):
         reopened(tmp_path)
 
 
