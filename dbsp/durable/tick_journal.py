@@ -232,7 +232,17 @@ class TickJournal:
             self._latest.write(_slot(tick, self.digest))
 
     def end_file(self) -> None:
-        """Write the next tick to a new file, because a snapshot has the ones before it."""
+        """Write the next tick to a new file, because a snapshot has the ones before it.
+
+        Raises CheckpointError if the file ends with a part of a tick that cannot be removed.
+        """
+        if self._file >= 0:
+            with reports_full_disk(self.folder):
+                if os.fstat(self._file).st_size != self._end:
+                    os.ftruncate(self._file, self._end)
+            self._close_file()
+
+    def _close_file(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -246,7 +256,7 @@ class TickJournal:
 
     def close(self) -> None:
         """Close the files."""
-        self.end_file()
+        self._close_file()
         if self._latest is not None:
             self._latest.close()
             self._latest = None

@@ -178,6 +178,7 @@ class Run(Ticks, StoredRelations, Inspection, Displayed):
         """
         if self.log is not None:
             proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
+            self.log.wait()
         self._notify()
         work = OpenSwitch(self, sys._getframe(), proposal.graph)
         self.begin(work)

@@ -40,5 +40,8 @@ class RunLog(Protocol):
     def snapshot(self) -> None:
         """Write the state after the latest tick; it is durable when this returns."""
 
+    def wait(self) -> None:
+        """Wait until no snapshot is being written in the background."""
+
     def close(self) -> None:
         """Release the run."""

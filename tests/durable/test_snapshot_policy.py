@@ -76,7 +76,7 @@ def circuit() -> Circuit:
 
 
 def started(folder: Path, every: Any) -> Run:
-    return circuit().start(checkpoint=Store(folder, snapshot_every=every, sync=False))
+    return circuit().start(checkpoint=Store(folder, snapshot_every=every, sync=False, background=False))
 
 
 def ended(run: Run) -> None:
