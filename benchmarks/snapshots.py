@@ -61,7 +61,9 @@ def measure_pauses(
 
 def _pauses(folder: Path, mode: str, sync: bool, rows: int, ticks: int, every: Any) -> Pauses:
     background = mode == "background"
-    store = Store(folder, snapshot_every=NEVER if mode == "journal" else every, sync=sync, background=background)
+    store = Store(
+        folder, snapshot_every=NEVER if mode == "journal" else every, sync=sync, background=background
+    )
     run = started(rows, None if mode == "no checkpoint" else store)
     chance = np.random.default_rng(7)
     changes = zip(chance.integers(0, rows // 10, ticks).tolist(), range(rows, rows + ticks), strict=True)

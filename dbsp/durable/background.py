@@ -1,8 +1,8 @@
 """Work in a daemon thread beside the ticks of a run, in pieces that do not delay them.
 
-Python computes in one thread at a time, and a thread that computes gives way only after 5 ms, which
-is many ticks. So the work calls `rest` between pieces of a fraction of a millisecond; system calls,
-checksums and operations on large arrays give way by themselves.
+Python computes in one thread at a time, and a thread that computes keeps the others waiting for 5
+ms, which is many ticks. So the work calls `rest` between pieces of a fraction of a millisecond;
+system calls, checksums and operations on large arrays release the interpreter by themselves.
 
 The end of the interpreter waits for the work, and so does opening a folder in which a run of this
 process, which nobody has any more, still writes.
@@ -43,8 +43,8 @@ class BackgroundWork(Generic[T]):
         self._result: list[T] = []
         self.error: BaseException | None = None
         """What the function has raised."""
-        # Taken by the thread when it starts to work, or by the one who finds that it never will.
-        self._claim = threading.Lock()
+        # Whether the thread works or never will; the first one who decides it sets the only key.
+        self._decided: dict[None, bool] = {}
         self._thread = threading.Thread(target=self._work, name=f"snapshot of {folder}", daemon=True)
         self.done = False
 
@@ -59,10 +59,10 @@ class BackgroundWork(Generic[T]):
             raise
 
     def _work(self) -> None:
-        if not self._claim.acquire(blocking=False):
+        if not self._decided.setdefault(None, True):
             return
         _LOCAL.work = self
-        self.rested = time.perf_counter()
+        rest()  # the tick that has started this continues first
         try:
             if self._function is not None:
                 self._result.append(self._function())
@@ -76,7 +76,7 @@ class BackgroundWork(Generic[T]):
     @property
     def abandoned(self) -> bool:
         """Whether the thread was never started, as after an interrupt; it then never will work."""
-        return self._thread.ident is None and self._claim.acquire(blocking=False)
+        return self._thread.ident is None and not self._decided.setdefault(None, False)
 
     @property
     def result(self) -> T:

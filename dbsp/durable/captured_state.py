@@ -1,4 +1,4 @@
-"""The state of a run at the end of a tick, captured to be written while the run goes on.
+"""The state of a run at the end of a tick, captured to be written while the run takes more ticks.
 
 Sorted runs and batches never change, so the capture only refers to them: its cost is the number of
 sorted runs, and not that of their rows.

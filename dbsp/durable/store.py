@@ -85,8 +85,8 @@ class Store:
         counts. By default these are 1,000 ticks and 16 MB. Without `sync` a checkpoint survives the
         end of the process, but perhaps not a power loss. With `allow_pickle`, values of any class
         are stored, pickled: reading them can run any code, so open only folders that you trust.
-        Without `verify`, only the headers of large files are verified, so that opening does not read
-        a state that is larger than memory. Without `background`, a tick that begins a snapshot
+        Without `verify`, only the headers of large files are verified, so that opening does not
+        read a state that is larger than memory. Without `background`, a tick that begins a snapshot
         waits until it is written.
 
         Raises CheckpointError when another process uses the folder, or the folder is damaged, is
