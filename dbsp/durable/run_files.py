@@ -60,7 +60,7 @@ def write_run_file(path: Path, name: str, run: SortedRun, sync: bool) -> RunFile
     try:
         file = write_run(draft, run)
         content = _hash()
-        for array in (run.rows, run.weights) if file.weights_at else (run.rows,):
+        for array in (run.rows, run.stored) if file.weights_at else (run.rows,):
             content.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return _seal(file, path, name, content.digest(), sync)
     except OSError:

@@ -30,6 +30,8 @@ from dbsp.durable.atomic_files import Content
 from dbsp.errors import CheckpointError
 
 _SEAL = struct.Struct("<8sHHIQ16s")
+SEAL_SIZE = _SEAL.size
+"""The bytes before the name in a binary file."""
 _MAGIC = b"dbspseal"
 _VERSION = 2
 _DIGEST = 16
@@ -131,11 +133,12 @@ def unseal(path: Path, content: memoryview, name: str, digest: str | None = None
     return Unsealed(path, content[len(content) - size :], found.hex())
 
 
-def read_bytes(path: Path) -> bytearray:
-    """Return the content of a file. Raises CheckpointError."""
+def read_bytes(path: Path, start: int = 0) -> bytearray:
+    """Return the content of a file from a place on. Raises CheckpointError."""
     try:
         with open(path, "rb", buffering=0) as file:
-            content = bytearray(os.fstat(file.fileno()).st_size)
+            content = bytearray(max(0, os.fstat(file.fileno()).st_size - start))
+            file.seek(start)
             view, filled = memoryview(content), 0
             while filled < len(content) and (count := file.readinto(view[filled:])):
                 filled += count
