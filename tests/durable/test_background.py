@@ -1,4 +1,4 @@
-"""Snapshots in the background: the run goes on, and every end of it leaves a right folder."""
+"""Snapshots in the background: the run continues, and every end of it leaves a right folder."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def reopened(folder: Path, ticks: int) -> None:
     store_of(run).close()
 
 
-# --- the run goes on ------------------------------------------------------------------------------
+# --- the run continues --------------------------------------------------------------------------
 
 
 def test_ticks_go_on_while_a_snapshot_is_written(tmp_path: Path) -> None:
