@@ -179,8 +179,8 @@ class TickJournal:
             self._end = ticks[-1].end
 
     def _open_file(self, path: Path, flags: int) -> None:
+        self._end = 0  # first: an interrupt leaves no file with the end of another one
         self._file = os.open(path, flags | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
-        self._end = 0
 
     def write(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
         """Write a tick, which is durable when this returns.
@@ -192,7 +192,9 @@ class TickJournal:
         path = self.folder / f"{tick}{_SUFFIX}"
         try:
             if self._file < 0:
-                self._open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                # An interrupt may have left an empty file; a tick is never overwritten.
+                empty = path.exists() and not path.stat().st_size
+                self._open_file(path, os.O_RDWR | os.O_CREAT | (0 if empty else os.O_EXCL))
                 if self.sync:
                     sync_folder(self.folder)
             elif os.fstat(self._file).st_size != self._end:

@@ -348,7 +348,7 @@ def test_an_interrupt_at_any_step_of_beginning_a_snapshot(tmp_path: Path) -> Non
     run = started(tmp_path, every=1)
     step(run)
     undone = 0
-    for at in range(0, 2_000, 3):
+    for at in range(0, 2_000, 2):
         ticks, left = run.tick, at
 
         def interrupt(frame: Any, event: str, argument: Any) -> Any:
