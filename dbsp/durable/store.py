@@ -358,7 +358,7 @@ class Store:
             end=self._written,
             lost=self._lost,
         )
-        return CapturedState.of(run, self.result, journal)
+        return self._snapshots.capture(run, self.result, journal)
 
     def _write(self, state: CapturedState, before: Manifest) -> SavedSnapshot:
         """Write a captured state. Safe in another thread; the run may take more ticks meanwhile."""
