@@ -206,7 +206,10 @@ def _rested(entries: Iterable[Any]) -> Iterator[Any]:
 
 
 def entries_of(piece: Frames, allow_pickle: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield the entries of a piece, `ABSENT` for removed keys. Raises errors of a wrong form."""
+    """Yield the entries of a piece, `ABSENT` for removed keys.
+
+    Raises errors of a wrong form.
+    """
     head, arrays = piece
     if "codes" in head:
         width = int(head["codes"])
