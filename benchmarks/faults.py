@@ -26,6 +26,10 @@ STRIDES = {"small": 101, "medium": 11, "large": 1}
 """By size, one step in how many gets a fault."""
 
 
+_TINY = 256
+"""A memory limit in bytes."""
+
+
 class Injector:
     """Raises an exception at the `at`-th step of the interpreter within dbsp during a call.
 
@@ -112,8 +116,9 @@ def inject(
     """Inject a fault at every `stride`-th step of a tick.
 
     `how` is the form of the tick: "step" with changes, "staged" by handles before, "stage" with the
-    fault in the handles, "durable" with a checkpoint, "reopened" from it after each fault, "replan"
-    and "compact" with the fault in these.
+    fault in the handles, "durable" with a checkpoint, "reopened" from it after each fault,
+    "spilled" with a memory limit so small that the state is in files, "replan" and "compact" with
+    the fault in these.
     """
     with tempfile.TemporaryDirectory() as folder:
         attempt = _Attempt(circuit, how, Path(folder), random.Random(seed))
@@ -146,6 +151,8 @@ class _Attempt:
         self._graphs = [self._faulty.graph, other]
 
     def _open(self) -> Run:
+        if self._how == "spilled":
+            return self._circuit.start(memory_limit=_TINY)
         if self._how not in ("durable", "reopened"):
             return self._circuit.start()
         return self._circuit.start(checkpoint=Store(self._folder, snapshot_every=3, sync=False))
@@ -235,7 +242,7 @@ def _expect(what: str, mine: Any, right: Any) -> None:
         raise AssertionError(f"{what}: expected {right!r}, got {mine!r}")
 
 
-HOW = ("step", "staged", "stage", "durable", "reopened", "replan", "compact")
+HOW = ("step", "staged", "stage", "durable", "reopened", "spilled", "replan", "compact")
 
 
 def measure_faults(stride: int = 1, only: str = "") -> Iterator[Campaign]:

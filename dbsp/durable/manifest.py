@@ -20,6 +20,8 @@ VERSION = 2
 CURRENT, PREVIOUS = "manifest.json", "manifest.previous.json"
 PARTS = ("runs", "small", "interned", "memory", "journal")
 """The folders of a checkpoint."""
+SPILL = "spill"
+"""The folder of state beyond the memory limit; no manifest names its files."""
 
 
 @dataclass(frozen=True)

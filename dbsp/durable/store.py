@@ -5,6 +5,7 @@
     runs, small, interned, memory   the files of snapshots (see `dbsp.durable.snapshots`)
     journal/41.ticks         the changes of the inputs in the ticks after a snapshot, from 41 on
     journal/latest           the number of the latest tick
+    spill                    state beyond the memory limit; it need not survive the process
     lock, owner              the lock of the run that writes here, and its process id
 
 A tick is written to the journal before it becomes final in memory, so it is durable when `step`
@@ -30,7 +31,7 @@ from dbsp.data.batch import Batch
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
-from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
+from dbsp.durable.manifest import PARTS, PREVIOUS, SPILL, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
 from dbsp.durable.refused_values import column_of
 from dbsp.durable.snapshots import Snapshots
@@ -41,6 +42,7 @@ from dbsp.errors import ArgumentError, CheckpointError, CircuitError, expect_pre
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
+from dbsp.state.spill_folder import remove_spilled
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
@@ -97,6 +99,7 @@ class Store:
         """The ids of values that are not stored, because their tick was rolled back."""
         self._recorded_lost: Set[int] = frozenset()
         self._owner: FolderOwner | None = _owned(self.folder)
+        remove_spilled(self.spill)
         try:
             self._manifests = found_manifests(self.folder)
             self._manifest = next((m for m in self._manifests if isinstance(m, Manifest)), None)
@@ -113,6 +116,11 @@ class Store:
     def id(self) -> str:
         """The unique name of an attached checkpoint, which its files repeat."""
         return expect_present(self._manifest, "the manifest of an attached checkpoint").id
+
+    @property
+    def spill(self) -> Path:
+        """The folder for state beyond the memory limit of the run; emptied when it is opened."""
+        return self.folder / SPILL
 
     @property
     def circuit(self) -> str | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,10 @@ from dbsp.state.sorted_run import SortedRun
 _PIECE = 1 << 20
 
 
-def write_run(path: Path, run: SortedRun) -> RunFile:
+def write_run(path: Path, run: SortedRun, implicit: bool = True) -> RunFile:
     """Write a run to a new file with an empty header. Raises OSError.
 
-    O(n), without a copy in memory.
+    If `implicit`, weights that are all 1 are not written. O(n), without a copy in memory.
     """
     rows = np.ascontiguousarray(run.rows)
     size, width = rows.shape
@@ -32,22 +34,25 @@ def write_run(path: Path, run: SortedRun) -> RunFile:
         file.write(bytes(HEADER))
         _write(file.fileno(), rows)
         weights_at = 0
-        if size and not (run.weights == 1).all():
+        if size and not (implicit and (run.weights == 1).all()):
             weights_at = HEADER + rows.nbytes
             _write(file.fileno(), np.ascontiguousarray(run.weights))
     return RunFile(path, width, size, weights_at, run.largest)
 
 
-def map_run(file: RunFile) -> SortedRun:
+def map_run(file: RunFile, released: Callable[[], None] | None = None) -> SortedRun:
     """Return the run of a file, whose pages are read when they are touched.
 
-    O(1). Raises OSError, and ValueError for a file that is too short.
+    `released` is called when nobody refers to its arrays any more. O(1). Raises OSError, and
+    ValueError for a file that is too short.
     """
     descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         content = mmap.mmap(descriptor, file.end, access=mmap.ACCESS_READ)
     finally:
         os.close(descriptor)
+    if released is not None:
+        weakref.finalize(content, released)
     rows = _mapped(content, HEADER, (file.size, file.width))
     if file.weights_at:
         weights = _mapped(content, file.weights_at, (file.size,))
