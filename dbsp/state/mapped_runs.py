@@ -23,10 +23,10 @@ from dbsp.state.sorted_run import SortedRun
 _PIECE = 1 << 20
 
 
-def write_run(path: Path, run: SortedRun, implicit: bool = True) -> RunFile:
+def write_run(path: Path, run: SortedRun) -> RunFile:
     """Write a run to a new file with an empty header. Raises OSError.
 
-    If `implicit`, weights that are all 1 are not written. O(n), without a copy in memory.
+    O(n), without a copy in memory.
     """
     rows = np.ascontiguousarray(run.rows)
     size, width = rows.shape
@@ -34,9 +34,9 @@ def write_run(path: Path, run: SortedRun, implicit: bool = True) -> RunFile:
         file.write(bytes(HEADER))
         _write(file.fileno(), rows)
         weights_at = 0
-        if size and not (implicit and (run.weights == 1).all()):
+        if not (run.stored == 1).all():
             weights_at = HEADER + rows.nbytes
-            _write(file.fileno(), np.ascontiguousarray(run.weights))
+            _write(file.fileno(), np.ascontiguousarray(run.stored))
     return RunFile(path, width, size, weights_at, run.largest)
 
 
@@ -55,11 +55,10 @@ def map_run(file: RunFile, released: Callable[[], None] | None = None) -> Sorted
         weakref.finalize(content, released)
     rows = _mapped(content, HEADER, (file.size, file.width))
     if file.weights_at:
-        weights = _mapped(content, file.weights_at, (file.size,))
+        run = SortedRun(rows, _mapped(content, file.weights_at, (file.size,)))
+        run.largest = file.largest
     else:
-        weights = np.ones(file.size, np.int64)
-    run = SortedRun(rows, weights)
-    run.largest = file.largest
+        run = SortedRun.of_ones(rows)
     run.file = file
     return run
 

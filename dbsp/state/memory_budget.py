@@ -16,7 +16,7 @@ from typing import Protocol
 
 from dbsp.errors import CheckpointError
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.state.mapped_runs import write_run
+from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.spill_folder import SpillFolder, remove_file
 from dbsp.state.streamed_merge import StreamedMerge
@@ -82,7 +82,7 @@ class MemoryBudget:
         self._traces.add(trace)
 
     def add(self, size: int) -> None:
-        """Count the bytes of a run that a tick adds. Raises CheckpointError."""
+        """Count the bytes of a run that is added to a trace. Raises CheckpointError."""
         if self.used + size > self._threshold_in_tick:
             self._shrink()
         self.used += size
@@ -162,21 +162,22 @@ class MemoryBudget:
     def _candidates(self, traces: Iterable[BudgetedTrace]) -> Iterator[tuple[int, BudgetedTrace, SortedRun]]:
         for trace in traces:
             for run in trace.in_memory():
-                size = run.rows.nbytes + run.weights.nbytes
-                if size >= self._smallest:
-                    yield size, trace, run
+                if run.nbytes >= self._smallest:
+                    yield run.nbytes, trace, run
 
     def _move(self, trace: BudgetedTrace, run: SortedRun) -> None:
         try:
-            path = self.folder.new_path()
-            try:
-                mapped = self.folder.mapped(write_run(path, run, implicit=False))
-            except BaseException:
-                remove_file(path)
-                raise
+            trace.map(run, map_run(run.saved) if run.saved is not None else self._written(run))
         except OSError as error:
             raise self.folder.refusal(error) from None
-        trace.map(run, mapped)
+
+    def _written(self, run: SortedRun) -> SortedRun:
+        path = self.folder.new_path()
+        try:
+            return self.folder.mapped(write_run(path, run))
+        except BaseException:
+            remove_file(path)
+            raise
 
     def _set_thresholds(self) -> None:
         # If what remains in memory is too much and cannot be moved, count it now and then only.

@@ -23,8 +23,9 @@ class StreamedMerge:
     """An incremental merge as `RunMerge`, with the result in a file.
 
     Memory holds one piece of the result, during `advance` only.
-    The weights are written behind the place of the rows that the merge has at most; if many rows
-    cancel, they are moved to the end of the rows. Raises CheckpointError if a write fails.
+    The weights follow the place of the most rows that the merge can have; if many rows cancel,
+    they are moved to the end of the rows. Weights are not written as long as all of them are 1.
+    Raises CheckpointError if a write fails.
     """
 
     __slots__ = (
@@ -50,7 +51,7 @@ class StreamedMerge:
         self.newer = newer
         self.size = len(older) + len(newer)
         self._width = older.rows.shape[1]
-        self._weights_at = HEADER + self.size * self._width * 8
+        self._weights_at = 0
         self._state = np.zeros(3, np.int64)
         self._written = 0
         self._largest = 0
@@ -76,7 +77,7 @@ class StreamedMerge:
         while fuel > 0 and not done:
             state[2] = 0
             done = merge_some(
-                older.rows, older.weights, newer.rows, newer.weights, rows, weights, state, min(part, fuel)
+                older.rows, older.stored, newer.rows, newer.stored, rows, weights, state, min(part, fuel)
             )
             size = int(state[2])
             try:
@@ -93,7 +94,7 @@ class StreamedMerge:
             self._discarded()
             return SortedRun(np.empty((0, width), np.int64), np.empty(0, np.int64))
         try:
-            if size < self.size * 7 // 8:
+            if self._weights_at and size < self.size * 7 // 8:
                 self._move_weights(HEADER + size * width * 8)
             file = RunFile(self._path, width, size, self._weights_at, self._largest)
             self._file.truncate(file.end)
@@ -112,7 +113,13 @@ class StreamedMerge:
         largest = min(max(int(weights.max()), -int(weights.min())), INT64_MAX)
         self._largest = max(self._largest, largest)
         _write_at(self._file, HEADER + self._written * self._width * 8, rows)
-        _write_at(self._file, self._weights_at + self._written * 8, weights)
+        if not self._weights_at and not (weights == 1).all():
+            self._weights_at = HEADER + self.size * self._width * 8
+            for at in range(0, self._written, PIECE // 8):
+                ones = np.ones(min(PIECE // 8, self._written - at), np.int64)
+                _write_at(self._file, self._weights_at + at * 8, ones)
+        if self._weights_at:
+            _write_at(self._file, self._weights_at + self._written * 8, weights)
         self._written += size
 
     def _move_weights(self, start: int) -> None:

@@ -99,8 +99,8 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of rows and weights in memory, including a merge in progress."""
-        kept = sum([run.rows.nbytes + run.weights.nbytes for run in self.in_memory()])
+        """The bytes of rows and stored weights in memory, including a merge in progress."""
+        kept = sum([run.nbytes for run in self.in_memory()])
         return kept if self._merge is None else kept + self._merge.nbytes
 
     @property
@@ -116,7 +116,8 @@ class Trace:
         """Replace the arrays of a run by those of its file; if interrupted, call `repair`."""
         index = [id(each) for each in (*self.runs, *self.current)].index(id(run))
         self._replacing = True
-        run.rows, run.weights = mapped.rows, mapped.weights
+        run.rows = mapped.rows
+        run.stored = mapped.stored
         run.file = mapped.file
         self._register(index, run)
         self._replacing = False
@@ -131,12 +132,17 @@ class Trace:
         """Whether a merge is in progress and continues in later ticks."""
         return self._merge is not None
 
-    def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
-        """Restore an empty trace from sorted, consolidated and committed runs, oldest first."""
+    def restore(self, runs: Sequence[SortedRun]) -> None:
+        """Restore an empty trace from sorted, consolidated and committed runs, oldest first.
+
+        The weights of a run whose `largest` is known are not read, so mapped runs stay in files.
+        """
         if len(runs) > len(self.table):
             self.table = np.zeros((len(runs) + 8, 3), np.int64)
-        for rows, weights in runs:
-            self._push(self.runs, SortedRun(rows, weights))
+        for run in runs:
+            self._push(self.runs, run)
+            if self._budget is not None and run.file is None:
+                self._budget.add(run.nbytes)
         self.past = self.count
 
     @staticmethod
@@ -149,7 +155,7 @@ class Trace:
         if len(runs) > len(trace.table):
             trace.table = np.zeros((len(runs) + 8, 3), np.int64)
         for index, run in enumerate(runs):
-            trace.table[index] = run.rows.ctypes.data, run.weights.ctypes.data, run.size
+            trace.table[index] = run.entry()
             trace._bound += run.largest
         trace.runs = list(runs)
         trace.count = trace.past = len(runs)
@@ -171,7 +177,7 @@ class Trace:
             self._journal.append(self)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-        self._push(self.current, SortedRun(rows, weights))
+        self._push(self.current, SortedRun.of(rows, weights))
         self.fresh = True
         if self._bound > INT64_MAX:
             # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
@@ -190,7 +196,7 @@ class Trace:
         if self._bound > INT64_MAX:
             # Sums over some of the runs may be outside int64 although the totals fit.
             rows = np.concatenate([run.rows for run in runs])
-            return SortedRun(*consolidate(rows, np.concatenate([run.weights for run in runs])))
+            return SortedRun.of(*consolidate(rows, np.concatenate([run.weights for run in runs])))
         if self._budget is not None:
             with contextlib.suppress(CheckpointError):  # without room for a file, try in memory
                 return self._budget.merged(runs)
@@ -199,7 +205,7 @@ class Trace:
         rows, weights = newest.rows, newest.weights
         for run in reversed(runs):
             rows, weights = concatenate(run.rows, run.weights, rows, weights, 1)
-        return SortedRun(rows, weights)
+        return SortedRun.of(rows, weights)
 
     def since(self, iteration: int) -> Batch:
         """Return the committed rows of iterations after this one, by the last column. O(n)."""
@@ -318,7 +324,7 @@ class Trace:
         self._bound -= sum(run.largest for run in small)
         self.count = offset + start
         for run in merged:
-            run.largest = register_run(self.table, self.count, run.rows, run.weights)
+            run.largest = register_run(self.table, self.count, run.rows, run.stored)
             self._bound += run.largest
             self.count += 1
 
@@ -332,9 +338,9 @@ class Trace:
     def _register(self, index: int, run: SortedRun) -> None:
         """Write a run into the table."""
         if run.largest:
-            self.table[index] = run.rows.ctypes.data, run.weights.ctypes.data, run.size
+            self.table[index] = run.entry()
         else:
-            run.largest = register_run(self.table, index, run.rows, run.weights)
+            run.largest = register_run(self.table, index, run.rows, run.stored)
 
     def _next_merge(self, first: int) -> int | None:
         """Return the newest pair of adjacent committed runs, from `first` on, to merge."""
