@@ -148,5 +148,6 @@ def memory_message() -> str:
     return (
         f"the memory limit{f' of {limit_}' if limit_ else ''} is exceeded. Possible causes: a recursion "
         "that never ends because it creates new values, or a join on too few columns. If the data "
-        "really needs more memory, raise the limit with --max-memory"
+        "really needs more memory, raise the limit with --max-memory, or keep state in files with "
+        "--memory-limit"
     )

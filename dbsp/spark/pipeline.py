@@ -173,7 +173,9 @@ class Pipeline:
         - `tickWindow`: one tick per window of event time (`event_time`), such as "1 minute";
         - `snapshotEvery`: ticks between snapshots of the whole state (default 100);
         - `sync`: "false" if a power failure, but not a crash, may lose the latest ticks (default
-          "true").
+          "true");
+        - `memoryLimit`: the memory for the state of the circuit, such as "4G" or "25%"; the state
+          beyond it is stored in files (default: no limit).
 
         Parameters:
             name: the name of the option.

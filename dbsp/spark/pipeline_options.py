@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbsp.data.schema import suggestion
-from dbsp.errors import InputError, SchemaError, shorten
+from dbsp.errors import ArgumentError, InputError, SchemaError, shorten
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.runtime.memory import capacity_of
 from dbsp.spark.cut import Cut, microseconds
 
-_NAMES = ("checkpointLocation", "rowsPerTick", "tickWindow", "snapshotEvery", "sync")
+_NAMES = ("checkpointLocation", "rowsPerTick", "tickWindow", "snapshotEvery", "sync", "memoryLimit")
 
 
 def canonical(name: str) -> str:
@@ -41,6 +42,14 @@ def snapshot_every(options: Mapping[str, Any]) -> int:
     if not str(every).isdecimal() or int(every) < 1:
         raise _invalid("snapshotEvery", "a number of ticks from 1", options)
     return int(every)
+
+
+def memory_limit(options: Mapping[str, Any]) -> int | None:
+    """Return the bytes of memory for the state of the circuit; None without a limit."""
+    try:
+        return capacity_of(options.get("memoryLimit"))
+    except ArgumentError:
+        raise _invalid("memoryLimit", "bytes, or an amount such as '8G', '500M' or '25%'", options) from None
 
 
 def cut_of(options: Mapping[str, Any], times: Mapping[str, str], sources: Mapping[str, SparkSource]) -> Cut:

@@ -145,7 +145,6 @@ class MemoryBudget:
         traces = list(self._traces)
         self.used = _PER_VALUE * self._values + self._others() + sum(trace.nbytes for trace in traces)
         allowed = int(self.limit * (_BETWEEN_TICKS - _STEP))
-        moved = False
         try:
             if self.used > self.limit * _BETWEEN_TICKS:
                 for size, trace, run in sorted(self._candidates(traces), key=lambda found: -found[0]):
@@ -153,11 +152,10 @@ class MemoryBudget:
                         break
                     self._move(trace, run)
                     self.used -= size
-                    moved = True
             self._set_thresholds()
         finally:
-            if moved:
-                self._give_back()
+            # Also what merges have freed, since it counts until the next counting.
+            self._give_back()
 
     def _candidates(self, traces: Iterable[BudgetedTrace]) -> Iterator[tuple[int, BudgetedTrace, SortedRun]]:
         for trace in traces:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import ArgumentError, CheckpointError, Circuit, Run, count, sum_
 from dbsp.durable import Store
+from dbsp.runtime.run_display import run_document
 from dbsp.state.spill_folder import SpillFolder
 from tests.random_circuits import Choices, build, choices
 from tests.random_datalog import INPUTS, programs
@@ -255,3 +257,10 @@ def test_a_full_disk_refuses_ticks_and_leaves_the_run_usable(tmp_path: Path, siz
     assert run.log is not None
     run.log.close()
     assert len(shop().start(checkpoint=tmp_path).view("sales")) == sold
+
+
+def test_displays_tell_memory_from_files() -> None:
+    run = shop().start(memory_limit="16K")
+    run.step(sales(0, 2000))
+    title = "".join(span.text for span in run_document(run).title)
+    assert re.search(r"2,014 rows stored, \d+ bytes in memory, 3[\d.]+ KB in files", title)

@@ -84,7 +84,7 @@ for i in range(300):
         expected["total"][shop % 10] += sign * amount
     peak = max(peak, status("RssAnon") - base)
 found = {row[0]: row[1:] for row in run.view("by_city").rows()}
-assert found == {city: (expected["n"][city], expected["total"][city]) for city in range(10)}, (found, expected)
+assert found == {city: (expected["n"][city], expected["total"][city]) for city in range(10)}
 assert peak < LIMIT * 6 // 5, peak
 print("loaded", loaded * PIECE, "rows; files of", run.file_bytes, "bytes; peak", peak)
 """
