@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.kernels.arrays import Codes
-from dbsp.state.run_file import HEADER, RunFile
+from dbsp.state.run_file import DIGEST, HEADER, RunFile
 from dbsp.state.sorted_run import SortedRun
 
 _PIECE = 1 << 20
@@ -53,6 +53,8 @@ def map_run(file: RunFile, released: Callable[[], None] | None = None) -> Sorted
         os.close(descriptor)
     if released is not None:
         weakref.finalize(content, released)
+    if file.digest and content[DIGEST].hex() != file.digest:
+        raise ValueError(f"{file.path} is not the file that was written there last")
     rows = _mapped(content, HEADER, (file.size, file.width))
     if file.weights_at:
         run = SortedRun(rows, _mapped(content, file.weights_at, (file.size,)))

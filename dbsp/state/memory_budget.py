@@ -165,9 +165,16 @@ class MemoryBudget:
 
     def _move(self, trace: BudgetedTrace, run: SortedRun) -> None:
         try:
-            trace.map(run, map_run(run.saved) if run.saved is not None else self._written(run))
+            trace.map(run, self._saved(run) or self._written(run))
         except OSError as error:
             raise self.folder.refusal(error) from None
+
+    def _saved(self, run: SortedRun) -> SortedRun | None:
+        """Return the run mapped from a checkpoint that has it; None if that file is gone."""
+        try:
+            return None if run.saved is None else map_run(run.saved)
+        except (FileNotFoundError, ValueError):
+            return None
 
     def _written(self, run: SortedRun) -> SortedRun:
         path = self.folder.new_path()
