@@ -14,9 +14,11 @@ from pathlib import Path
 
 from dbsp.durable.array_frames import read_frames
 from dbsp.durable.deliveries import DeliveredFile, deliveries
+from dbsp.durable.folder_state import folder_state
+from dbsp.durable.history import kept_manifests
 from dbsp.durable.inbox_record import inbox_id, taken, taken_tick
 from dbsp.durable.ledger import Entry, Ledger
-from dbsp.durable.manifest import CURRENT, PREVIOUS, VERSION, Manifest, read_manifest
+from dbsp.durable.manifest import CURRENT, PREVIOUS, VERSION, Manifest
 from dbsp.durable.parquet_files import read_parquet
 from dbsp.durable.sealed_files import read_sealed, unreadable
 from dbsp.durable.snapshots import load_snapshot
@@ -39,7 +41,7 @@ def verify_folder(folder: Path) -> Verification:
     """Verify every file of a folder. Raises CheckpointError if it is of none of the three kinds."""
     kind = _kind(folder)
     for _ in range(_TRIES):
-        before = _state(folder)
+        before = folder_state(folder)
         found: list[str] = []
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
@@ -47,7 +49,7 @@ def verify_folder(folder: Path) -> Verification:
                 if error.message not in found:
                     found.append(error.message)
         found += sorted({str(warning.message) for warning in warned})
-        if not found or _state(folder) == before:
+        if not found or folder_state(folder) == before:
             break  # else a run has changed the folder in between
     files = sum(path.is_file() for path in folder.rglob("*"))
     return Verification(kind, files, found)
@@ -71,17 +73,6 @@ def _kind(folder: Path) -> str:
     )
 
 
-def _state(folder: Path) -> list[tuple[str, int]]:
-    """The names of all files, and when they were changed."""
-    found = []
-    for path in folder.rglob("*"):
-        try:
-            found.append((str(path), path.stat().st_mtime_ns))
-        except OSError:
-            found.append((str(path), 0))
-    return sorted(found)
-
-
 def _attempted(action: Callable[[], object]) -> Iterator[CheckpointError]:
     try:
         action()
@@ -92,34 +83,26 @@ def _attempted(action: Callable[[], object]) -> Iterator[CheckpointError]:
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
-def _manifests(folder: Path) -> tuple[list[Manifest], list[CheckpointError]]:
-    manifests: list[Manifest] = []
-    errors: list[CheckpointError] = []
-    for file in (CURRENT, PREVIOUS):
-        try:
-            manifest = read_manifest(folder / file)
-        except CheckpointError as error:
-            errors.append(error)
-            continue
-        if manifest is not None:
-            manifests.append(manifest)
-        elif file == CURRENT:
-            errors.append(unreadable(folder / file, "the file is missing"))
-    return manifests, errors
-
-
 def _verify_checkpoint(folder: Path) -> Iterator[CheckpointError]:
-    manifests, errors = _manifests(folder)
-    yield from errors
-    for manifest in manifests:
+    manifests, damaged = kept_manifests(folder)
+    for each in damaged:
+        yield each.error
+    verified: set[tuple[str, str]] = set()
+    for manifest in reversed(manifests):
         files = {} if manifest.snapshot is None else manifest.snapshot.digests
         for name, digest in files.items():
-            yield from _attempted(partial(_verify_file, folder, manifest.id, name, digest))
+            if (name, digest) not in verified:  # snapshots share files
+                yield from _attempted(partial(_verify_file, folder, manifest.id, name, digest))
+        verified.update(files.items())
     if manifests:
-        oldest = manifests[-1]
         journal = TickJournal(folder, sync=False)
-        journal.id = oldest.id
-        yield from _attempted(lambda: journal.read(oldest.tick, oldest.journal))
+        journal.id = manifests[0].id
+        yield from _attempted(lambda: _repeat(journal, manifests[0]))
+
+
+def _repeat(journal: TickJournal, oldest: Manifest) -> None:
+    for _ in journal.ticks(oldest.tick, oldest.journal):
+        pass
 
 
 def _verify_file(folder: Path, id_: str, name: str, digest: str) -> None:
@@ -127,10 +110,10 @@ def _verify_file(folder: Path, id_: str, name: str, digest: str) -> None:
 
 
 def _describe_checkpoint(folder: Path) -> Iterator[tuple[str, str]]:
-    manifests, errors = _manifests(folder)
-    if errors:
-        raise errors[0]
-    current = manifests[0]
+    manifests, damaged = kept_manifests(folder)
+    if damaged:
+        raise damaged[-1].error
+    current = manifests[-1]
     journal = TickJournal(folder, sync=False)
     journal.id = current.id
     ticks = journal.read(current.tick, current.journal)
@@ -141,7 +124,7 @@ def _describe_checkpoint(folder: Path) -> Iterator[tuple[str, str]]:
     yield "tick", f"{current.tick + len(ticks):,}"
     yield "label", json.dumps(current.label if last is None else last.head["label"])
     interned = 0
-    for manifest in manifests:
+    for manifest in reversed(manifests):
         loaded = load_snapshot(folder, manifest)
         if loaded is None:
             continue

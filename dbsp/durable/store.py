@@ -5,6 +5,7 @@
     runs, small, interned, memory   the files of snapshots (see `dbsp.durable.snapshots`)
     journal/41.ticks         the changes of the inputs in the ticks after a snapshot, from 41 on
     journal/latest           the number of the latest tick
+    history/40.json          an earlier manifest (see `dbsp.durable.history`), with `keep`
     lock, owner              the lock of the run that writes here, and its process id
 
 A tick is written to the journal before it becomes final in memory, so it is durable when `step`
@@ -25,9 +26,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbsp.circuit.value_json import MissingPartError
 from dbsp.data.batch import Batch
 from dbsp.deferred_signals import call_undisturbed
+from dbsp.durable.circuit_match import expect_query, starting
+from dbsp.durable.history import History
+from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
@@ -37,7 +40,7 @@ from dbsp.durable.snapshots import Snapshots
 from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
 from dbsp.durable.typed_values import UnsupportedValueError, pickle_refused, value_refused
-from dbsp.errors import ArgumentError, CheckpointError, CircuitError, expect_present, shorten
+from dbsp.errors import ArgumentError, CheckpointError, expect_present, shorten
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -62,21 +65,28 @@ class Store:
         snapshot_every: int = 100,
         sync: bool = True,
         allow_pickle: bool = False,
+        keep: int | str | None = None,
     ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
-        `snapshot_every` is in ticks. Without `sync` a checkpoint survives the end of the process,
-        but perhaps not a power loss. With `allow_pickle`, values of any class are stored, pickled:
-        reading them can run any code, so open only folders that you trust. Raises CheckpointError
-        when another process uses the folder, or the folder is damaged, is not a checkpoint, or has
-        pickled values that are not allowed, ArgumentError when `snapshot_every` is less than 1.
+        `snapshot_every` is in ticks. `keep` says how much of the past `program.open` can open: a
+        number of ticks, or a duration such as "1 day". 0 ends the history. By default the folder's
+        setting stays; in a new folder it is 0. Without `sync` a checkpoint survives the end of the
+        process, but perhaps not a power loss. With `allow_pickle`, values of any class are stored,
+        pickled: reading them can run any code, so open only folders that you trust. Raises
+        CheckpointError when another process uses the folder, or the folder is damaged, is not a
+        checkpoint, or has pickled values that are not allowed, ArgumentError when `snapshot_every`
+        is less than 1 or `keep` is neither a number of ticks nor a duration.
         """
         if snapshot_every < 1:
             raise ArgumentError(f"snapshot_every must be at least 1, got {snapshot_every}")
+        if keep is not None:
+            HistoryWindow.of(keep)
         self.folder = Path(folder)
         self.snapshot_every = snapshot_every
         self.sync = sync
         self.allow_pickle = allow_pickle
+        self.keep = keep
         self.label: Any = None
         """The label of the latest durable tick."""
         self.result: TickResult | None = None
@@ -85,6 +95,10 @@ class Store:
         self._run: weakref.ref[Run] | None = None
         self._journal = TickJournal(self.folder, sync)
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
+        self._history = History(self.folder, sync)
+        self._time = 0.0
+        """The time of the latest tick; it never decreases, even if the clock does."""
+        self._recorded_time = 0.0
         self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
         self._written = 0
@@ -125,13 +139,13 @@ class Store:
 
     def check(self, query: str) -> None:
         """Raise CheckpointError unless the checkpoint is of this query, given by its identity."""
-        if self._manifest is not None and self._manifest.query != query:
+        if self._manifest is None:
+            return
+        try:
+            expect_query(self.folder, self._manifest, query)
+        except CheckpointError:
             self.close()
-            raise CheckpointError(
-                f"{self.folder} is the checkpoint of another query ('{self._manifest.name}'); "
-                "start the same query, or choose another folder",
-                code="checkpoint-other-program",
-            )
+            raise
 
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
         """Return a run at the latest durable tick and log it (see `runtime.checkpoints`)."""
@@ -139,25 +153,8 @@ class Store:
         self.check(identity)
         try:
             self._read()
-            run = start(self.circuit)
-        except MissingPartError as error:
-            self.close()
-            if self.circuit is None:
-                raise
-            raise CheckpointError(
-                f"{self.folder} is the checkpoint of a circuit with {error.part}, which the circuit to start"
-                " does not have; start the circuit that wrote it, or choose another folder",
-                code="checkpoint-other-program",
-            ) from None
-        except CircuitError as error:
-            self.close()
-            if self.circuit is None:
-                raise
-            raise CheckpointError(
-                f"cannot read the circuit of {self.folder}: {error.message}. Continue with"
-                " the version of dbsp that wrote it, or start in an empty folder",
-                code="checkpoint-version",
-            ) from None
+            with starting(self.folder, self.circuit):
+                run = start(self.circuit)
         except BaseException:
             self.close()
             raise
@@ -180,13 +177,21 @@ class Store:
         try:
             if self._manifest is None:
                 self._journal.create()
-                manifest = Manifest(uuid.uuid4().hex, run.graph.name, query, self.allow_pickle)
+                manifest = Manifest(
+                    uuid.uuid4().hex, run.graph.name, query, self.allow_pickle, time=clock(), keep=self.keep
+                )
                 manifest.write(self.folder, self.sync)
                 self._manifest, self._recovered = manifest, Recovered(manifest, None, [])
-            elif self.allow_pickle and not self._manifest.pickle:
-                self._read()
-                self._manifest = replace(self._manifest, pickle=True)
-                self._manifest.write(self.folder, self.sync)
+            else:
+                keep = self._manifest.keep if self.keep is None else self.keep
+                changed = replace(
+                    self._manifest, pickle=self.allow_pickle or self._manifest.pickle, keep=keep
+                )
+                if changed != self._manifest:
+                    self._read()
+                    changed = replace(self._manifest, pickle=changed.pickle, keep=keep)
+                    changed.write(self.folder, self.sync)
+                    self._manifest = changed
             self._recover(run)
         except BaseException:
             self.close()
@@ -208,9 +213,11 @@ class Store:
         if recovered.snapshot is not None:
             self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
+        self._time = manifest.time or 0.0
         for changes in recovered.ticks:
             self.result = replay(run, changes, self.folder, self.allow_pickle)
             self.label = changes.head["label"]
+            self._time = max(self._time, changes.time or 0.0)
         self._journal.open(manifest.tick, recovered.ticks)
         self._written = len(run.interner)
 
@@ -239,10 +246,12 @@ class Store:
         if refused or self._lost:
             self._refuse(refused, staged, run)
         self._recorded_lost = self._lost | refused.keys()
+        self._recorded_time = max(self._time, clock())
         head = {
             "label": label,
             "interned": end,
             "values": values,
+            "time": self._recorded_time,
             "inputs": [[name, batch.arity] for name, batch in staged.items()],
         }
         self._recorded_values = end
@@ -266,6 +275,7 @@ class Store:
         """Note the commit of the recorded tick."""
         self._journal.note(result.number)
         self._written, self._lost = self._recorded_values, self._recorded_lost
+        self._time = self._recorded_time
         self.result = result
         self.label = label
 
@@ -287,9 +297,17 @@ class Store:
             return
         written = self._snapshots.write(run, before.id, self.result)
         manifest = replace(
-            before, tick=run.tick, label=self.label, journal=self._journal.digest, snapshot=written.files
+            before,
+            tick=run.tick,
+            label=self.label,
+            journal=self._journal.digest,
+            snapshot=written.files,
+            time=self._time or None,
         )
         try:
+            for replaced in self._manifests:
+                if isinstance(replaced, Manifest) and replaced.tick < before.tick:
+                    self._history.add(replaced, before, run.tick)
             before.write(self.folder, self.sync, PREVIOUS)
             manifest.write(self.folder, self.sync)
         except CheckpointError:
@@ -302,8 +320,9 @@ class Store:
             self._collect()
 
     def _collect(self) -> None:
-        """Remove what neither manifest needs: earlier state, and leftovers of ended processes."""
+        """Remove what no manifest needs: earlier state, and leftovers of ended processes."""
         manifests = [manifest for manifest in self._manifests if isinstance(manifest, Manifest)]
+        manifests += self._history.expire(manifests)
         kept: set[str] = set()
         for manifest in manifests:
             kept |= set() if manifest.snapshot is None else manifest.snapshot.digests.keys()
