@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -331,6 +331,7 @@ class Program(QuestionMethods, Displayed):
         as_of: Moment | None = None,
         stage: Stage | str = Stage.PHYSICAL,
         allow_pickle: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> PastRun:
         """Open a checkpoint of this program as of a tick, to read it.
 
@@ -344,6 +345,7 @@ class Program(QuestionMethods, Displayed):
                 means the last tick that was written until then.
             stage: the stage that `start` was called with.
             allow_pickle: whether to read pickled values, which can run any code.
+            progress: is called with the number of every tick that is repeated.
 
         Returns:
             A run at that tick, to be read only: views, `query`, `why` and `explain`.
@@ -366,7 +368,8 @@ class Program(QuestionMethods, Displayed):
         from dbsp.durable.past_ticks import PastTicks
 
         graph_of = partial(self._graph_of, self._query, stage)
-        run = PastTicks(folder, self._identity, graph_of, allow_pickle=allow_pickle).open(as_of)
+        past = PastTicks(folder, self._identity, graph_of, allow_pickle=allow_pickle, progress=progress)
+        run = past.open(as_of)
         if self._replans(stage):
             run.planner = planner = ProgramPlanner(self, self.plans, MAX_ITERATIONS)
             planner.restored = True

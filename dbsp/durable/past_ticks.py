@@ -32,7 +32,8 @@ from dbsp.runtime.tick_result import TickResult
 class PastTicks:
     """The ticks of one checkpoint that can be opened.
 
-    `build` returns the graph to run for the circuit of a snapshot as JSON, or for None.
+    `build` returns the graph to run for the circuit of a snapshot as JSON, or for None. `progress`
+    is called with the number of every tick that is repeated.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class PastTicks:
         build: Callable[[str | None], Graph],
         *,
         allow_pickle: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
         self.folder = Path(folder)
         self._query = query if isinstance(query, str) else signature(query)
         self._build = build
         self._allow_pickle = allow_pickle
+        self._progress = progress
 
     def open(self, as_of: Moment | None = None) -> PastRun:
         """Return the run as of a moment, by default the latest tick. Raises CheckpointError."""
@@ -151,7 +154,10 @@ class PastTicks:
             if until is not None and not until.includes(changes):
                 return
             position = JournalPosition(journal.id, changes.digest, changes.head["label"], changes.time)
-            yield run.repeat(position, partial(replay, run, changes, self.folder, self._allow_pickle))
+            result = run.repeat(position, partial(replay, run, changes, self.folder, self._allow_pickle))
+            if self._progress is not None:
+                self._progress(run.tick)
+            yield result
             if until is not None and until.tick == run.tick:
                 return
         if until is not None and not until.is_past(run.tick, run.position.time, clock()):

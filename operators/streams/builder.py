@@ -468,6 +468,7 @@ class Circuit(graph.Graph):
         as_of: Moment | None = None,
         stage: Stage | str = Stage.PHYSICAL,
         allow_pickle: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> PastRun:
         """Open a checkpoint of this circuit as of a tick, to read it.
 
@@ -481,6 +482,7 @@ class Circuit(graph.Graph):
                 means the last tick that was written until then.
             stage: the stage that `start` was called with.
             allow_pickle: whether to read pickled values, which can run any code.
+            progress: is called with the number of every tick that is repeated.
 
         Returns:
             A run at that tick, to be read only.
@@ -505,7 +507,8 @@ class Circuit(graph.Graph):
         from dbsp.durable.past_ticks import PastTicks
 
         runnable = self.runnable(stage)
-        return PastTicks(folder, self, lambda _: runnable, allow_pickle=allow_pickle).open(as_of)
+        past = PastTicks(folder, self, lambda _: runnable, allow_pickle=allow_pickle, progress=progress)
+        return past.open(as_of)
 
     def runnable(self, stage: Stage | str) -> graph.Graph:
         """Return the circuit that a run of this stage steps. Raises as `start`."""
