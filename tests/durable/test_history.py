@@ -26,6 +26,7 @@ from dbsp.durable.folder_report import verify_folder
 from dbsp.durable.folder_state import folder_state
 from dbsp.durable.history import history_files
 from dbsp.durable.past_run import PastRun
+from dbsp.durable.snapshots import load_snapshot
 from dbsp.errors import CheckpointWarning, expect_present
 from tests.crashes import Ended, ends_after
 from tests.harness import deltas_of, views
@@ -511,6 +512,28 @@ def test_the_process_ends_while_files_are_removed(tmp_path: Path) -> None:
             assert count > 10
             return
     pytest.fail("the snapshot never ends")
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_files_vanish_while_they_are_read(tmp_path: Path, times: int) -> None:
+    run = COUNTS.start(checkpoint=opened(tmp_path, None, 1))
+    seen = [views(run)] + [visit(run, number) for number in range(1, 6)]
+    left = times
+
+    def overtaken(*arguments: Any) -> Any:
+        nonlocal left
+        if left:
+            left -= 1
+            seen.extend(visit(run, len(seen)) for _ in range(4))
+        return load_snapshot(*arguments)
+
+    with mock.patch("dbsp.durable.past_ticks.load_snapshot", overtaken), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        past = COUNTS.open(tmp_path)
+    assert left == 0
+    assert past.tick == 5 + 4 * times
+    assert views(past) == seen[past.tick]
+    ended(run)
 
 
 WRITER = """
