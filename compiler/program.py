@@ -331,6 +331,7 @@ class Program(QuestionMethods, Displayed):
         as_of: Moment | None = None,
         stage: Stage | str = Stage.PHYSICAL,
         allow_pickle: bool = False,
+        verify: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> PastRun:
         """Open a checkpoint of this program as of a tick, to read it.
@@ -345,6 +346,7 @@ class Program(QuestionMethods, Displayed):
                 means the last tick that was written until then.
             stage: the stage that `start` was called with.
             allow_pickle: whether to read pickled values, which can run any code.
+            verify: whether to verify the content of large files, as `Store(folder, verify=...)` does.
             progress: is called with the number of every tick that is repeated.
 
         Returns:
@@ -368,7 +370,9 @@ class Program(QuestionMethods, Displayed):
         from dbsp.durable.past_ticks import PastTicks
 
         graph_of = partial(self._graph_of, self._query, stage)
-        past = PastTicks(folder, self._identity, graph_of, allow_pickle=allow_pickle, progress=progress)
+        past = PastTicks(
+            folder, self._identity, graph_of, allow_pickle=allow_pickle, verify=verify, progress=progress
+        )
         run = past.open(as_of)
         if self._replans(stage):
             run.planner = planner = ProgramPlanner(self, self.plans, MAX_ITERATIONS)

@@ -14,6 +14,7 @@ from dbsp.durable.history_window import HistoryWindow
 from dbsp.durable.manifest import VERSION, Manifest
 from dbsp.durable.moments import shown_time
 from dbsp.durable.report_facts import Fact, Watch, attempted, bytes_text, rows_text
+from dbsp.durable.run_files import is_run_file, open_run
 from dbsp.durable.sealed_files import read_sealed
 from dbsp.durable.snapshots import load_snapshot
 from dbsp.durable.tick_journal import TickJournal
@@ -37,7 +38,10 @@ def verify_checkpoint(folder: Path, watch: Watch) -> Iterator[CheckpointError]:
 
 
 def _verify_file(folder: Path, id_: str, name: str, digest: str) -> None:
-    read_frames(read_sealed(folder / name, f"{id_}/{name}", digest))
+    if is_run_file(name):
+        open_run(folder, id_, name, digest, verify=True)
+    else:
+        read_frames(read_sealed(folder / name, f"{id_}/{name}", digest))
 
 
 def _journal(folder: Path, manifest: Manifest) -> TickJournal:
@@ -101,11 +105,11 @@ def _sizes(folder: Path, names: Collection[str]) -> int:
 
 
 def _describe_snapshot(folder: Path, manifest: Manifest, which: str) -> Iterator[Fact]:
-    loaded = load_snapshot(folder, manifest)
+    loaded = load_snapshot(folder, manifest, verify=False)
     if loaded is None:
         return
-    places = (loaded.files.small, *_runs(manifest))
-    rows = sum(len(weights) for name in places for weights in loaded.content[name][1][1::2])
+    rows = sum(len(weights) for weights in loaded.content[loaded.files.small][1][1::2])
+    rows += sum(run.size for run in loaded.runs.values())
     files, size = len(loaded.files.digests), _sizes(folder, loaded.files.digests)
     value = {"tick": manifest.tick, "time": manifest.time, "rows": rows, "files": files, "bytes": size}
     text = f"tick {manifest.tick:,}: {rows_text(rows)}, {files} files, {bytes_text(size)}"

@@ -43,12 +43,14 @@ class PastTicks:
         build: Callable[[str | None], Graph],
         *,
         allow_pickle: bool = False,
+        verify: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self.folder = Path(folder)
         self._query = query if isinstance(query, str) else signature(query)
         self._build = build
         self._allow_pickle = allow_pickle
+        self._verify = verify
         self._progress = progress
 
     def open(self, as_of: Moment | None = None) -> PastRun:
@@ -133,7 +135,7 @@ class PastTicks:
     def _restored(self, base: Manifest) -> PastRun:
         """Return the run as of a snapshot."""
         circuit = None if base.snapshot is None else base.snapshot.circuit
-        loaded = load_snapshot(self.folder, base)
+        loaded = load_snapshot(self.folder, base, self._verify)
         with starting(self.folder, circuit):
             graph = self._build(circuit)
         position = JournalPosition(base.id, base.journal, base.label, base.time)

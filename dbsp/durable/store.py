@@ -65,18 +65,21 @@ class Store:
         snapshot_every: int = 100,
         sync: bool = True,
         allow_pickle: bool = False,
+        verify: bool = True,
         keep: int | str | None = None,
     ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
-        `snapshot_every` is in ticks. `keep` says how much of the past `program.open` can open: a
-        number of ticks, or a duration such as "1 day". 0 ends the history. By default the folder's
-        setting stays; in a new folder it is 0. Without `sync` a checkpoint survives the end of the
-        process, but perhaps not a power loss. With `allow_pickle`, values of any class are stored,
-        pickled: reading them can run any code, so open only folders that you trust. Raises
-        CheckpointError when another process uses the folder, or the folder is damaged, is not a
-        checkpoint, or has pickled values that are not allowed, ArgumentError when `snapshot_every`
-        is less than 1 or `keep` is neither a number of ticks nor a duration.
+        `snapshot_every` is in ticks. Without `sync` a checkpoint survives the end of the process,
+        but perhaps not a power loss. With `allow_pickle`, values of any class are stored, pickled:
+        reading them can run any code, so open only folders that you trust. Without `verify`, only
+        the headers of large files are verified, so that opening does not read a state that is
+        larger than memory. `keep` says how much of the past `program.open` can open: a number of
+        ticks, or a duration such as "1 day". 0 ends the history. By default the folder's setting
+        stays; in a new folder it is 0. Raises CheckpointError when another process uses the folder,
+        or the folder is damaged, is not a checkpoint, or has pickled values that are not allowed,
+        ArgumentError when `snapshot_every` is less than 1 or `keep` is neither a number of ticks
+        nor a duration.
         """
         if snapshot_every < 1:
             raise ArgumentError(f"snapshot_every must be at least 1, got {snapshot_every}")
@@ -87,6 +90,7 @@ class Store:
         self.sync = sync
         self.allow_pickle = allow_pickle
         self.keep = keep
+        self.verify = verify
         self.label: Any = None
         """The label of the latest durable tick."""
         self.result: TickResult | None = None
@@ -202,7 +206,7 @@ class Store:
     def _read(self) -> None:
         """Verify and read the newest intact snapshot, and the ticks since then."""
         if self._recovered is None and self._manifest is not None:
-            self._recovered = read_intact(self.folder, self._manifests, self._journal)
+            self._recovered = read_intact(self.folder, self._manifests, self._journal, self.verify)
             self._manifest = self._recovered.manifest
 
     def _recover(self, run: Run) -> None:

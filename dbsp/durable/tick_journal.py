@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, sync_folder, write_all, write_atomically
-from dbsp.durable.sealed_files import read_bytes, seal, sealed_size, unreadable, unseal
+from dbsp.durable.sealed_files import SEAL_SIZE, read_bytes, seal, sealed_size, unreadable, unseal
 from dbsp.errors import CheckpointError, CheckpointWarning
 from dbsp.kernels.arrays import Codes
 
@@ -101,9 +101,8 @@ class TickJournal:
                 continue  # all of it is in the snapshot
             if first > expected:
                 raise unreadable(path, f"tick {expected} is missing from the journal, which continues here")
-            for changes in self._ticks_of(path, first, latest if following is None else None):
-                if changes.tick < expected:
-                    continue
+            start, first = _skip(path, first, expected)
+            for changes in self._ticks_of(path, start, first, latest if following is None else None):
                 if changes.head.get("before") != digest:
                     raise unreadable(path, f"tick {expected} does not follow the ticks before it")
                 last = path
@@ -115,12 +114,14 @@ class TickJournal:
         if latest is not None and latest[0] == expected - 1 > after and latest[1] != digest:
             raise unreadable(last, f"tick {expected - 1} is not the one that was written there last")
 
-    def _ticks_of(self, path: Path, first: int, latest: tuple[int, str] | None) -> Iterator[TickChanges]:
-        """Yield the ticks of a file.
+    def _ticks_of(
+        self, path: Path, begin: int, first: int, latest: tuple[int, str] | None
+    ) -> Iterator[TickChanges]:
+        """Yield the ticks of a file from the place of the first one on.
 
         With `latest`, the file may end with a part of a later tick, which is left out.
         """
-        content, start, tick = memoryview(read_bytes(path)), 0, first
+        content, start, tick = memoryview(read_bytes(path, begin)), 0, first
         while start < len(content):
             try:
                 size = sealed_size(path, content[start:])
@@ -136,7 +137,7 @@ class TickJournal:
                 error.message = error.message.replace("its content does not", f"tick {tick} does not")
                 raise
             start += size
-            yield TickChanges(tick, path, head, arrays, file.digest, start)
+            yield TickChanges(tick, path, head, arrays, file.digest, begin + start)
             tick += 1
 
     def _read_latest(self) -> tuple[int, str] | None:
@@ -258,6 +259,27 @@ class TickJournal:
         if self._latest is not None:
             self._latest.close()
             self._latest = None
+
+
+def _skip(path: Path, tick: int, expected: int) -> tuple[int, int]:
+    """Return the place and number of the first tick of a file that is not in the snapshot.
+
+    O(number of ticks before it), since only their seals are read. A damaged seal ends the search,
+    so that the tick is read, and refused.
+    """
+    start = 0
+    with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        while tick < expected and start < end:
+            file.seek(start)
+            try:
+                size = sealed_size(path, memoryview(file.read(SEAL_SIZE)))
+            except CheckpointError:
+                break
+            if size > end - start:
+                break
+            start, tick = start + size, tick + 1
+    return start, tick
 
 
 def _slot(tick: int, digest: str) -> bytes:

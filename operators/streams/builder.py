@@ -468,6 +468,7 @@ class Circuit(graph.Graph):
         as_of: Moment | None = None,
         stage: Stage | str = Stage.PHYSICAL,
         allow_pickle: bool = False,
+        verify: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> PastRun:
         """Open a checkpoint of this circuit as of a tick, to read it.
@@ -482,6 +483,7 @@ class Circuit(graph.Graph):
                 means the last tick that was written until then.
             stage: the stage that `start` was called with.
             allow_pickle: whether to read pickled values, which can run any code.
+            verify: whether to verify the content of large files, as `Store(folder, verify=...)` does.
             progress: is called with the number of every tick that is repeated.
 
         Returns:
@@ -507,7 +509,9 @@ class Circuit(graph.Graph):
         from dbsp.durable.past_ticks import PastTicks
 
         runnable = self.runnable(stage)
-        past = PastTicks(folder, self, lambda _: runnable, allow_pickle=allow_pickle, progress=progress)
+        past = PastTicks(
+            folder, self, lambda _: runnable, allow_pickle=allow_pickle, verify=verify, progress=progress
+        )
         return past.open(as_of)
 
     def runnable(self, stage: Stage | str) -> graph.Graph:

@@ -70,7 +70,7 @@ def test_show(run: Command, made: Path) -> None:
     sizes = {name: found.pop(name) for name in others}
     assert found == {
         "kind": "checkpoint",
-        "format version": "2",
+        "format version": "3",
         "program": "reach",
         "tick": "4",
         "label": '{"batch": 4}',

@@ -222,6 +222,30 @@ def test_files_outside_the_window_are_removed(tmp_path: Path) -> None:
     assert journal[0] == 52
 
 
+def test_snapshots_share_the_files_of_large_runs(tmp_path: Path) -> None:
+    circuit = Circuit("large")
+    circuit.output("out", circuit.input("a", x=int, kind="set"))
+    run = circuit.start(checkpoint=opened(tmp_path, 100, 1))
+    sizes = [0]
+    for number in range(1, 25):
+        change = {(x,): 1 for x in range(5_000 * number, 5_000 * number + 4_500)}
+        change[(5_000 * (number - 1),)] = -1  # the first row of the tick before
+        run.step({"a": change})
+        sizes.append(len(run.view("out")))
+    files = list((tmp_path / "runs").iterdir())
+    written = sum(path.stat().st_size for path in files)
+    assert written < 8 * 8 * sizes[-1]  # 24 whole states are 12 times as much
+    for tick in (1, 7, 22, 24):
+        past = circuit.open(tmp_path, as_of=tick)
+        assert len(past.view("out")) == sizes[tick]
+        assert past.view("out").rows()[:1] == [(5_000 if tick == 1 else 5_001,)]
+    past, unverified = circuit.open(tmp_path, as_of=22), circuit.open(tmp_path, as_of=22, verify=False)
+    ended(run)
+    shutil.rmtree(tmp_path)  # mapped files stay readable
+    assert past.view("out") == unverified.view("out")
+    assert len(past.view("out")) == sizes[22]
+
+
 def test_the_setting_stays_until_it_is_changed(tmp_path: Path) -> None:
     written(tmp_path, 12, keep=100)
     run = COUNTS.start(checkpoint=opened(tmp_path, None))
