@@ -346,7 +346,7 @@ class Program(QuestionMethods, Displayed):
                 means the last tick that was written until then.
             stage: the stage that `start` was called with.
             allow_pickle: whether to read pickled values, which can run any code.
-            verify: whether to verify the content of large files, as `Store(folder, verify=...)` does.
+            verify: whether to verify the content of large files (see `dbsp.durable.Store`).
             progress: is called with the number of every tick that is repeated.
 
         Returns:
