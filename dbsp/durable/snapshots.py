@@ -16,11 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dbsp.circuit.graph import Graph
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
+from dbsp.durable.background import rest
+from dbsp.durable.captured_state import CapturedState
 from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.manifest import Manifest, SnapshotFiles
-from dbsp.durable.result_frames import read_result, written_result
+from dbsp.durable.result_frames import read_result
 from dbsp.durable.run_files import adopt_run_file, is_run_file, mapped, open_run, write_run_file
 from dbsp.durable.sealed_files import decoding, read_sealed, seal, unreadable
 from dbsp.durable.step_memory import read_batch, read_memories, recall, signature, written_memories
@@ -98,6 +101,15 @@ class WrittenSnapshot:
                 path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class DescribedCircuit:
+    """A circuit, and what a manifest has of it: a hash, and the circuit as JSON if that exists."""
+
+    graph: Graph
+    signature: str
+    json: str | None
+
+
 class Snapshots:
     """Writes the snapshots of one run to a folder, each with the files of the one before it."""
 
@@ -106,6 +118,13 @@ class Snapshots:
         self.sync = sync
         self.allow_pickle = allow_pickle
         self._files: SnapshotFiles | None = None
+        self._described: DescribedCircuit | None = None
+
+    def describe(self, graph: Graph) -> DescribedCircuit:
+        """Return what a manifest has of a circuit; O(nodes) at the first call for a circuit."""
+        if self._described is None or self._described.graph is not graph:
+            self._described = DescribedCircuit(graph, signature(graph), _written_circuit(graph))
+        return self._described
 
     def adopt(self, written: WrittenSnapshot) -> None:
         """Build the next snapshot on this one, whose manifest is written."""
@@ -115,10 +134,11 @@ class Snapshots:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def write(self, run: Run, id_: str, result: TickResult | None) -> WrittenSnapshot:
-        """Write the state of a run and the result of its latest tick, except for written parts.
+    def write(self, state: CapturedState, id_: str) -> WrittenSnapshot:
+        """Write a state, except for the parts that the latest snapshot has.
 
-        Raises CheckpointError; the new files are then removed.
+        Safe in another thread than that of the ticks. Raises CheckpointError; the new files are
+        then removed.
         """
         before = self._files
         digests: dict[str, str] = {}
@@ -126,6 +146,7 @@ class Snapshots:
         next_file = 0 if before is None else before.next_file
 
         def write(name: str, head: Any, arrays: Sequence[Codes]) -> str:
+            rest()
             path = self.folder / name
             file = seal(f"{id_}/{name}", frames(head, arrays))
             written.new.append(path)
@@ -137,9 +158,10 @@ class Snapshots:
         try:
             small: list[Codes] = []
             traces = []
-            for trace in run.scope.traces:
+            for runs in state.traces:
+                rest()
                 names: list[str | int] = []
-                for kept in trace.runs:
+                for kept in runs:
                     if kept.size < _LARGE:
                         names.append(len(small) // 2)
                         small += (kept.rows, kept.weights)
@@ -158,20 +180,22 @@ class Snapshots:
             if before is not None:
                 interned, ends = list(before.interned), list(before.ends)
                 digests |= {name: before.digests[name] for name in interned}
-            start, end = ends[-1] if ends else 0, len(run.interner)
+            start, end = ends[-1] if ends else 0, state.journal.end
             if end > start:
                 # A value that is refused here was in no tick that is committed.
-                piece, _ = values_piece(run.interner, start, end, self.allow_pickle)
+                piece, _ = values_piece(state.interner, start, end, self.allow_pickle, state.journal.lost)
                 interned.append(write(f"interned/{start}.json", piece, []))
                 ends.append(end)
-            tick = run.tick
+            tick = state.tick
+            memories = written_memories(state.memories, state.tables, self.allow_pickle)
+            described = self.describe(state.graph)
             files = SnapshotFiles(
-                signature=signature(run.graph),
-                circuit=_written_circuit(run),
+                signature=described.signature,
+                circuit=described.json,
                 traces=traces,
                 small=write(f"small/{tick}.runs", None, small),
-                memory=write(f"memory/{tick}.json", *written_memories(run.scope, self.allow_pickle)),
-                result=write(f"memory/{tick}.result", *written_result(result)),
+                memory=write(f"memory/{tick}.json", *memories),
+                result=write(f"memory/{tick}.result", *state.result),
                 interned=interned,
                 ends=ends,
                 next_file=next_file,
@@ -209,7 +233,7 @@ class Snapshots:
         Raises CheckpointError.
         """
         files, content = loaded.files, loaded.content
-        if files.signature != signature(run.graph):
+        if files.signature != self.describe(run.graph).signature:
             raise CheckpointError(
                 f"{self.folder} was written by a circuit with other operators; start the same stage of "
                 "the query with the same version of dbsp, or choose another folder",
@@ -255,8 +279,8 @@ _NONE = ("small/0", "memory/0", "memory/0.result")
 _NOTHING = SnapshotFiles("", None, [], *_NONE, [], [], 0, dict.fromkeys(_NONE, ""))
 
 
-def _written_circuit(run: Run) -> str | None:
+def _written_circuit(graph: Graph) -> str | None:
     try:
-        return run.graph.to_json()
+        return graph.to_json()
     except CircuitError:  # it has functions without a name; the same program builds it again
         return None

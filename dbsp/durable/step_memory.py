@@ -23,6 +23,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import RememberingStep
 from dbsp.circuit.value_json import encode
 from dbsp.data.batch import Batch
+from dbsp.durable.background import rest
 from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError, value_refused
 from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
@@ -31,7 +32,31 @@ from dbsp.runtime.scope import Scope
 _ADVICE = "use plain values, or Store(folder, allow_pickle=True)"
 
 
-def written_memories(scope: Scope, allow_pickle: bool) -> tuple[dict[str, Any], list[Codes]]:
+def captured_memories(scope: Scope) -> list[tuple[Node, Any]]:
+    """Return by step its node and its memory, which does not change when the scope is stepped."""
+    return [
+        (step.node, _constant(step.memory()) if isinstance(step, RememberingStep) else None)
+        for step in _steps(scope)
+    ]
+
+
+def _constant(memory: Any) -> Any:
+    """Return a memory with copies of its arrays, which are small; batches never change."""
+    if isinstance(memory, np.ndarray):
+        return memory.copy()
+    return tuple(map(_constant, memory)) if type(memory) is tuple else memory
+
+
+def _steps(scope: Scope) -> Iterator[Step]:
+    for each_scope in scope.scopes():
+        yield from each_scope.steps
+
+
+def written_memories(
+    memories: Sequence[tuple[Node, Any]],
+    entries: Sequence[Sequence[tuple[Any, Any]]],
+    allow_pickle: bool,
+) -> tuple[dict[str, Any], list[Codes]]:
     """Return the memory of all steps and the entries of all tables as JSON, and the arrays in it.
 
     Raises CheckpointError, with the node, for a value that has no typed encoding.
@@ -39,16 +64,16 @@ def written_memories(scope: Scope, allow_pickle: bool) -> tuple[dict[str, Any], 
     arrays: list[Codes] = []
     encoding = Encoding(allow_pickle)
     steps = []
-    for step in _steps(scope):
+    for node, memory in memories:
         try:
-            memory = step.memory() if isinstance(step, RememberingStep) else None
             steps.append(_written(memory, arrays, encoding))
         except UnsupportedValueError as error:
-            raise value_refused(error, f"the memory of {step.node.describe()}", _ADVICE) from None
+            raise value_refused(error, f"the memory of {node.describe()}", _ADVICE) from None
     tables = []
-    for table in scope.tables:
+    for table in entries:
+        rest()
         try:
-            tables.append([[encoding.encode(key), encoding.encode(table[key])] for key in table])
+            tables.append([[encoding.encode(key), encoding.encode(value)] for key, value in table])
         except UnsupportedValueError as error:
             raise value_refused(error, "a table of the circuit", _ADVICE) from None
     return {"steps": steps, "tables": tables}, arrays
@@ -122,11 +147,6 @@ def read_batch(rows: Codes, weights: Codes, width: int) -> Batch:
     if not ascending.all():
         raise ValueError("the rows are not in ascending order")
     return Batch(table, weights)
-
-
-def _steps(scope: Scope) -> Iterator[Step]:
-    for each_scope in scope.scopes():
-        yield from each_scope.steps
 
 
 # --- the identity of a circuit --------------------------------------------------------------------

@@ -67,8 +67,8 @@ def ended(run: Run) -> None:
     run.log.close()
 
 
-def opened(folder: Path, keep: int | str | None, every: int = 3) -> Store:
-    return Store(folder, snapshot_every=every, sync=False, keep=keep)
+def opened(folder: Path, keep: int | str | None, every: int = 3, background: bool = False) -> Store:
+    return Store(folder, snapshot_every=every, sync=False, keep=keep, background=background)
 
 
 def visit(run: Run, number: int) -> dict[str, Z]:
@@ -565,7 +565,7 @@ import sys
 from pathlib import Path
 from tests.durable.test_history import COUNTS, opened, visit
 folder = Path(sys.argv[1])
-run = COUNTS.start(checkpoint=opened(folder, 6, 2))
+run = COUNTS.start(checkpoint=opened(folder, 6, 2, background=True))
 for number in range(1, 301):
     visit(run, number)
     if number == 20:
