@@ -70,14 +70,15 @@ for module, command in (
 checkpoints = typer.Typer(
     name="checkpoint",
     no_args_is_help=True,
-    help="Verify or describe the folder of a checkpoint, a delta log or an inbox; look into the past of a "
-    "checkpoint.",
+    help="Verify or describe the folder of a checkpoint, a delta log or an inbox; compact a checkpoint, or "
+    "look into its past.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(checkpoints)
 for subcommand, examples in (
     (checkpoint_command.verify, checkpoint_command.VERIFY_EXAMPLES),
     (checkpoint_command.show, checkpoint_command.SHOW_EXAMPLES),
+    (checkpoint_command.compact, checkpoint_command.COMPACT_EXAMPLES),
     (as_of_command.as_of, as_of_command.EXAMPLES),
 ):
     register = checkpoints.command(cls=Command, help=paragraphs(subcommand.__doc__), epilog=examples)

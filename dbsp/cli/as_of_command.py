@@ -84,10 +84,7 @@ def as_of(
         ),
     ] = None,
     each: Annotated[bool, typer.Option("--each", help="With --since: print the changes by tick.")] = False,
-    allow_pickle: Annotated[
-        bool,
-        typer.Option("--allow-pickle", help="Read pickled values, which can run any code."),
-    ] = False,
+    allow_pickle: options.AllowPickle = False,
     compilation: options.Compilation,
     max_memory: options.MaxMemory = "90%",
 ) -> None:

@@ -1,4 +1,4 @@
-"""`dbsp checkpoint verify`, `show`: the folders of checkpoints, delta logs and inboxes."""
+"""`dbsp checkpoint verify`, `show`, `compact`: durable folders on the command line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dbsp.cli import options
 from dbsp.errors import counted
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ SHOW_EXAMPLES = """Examples:
 dbsp checkpoint show state
 
 dbsp checkpoint show state --json | jq .journal.bytes"""
+
+COMPACT_EXAMPLES = """Example:
+
+dbsp checkpoint compact state reach.dl"""
 
 Folder = Annotated[
     Path,
@@ -84,3 +89,43 @@ def _nested(facts: Sequence[Fact]) -> dict[str, Any]:
             last = fact.name.replace(" ", "_")
             nested[last] = fact.value
     return nested
+
+
+def compact(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder of a checkpoint.", show_default=False)
+    ],
+    program: options.ProgramPath,
+    *,
+    allow_pickle: options.AllowPickle = False,
+    compilation: options.Compilation,
+    max_memory: options.MaxMemory = "90%",
+) -> None:
+    """Merge the stored rows of a checkpoint, and write the compacted state as a snapshot.
+
+    Retracted rows then take no memory. No tick takes place, and the history stays as it is. The
+    files of the two snapshots before are removed by later snapshots. The folder must not be in use.
+    Use the options with which the program was compiled.
+    """
+    from dbsp.cli import program_files
+    from dbsp.durable import Store
+    from dbsp.durable.history import kept_manifests
+    from dbsp.durable.past_ticks import expect_checkpoint
+
+    compiled = program_files.load_program(program, compilation)
+    expect_checkpoint(folder)
+    if all(not manifest.tick for manifest in kept_manifests(folder)[0]) and compiled.open(folder).tick == 0:
+        print(f"{folder}: no ticks, nothing to compact")  # starting it would apply the facts
+        return
+    run = compiled.start(checkpoint=Store(folder, allow_pickle=allow_pickle))
+    try:
+        rows, size = run.state_rows, run.state_bytes
+        run.compact()
+        run.snapshot()
+        print(
+            f"{folder}: tick {run.tick:,}, {counted(rows - run.state_rows, 'row')} removed, "
+            f"{run.state_rows:,} left; {size - run.state_bytes:,} bytes of memory freed"
+        )
+    finally:
+        if run.log is not None:
+            run.log.close()

@@ -49,7 +49,7 @@ def kept_manifests(folder: Path) -> tuple[list[Manifest], list[DamagedManifest]]
 
     A file that another process removes meanwhile is left out.
     """
-    manifests: dict[int, Manifest] = {}
+    manifests: list[Manifest] = []
     damaged: list[DamagedManifest] = []
     places: list[tuple[float, Path, str]] = [
         (tick, path, history_name(tick)) for tick, path in history_files(folder)
@@ -61,11 +61,11 @@ def kept_manifests(folder: Path) -> tuple[list[Manifest], list[DamagedManifest]]
         except CheckpointError as error:
             damaged.append(DamagedManifest(tick, error))
             continue
-        if manifest is not None:
-            manifests[manifest.tick] = manifest
-        elif path.name == CURRENT:
+        if manifest is not None and manifest not in manifests:
+            manifests.append(manifest)
+        elif manifest is None and path.name == CURRENT:
             damaged.append(DamagedManifest(tick, unreadable(path, "the file is missing")))
-    return [manifests[tick] for tick in sorted(manifests)], damaged
+    return sorted(manifests, key=lambda manifest: manifest.tick), damaged
 
 
 class History:

@@ -17,7 +17,7 @@ from dbsp.durable.circuit_match import expect_query, starting
 from dbsp.durable.folder_state import undisturbed
 from dbsp.durable.history import DamagedManifest, kept_manifests
 from dbsp.durable.history_window import clock
-from dbsp.durable.manifest import Manifest
+from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest
 from dbsp.durable.moments import Moment, PastMoment, shown_time
 from dbsp.durable.past_run import JournalPosition, PastRun
 from dbsp.durable.recovery import replacement, replay
@@ -120,12 +120,7 @@ class PastTicks:
         """Return the intact manifests of this query, and the damaged ones."""
         manifests, damaged = kept_manifests(self.folder)
         if not manifests:
-            if not any((self.folder / part).exists() for part in ("manifest.json", "journal")):
-                raise CheckpointError(
-                    f"expected a checkpoint in {self.folder}, got "
-                    f"{'other files' if self.folder.exists() else 'no folder'}",
-                    code="checkpoint-unreadable",
-                )
+            expect_checkpoint(self.folder)
             raise damaged[0].error
         expect_query(self.folder, manifests[-1], self._query)
         if not self._allow_pickle and any(manifest.pickle for manifest in manifests):
@@ -200,6 +195,15 @@ class PastTicks:
             f"{self.folder} can be opened as of {known}, got {moment.text}; choose a moment in that range"
             + ("" if moment.includes(first) else more),
             code="outside-history",
+        )
+
+
+def expect_checkpoint(folder: Path) -> None:
+    """Raise CheckpointError if a folder has no files of a checkpoint, not even damaged ones."""
+    if not any((folder / part).exists() for part in (CURRENT, PREVIOUS, "journal")):
+        raise CheckpointError(
+            f"expected a checkpoint in {folder}, got {'other files' if folder.exists() else 'no folder'}",
+            code="checkpoint-unreadable",
         )
 
 

@@ -31,6 +31,7 @@ from dbsp.durable.typed_values import PickleRefusedError, pickle_refused
 from dbsp.errors import CheckpointError, CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
+from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.run_file import RunFile
 from dbsp.state.sorted_run import SortedRun
@@ -132,6 +133,12 @@ class Snapshots:
             run.saved = file
         self._files = written.files
 
+    def differs(self, run: RunBase) -> bool:
+        """Return whether the traces of a run at the latest snapshot's tick are compacted since."""
+        files = self._files
+        written = [] if files is None else [len(names) for names in files.traces]
+        return files is not None and written != [len(trace.runs) for trace in run.scope.traces]
+
     # --- writing ----------------------------------------------------------------------------------
 
     def write(self, state: CapturedState, id_: str) -> WrittenSnapshot:
@@ -186,16 +193,18 @@ class Snapshots:
                 piece, _ = values_piece(state.interner, start, end, self.allow_pickle, state.journal.lost)
                 interned.append(write(f"interned/{start}.json", piece, []))
                 ends.append(end)
-            tick = state.tick
+            stem = str(state.tick)
+            if before is not None and before.small.startswith((f"small/{stem}.", f"small/{stem}-")):
+                stem, next_file = f"{stem}-{next_file}", next_file + 1  # the same tick, compacted
             memories = written_memories(state.memories, state.tables, self.allow_pickle)
             described = self.describe(state.graph)
             files = SnapshotFiles(
                 signature=described.signature,
                 circuit=described.json,
                 traces=traces,
-                small=write(f"small/{tick}.runs", None, small),
-                memory=write(f"memory/{tick}.json", *memories),
-                result=write(f"memory/{tick}.result", *state.result),
+                small=write(f"small/{stem}.runs", None, small),
+                memory=write(f"memory/{stem}.json", *memories),
+                result=write(f"memory/{stem}.result", *state.result),
                 interned=interned,
                 ends=ends,
                 next_file=next_file,

@@ -332,7 +332,7 @@ class Store:
         with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
             self._adopt()
         before = expect_present(self._manifest, "the manifest of an attached checkpoint")
-        if run.tick != before.tick:
+        if run.tick != before.tick or self._snapshots.differs(run):
             self._install(self._write(self._capture(run), before))
 
     def wait(self) -> None:

@@ -1,4 +1,4 @@
-"""`dbsp checkpoint verify`, `show` and `as-of`."""
+"""`dbsp checkpoint verify`, `show`, `compact` and `as-of`."""
 
 from __future__ import annotations
 
@@ -181,6 +181,56 @@ def test_errors_of_as_of(
     assert message in " ".join(done.err.replace("│", " ").split())
 
 
+def test_compact_writes_the_compacted_state(run: Command, made: Path) -> None:
+    program = dbsp.compile(made / "reach.dl")
+    started = program.start(checkpoint=Store(made / "run", sync=False))
+    started.step({"edge": {(1, 2): -1, (1, 10): -1}})
+    started.snapshot()  # so that the compacted state is of the same tick
+    seen = started.view("path").rows()
+    rows = started.state_rows
+    assert started.log is not None
+    started.log.close()
+    done = run("checkpoint", "compact", str(made / "run"), str(made / "reach.dl"))
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"{made / 'run'}: tick 5, ")
+    found = json.loads(run("checkpoint", "show", str(made / "run"), "--json").out)
+    assert found["snapshot"]["tick"] == found["tick"] == 5
+    assert found["snapshot"]["rows"] < found["previous_snapshot"]["rows"]
+    assert found["traces"]["runs"] <= found["traces"]["traces"]
+    assert f"{rows - found['snapshot']['rows']} rows removed" in done.out
+    assert f"{found['snapshot']['rows']} left" in done.out
+    again = run("checkpoint", "compact", str(made / "run"), str(made / "reach.dl"))
+    assert "0 rows removed" in again.out
+    assert run("checkpoint", "verify", str(made / "run")).code == 0
+    for tick, number in ((5, len(seen)), (4, 20)):
+        assert len(program.open(made / "run", as_of=tick).view("path")) == number
+    started = program.start(checkpoint=Store(made / "run", sync=False))
+    assert started.view("path").rows() == seen
+    started.step({"edge": [(1, 2)]})
+    started.snapshot()
+    started.compact()
+    started.snapshot()
+    assert started.log is not None
+    started.log.close()
+    assert run("checkpoint", "verify", str(made / "run")).code == 0
+    assert program.open(made / "run", as_of=5).view("path").rows() == seen
+
+
+def test_compact_needs_a_checkpoint_with_ticks(run: Command, made: Path) -> None:
+    folder = made / "new"
+    done = run("checkpoint", "compact", str(folder), str(made / "reach.dl"))
+    assert (done.code, folder.exists()) == (1, False)
+    assert f"expected a checkpoint in {folder}, got no folder [checkpoint-unreadable]" in done.err
+    (made / "facts.dl").write_text(REACH + "edge(1, 2).")
+    program = dbsp.compile(made / "facts.dl")
+    store = Store(folder, sync=False)  # as if the process had ended before the first tick
+    store.resume(program._identity, lambda _: program.circuit_for(program.plans).start())
+    store.close()
+    done = run("checkpoint", "compact", str(folder), str(made / "facts.dl"))
+    assert (done.code, done.out) == (0, f"{folder}: no ticks, nothing to compact\n")
+    assert program.open(folder).tick == 0
+
+
 def test_as_of_needs_permission_for_pickled_values(run: Command, tmp_path: Path) -> None:
     (tmp_path / "reach.dl").write_text(REACH)
     store = Store(tmp_path / "run", sync=False, allow_pickle=True)
@@ -205,7 +255,7 @@ def test_progress_of_long_work_on_a_terminal(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("command", ["verify", "show", "as-of"])
+@pytest.mark.parametrize("command", ["verify", "show", "compact", "as-of"])
 def test_help(run: Command, command: str) -> None:
     done = run("checkpoint", command, "--help")
     assert done.code == 0

@@ -506,7 +506,7 @@ def test_the_process_ends_while_files_are_removed(tmp_path: Path) -> None:
     """After any operation of a snapshot that moves the window, past and present can be opened."""
     seen = written(tmp_path / "first", 19, keep=4)
     seen.append({})
-    for count in range(10_000):
+    for count in range(0, 10_000, 2):
         folder = tmp_path / f"{count}"
         shutil.copytree(tmp_path / "first", folder)
         run = COUNTS.start(checkpoint=opened(folder, None, 50))
@@ -534,6 +534,39 @@ def test_the_process_ends_while_files_are_removed(tmp_path: Path) -> None:
         shutil.rmtree(folder)
         if complete:
             assert count > 10
+            return
+    pytest.fail("the snapshot never ends")
+
+
+@pytest.mark.crash
+def test_the_process_ends_while_a_compacted_state_replaces_the_snapshot_of_its_tick(tmp_path: Path) -> None:
+    seen = written(tmp_path / "first", 9, keep=100)
+    run = COUNTS.start(checkpoint=opened(tmp_path / "first", None))
+    run.snapshot()
+    ended(run)
+    for count in range(0, 10_000, 3):
+        folder = tmp_path / f"{count}"
+        shutil.copytree(tmp_path / "first", folder)
+        for _ in range(2):  # the second one replaces a compacted state, too
+            run = COUNTS.start(checkpoint=opened(folder, None))
+            run.compact()
+            complete = False
+            with ends_after(count):
+                try:
+                    run.snapshot()
+                    complete = True
+                except Ended:
+                    pass
+            ended(run)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert views(COUNTS.open(folder, as_of=8)) == seen[8]
+            run = COUNTS.start(checkpoint=opened(folder, None))
+        assert (run.tick, views(run)) == (9, seen[9])
+        ended(run)
+        shutil.rmtree(folder)
+        if complete:
+            assert count > 5
             return
     pytest.fail("the snapshot never ends")
 
