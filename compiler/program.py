@@ -46,6 +46,7 @@ from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
+from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.run import Run
 
 if TYPE_CHECKING:
@@ -256,6 +257,7 @@ class Program(QuestionMethods, Displayed):
         plans: Mapping[int, RulePlan] | None = None,
         circuit: Circuit | None = None,
         checkpoint: str | Path | Checkpoint | None = None,
+        memory_limit: int | str | None = None,
     ) -> Run:
         """Start a run of the program.
 
@@ -278,6 +280,9 @@ class Program(QuestionMethods, Displayed):
             checkpoint: a folder. Every tick is stored there when `step` returns. If the folder
                 already holds ticks, the run continues after the last one, and the facts and
                 `initial` are not applied.
+            memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
+                the machine's. The state beyond it is stored in files, in the folder `spill` of the
+                checkpoint or in a temporary one, and the run continues, slower.
 
         Returns:
             The run, with the first tick applied.
@@ -287,6 +292,7 @@ class Program(QuestionMethods, Displayed):
                 than `max_iterations` iterations. Later ticks
                 raise it from `Run.step`.
             CheckpointError: the folder cannot be used, or belongs to another program.
+            ArgumentError: `stage` is unknown, or `memory_limit` is not an amount.
 
         Examples:
             >>> program = compile('''
@@ -306,11 +312,17 @@ class Program(QuestionMethods, Displayed):
             circuit = self._query
         elif circuit is None:
             circuit = self.circuit_for(self.plans if plans is None else plans, max_iterations)
+        limit = capacity_of(memory_limit)
         if checkpoint is None:
-            run = circuit.start(stage)
+            run = circuit.start(stage, memory_limit=limit)
         else:
-            graph_of = partial(self._graph_of, circuit, stage)
-            run = open_checkpoint(checkpoint).resume(self._identity, lambda written: Run(graph_of(written)))
+            opened = open_checkpoint(checkpoint)
+
+            def resumed(written: str | None) -> Run:
+                graph = self._graph_of(circuit, stage, written)
+                return Run(graph, memory_limit=limit, spill=opened.spill)
+
+            run = opened.resume(self._identity, resumed)
         try:
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
@@ -332,6 +344,7 @@ class Program(QuestionMethods, Displayed):
         stage: Stage | str = Stage.PHYSICAL,
         allow_pickle: bool = False,
         verify: bool = True,
+        memory_limit: int | str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> PastRun:
         """Open a checkpoint of this program as of a tick, to read it.
@@ -347,6 +360,7 @@ class Program(QuestionMethods, Displayed):
             stage: the stage that `start` was called with.
             allow_pickle: whether to read pickled values, which can run any code.
             verify: whether to verify the content of large files (see `dbsp.durable.Store`).
+            memory_limit: the memory for the state, as for `start`.
             progress: is called with the number of every tick that is repeated.
 
         Returns:
@@ -371,7 +385,13 @@ class Program(QuestionMethods, Displayed):
 
         graph_of = partial(self._graph_of, self._query, stage)
         past = PastTicks(
-            folder, self._identity, graph_of, allow_pickle=allow_pickle, verify=verify, progress=progress
+            folder,
+            self._identity,
+            graph_of,
+            allow_pickle=allow_pickle,
+            verify=verify,
+            memory_limit=capacity_of(memory_limit),
+            progress=progress,
         )
         run = past.open(as_of)
         if self._replans(stage):

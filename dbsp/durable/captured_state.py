@@ -1,7 +1,7 @@
 """The state of a run at the end of a tick, captured to be written while the run takes more ticks.
 
 Sorted runs and batches never change, so the capture only refers to them: its cost is the number of
-sorted runs, and not that of their rows.
+sorted runs, and not that of their rows. Of a large table it has the changed entries.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dbsp.circuit.graph import Graph, Node
 from dbsp.data.interner import Interner
 from dbsp.durable.result_frames import written_result
 from dbsp.durable.step_memory import captured_memories
+from dbsp.durable.table_pieces import CapturedTable, captured_tables
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -53,11 +54,16 @@ class CapturedState:
     traces: list[tuple[SortedRun, ...]]
     memories: list[tuple[Node, Any]]
     """By step, its node and its memory."""
-    tables: list[list[tuple[Any, Any]]]
+    tables: list[CapturedTable]
 
     @staticmethod
-    def of(run: RunBase, result: TickResult | None, journal: JournalPlace) -> CapturedState:
-        """Capture the state of a run between two ticks; `result` is that of its latest tick."""
+    def of(
+        run: RunBase, result: TickResult | None, journal: JournalPlace, known: Container[str]
+    ) -> CapturedState:
+        """Capture the state of a run between two ticks; `result` is that of its latest tick.
+
+        `known` are the files of the latest snapshot.
+        """
         scope = run.scope
         return CapturedState(
             tick=run.tick,
@@ -67,5 +73,5 @@ class CapturedState:
             interner=run.interner,
             traces=[tuple(trace.runs) for trace in scope.traces],
             memories=captured_memories(scope),
-            tables=[list(table.items()) for table in scope.tables],
+            tables=captured_tables(scope, known),
         )

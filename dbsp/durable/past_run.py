@@ -55,8 +55,14 @@ class PastRun(Run):
         <run of 'shop': (sale) -> (big), 1 tick, 1 row stored, read-only>
     """
 
-    def __init__(self, graph: Graph, source: PastTicks, position: JournalPosition) -> None:
-        super().__init__(graph)
+    def __init__(
+        self,
+        graph: Graph,
+        source: PastTicks,
+        position: JournalPosition,
+        memory_limit: int | None = None,
+    ) -> None:
+        super().__init__(graph, memory_limit=memory_limit)
         self._source = source
         self._repeating = False
         self.position = position

@@ -44,6 +44,7 @@ class PastTicks:
         *,
         allow_pickle: bool = False,
         verify: bool = True,
+        memory_limit: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self.folder = Path(folder)
@@ -51,6 +52,7 @@ class PastTicks:
         self._build = build
         self._allow_pickle = allow_pickle
         self._verify = verify
+        self._memory_limit = memory_limit
         self._progress = progress
 
     def open(self, as_of: Moment | None = None) -> PastRun:
@@ -134,7 +136,7 @@ class PastTicks:
         with starting(self.folder, circuit):
             graph = self._build(circuit)
         position = JournalPosition(base.id, base.journal, base.label, base.time)
-        run = PastRun(graph, self, position)
+        run = PastRun(graph, self, position, self._memory_limit)
         if loaded is not None:
             Snapshots(self.folder, False, self._allow_pickle).restore(run, loaded)
         return run

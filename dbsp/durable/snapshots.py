@@ -3,7 +3,8 @@
 runs/7.run       a large sorted run of a trace, to be mapped; a snapshot writes only new ones
 small/40.runs    the small sorted runs of all traces at that tick
 interned/0.json  values of the interner, starting with that id
-memory/40.json   the state of steps and tables outside of traces, at that tick
+memory/40.json   the state of steps outside of traces and the small tables, at that tick
+tables/8.table   changed entries of a large table (see `dbsp.durable.table_pieces`)
 memory/40.result the result of that tick
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,21 +21,28 @@ from dbsp.circuit.graph import Graph
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.background import rest
-from dbsp.durable.captured_state import CapturedState
+from dbsp.durable.captured_state import CapturedState, JournalPlace
 from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.manifest import Manifest, SnapshotFiles
 from dbsp.durable.result_frames import read_result
 from dbsp.durable.run_files import adopt_run_file, is_run_file, mapped, open_run, write_run_file
 from dbsp.durable.sealed_files import decoding, read_sealed, seal, unreadable
-from dbsp.durable.step_memory import read_batch, read_memories, recall, signature, written_memories
-from dbsp.durable.typed_values import PickleRefusedError, pickle_refused
-from dbsp.errors import CheckpointError, CircuitError
+from dbsp.durable.step_memory import ADVICE, read_batch, read_memories, recall, signature, written_memories
+from dbsp.durable.table_pieces import CapturedTable, Piece, appended, restored
+from dbsp.durable.typed_values import (
+    PickleRefusedError,
+    UnsupportedValueError,
+    pickle_refused,
+    value_refused,
+)
+from dbsp.errors import CheckpointError, CircuitError, expect_present
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.run_file import RunFile
 from dbsp.state.sorted_run import SortedRun
+from dbsp.state.state_table import StateTable
 
 _LARGE = 4096
 """Sorted runs of at least this many rows have their own files; snapshots rewrite the others."""
@@ -88,6 +96,8 @@ class WrittenSnapshot:
     files: SnapshotFiles
     new: list[Path]
     runs: list[tuple[SortedRun, RunFile]]
+    tables: list[tuple[StateTable[Any, Any], list[Piece]]]
+    """The tables and their pieces; a small table has none."""
     adopted: list[tuple[SortedRun, RunFile, Path]]
     """Runs whose files were renamed into this snapshot: the file before, and the new path."""
 
@@ -131,6 +141,8 @@ class Snapshots:
         """Build the next snapshot on this one, whose manifest is written."""
         for run, file in written.runs:
             run.saved = file
+        for table, pieces in written.tables:
+            table.captured(pieces)
         self._files = written.files
 
     def differs(self, run: RunBase) -> bool:
@@ -141,6 +153,10 @@ class Snapshots:
 
     # --- writing ----------------------------------------------------------------------------------
 
+    def capture(self, run: RunBase, result: TickResult | None, journal: JournalPlace) -> CapturedState:
+        """Capture the state of a run between ticks; `write` writes it later."""
+        return CapturedState.of(run, result, journal, () if self._files is None else self._files.digests)
+
     def write(self, state: CapturedState, id_: str) -> WrittenSnapshot:
         """Write a state, except for the parts that the latest snapshot has.
 
@@ -149,7 +165,7 @@ class Snapshots:
         """
         before = self._files
         digests: dict[str, str] = {}
-        written = WrittenSnapshot(_NOTHING, [], [], [])
+        written = WrittenSnapshot(_NOTHING, [], [], [], [])
         next_file = 0 if before is None else before.next_file
 
         def write(name: str, head: Any, arrays: Sequence[Codes]) -> str:
@@ -161,6 +177,11 @@ class Snapshots:
                 write_atomically(path, file.parts, self.sync)
             digests[name] = file.digest
             return name
+
+        def write_piece(piece: Frames) -> str:
+            nonlocal next_file
+            next_file += 1
+            return write(f"tables/{next_file - 1}.table", *piece)
 
         try:
             small: list[Codes] = []
@@ -196,7 +217,14 @@ class Snapshots:
             stem = str(state.tick)
             if before is not None and before.small.startswith((f"small/{stem}.", f"small/{stem}-")):
                 stem, next_file = f"{stem}-{next_file}", next_file + 1  # the same tick, compacted
-            memories = written_memories(state.memories, state.tables, self.allow_pickle)
+            small_tables = [{} if table.large else table.entries for table in state.tables]
+            memories = written_memories(state.memories, small_tables, self.allow_pickle)
+            tables: list[list[Piece]] = []
+            for table in state.tables:
+                pieces = self._appended(table, id_, write_piece) if table.large else []
+                digests |= {name: self._digest(name) for name, _ in pieces if name not in digests}
+                tables.append(pieces)
+                written.tables.append((table.table, pieces))
             described = self.describe(state.graph)
             files = SnapshotFiles(
                 signature=described.signature,
@@ -209,11 +237,31 @@ class Snapshots:
                 ends=ends,
                 next_file=next_file,
                 digests=digests,
+                tables=tables if any(tables) else [],
             )
         except BaseException:
             written.remove()
             raise
         return replace(written, files=files)
+
+    def _digest(self, name: str) -> str:
+        """Return the checksum of a file of the latest snapshot."""
+        return expect_present(self._files, "the files of the snapshot that has a piece").digests[name]
+
+    def _appended(self, table: CapturedTable, id_: str, write: Callable[[Frames], str]) -> list[Piece]:
+        """Write the changed entries of a large table; return its pieces."""
+
+        def read(name: str) -> Frames:
+            try:
+                return read_frames(read_sealed(self.folder / name, f"{id_}/{name}", self._digest(name)))
+            except CheckpointError:
+                table.table.saved = None  # the next snapshot writes the whole table
+                raise
+
+        try:
+            return appended(table, read, write, self.allow_pickle)
+        except UnsupportedValueError as error:
+            raise value_refused(error, "a table of the circuit", ADVICE) from None
 
     def _saved(self, run: SortedRun) -> RunFile | None:
         """Return the file of the previous snapshot that has this run."""
@@ -257,7 +305,16 @@ class Snapshots:
         head, arrays = content[files.memory]
         with reading_values(self.folder / files.memory, self.folder):
             steps, tables = read_memories(head, arrays, self.allow_pickle)
+            if files.tables:
+                tables = [
+                    [*restored((content[name] for name, _ in pieces), self.allow_pickle).items()]
+                    if pieces
+                    else entries
+                    for pieces, entries in zip(files.tables, tables, strict=True)
+                ]
             recall(scope, steps, tables)  # first: the traces depend on it
+            for table, pieces in zip(scope.tables, files.tables or [[]] * len(tables), strict=True):
+                table.captured(pieces)
         small = content[files.small][1]
         if len(files.traces) != len(scope.traces):
             raise unreadable(self.folder, "its snapshot has another number of traces than the circuit")

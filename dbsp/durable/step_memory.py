@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.scope import Scope
 
-_ADVICE = "use plain values, or Store(folder, allow_pickle=True)"
+ADVICE = "use plain values, or Store(folder, allow_pickle=True)"
 
 
 def captured_memories(scope: Scope) -> list[tuple[Node, Any]]:
@@ -54,7 +54,7 @@ def _steps(scope: Scope) -> Iterator[Step]:
 
 def written_memories(
     memories: Sequence[tuple[Node, Any]],
-    entries: Sequence[Sequence[tuple[Any, Any]]],
+    entries: Sequence[Mapping[Any, Any]],
     allow_pickle: bool,
 ) -> tuple[dict[str, Any], list[Codes]]:
     """Return the memory of all steps and the entries of all tables as JSON, and the arrays in it.
@@ -68,14 +68,14 @@ def written_memories(
         try:
             steps.append(_written(memory, arrays, encoding))
         except UnsupportedValueError as error:
-            raise value_refused(error, f"the memory of {node.describe()}", _ADVICE) from None
+            raise value_refused(error, f"the memory of {node.describe()}", ADVICE) from None
     tables = []
     for table in entries:
         rest()
         try:
-            tables.append([[encoding.encode(key), encoding.encode(value)] for key, value in table])
+            tables.append([[encoding.encode(key), encoding.encode(value)] for key, value in table.items()])
         except UnsupportedValueError as error:
-            raise value_refused(error, "a table of the circuit", _ADVICE) from None
+            raise value_refused(error, "a table of the circuit", ADVICE) from None
     return {"steps": steps, "tables": tables}, arrays
 
 
@@ -92,7 +92,7 @@ def read_memories(
     return steps, tables
 
 
-def recall(scope: Scope, steps: Sequence[Any], tables: Sequence[Sequence[tuple[Any, Any]]]) -> None:
+def recall(scope: Scope, steps: Sequence[Any], tables: Sequence[Iterable[tuple[Any, Any]]]) -> None:
     """Restore the memory of the steps and the entries of the tables."""
     for step, memory in zip(_steps(scope), steps, strict=True):
         if isinstance(step, RememberingStep):

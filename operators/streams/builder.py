@@ -37,6 +37,7 @@ from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
 from dbsp.operators.streams.stream import Stream, own_stream
 from dbsp.operators.time.delay import Delay
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
+from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.run import Run
 
 if TYPE_CHECKING:
@@ -430,6 +431,7 @@ class Circuit(graph.Graph):
         stage: Stage | str = Stage.PHYSICAL,
         *,
         checkpoint: str | Path | Checkpoint | None = None,
+        memory_limit: int | str | None = None,
     ) -> Run:
         """Start a run of the circuit; `run.step` takes changes and returns the changes of outputs.
 
@@ -440,12 +442,15 @@ class Circuit(graph.Graph):
             stage: "physical", "incremental" or "query".
             checkpoint: a folder. Every tick is durable when `step` returns, and a run started on
                 the same folder continues after the last tick (see `dbsp.durable`).
+            memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
+                the machine's. The state beyond it is stored in files, in the folder `spill` of the
+                checkpoint or in a temporary one, and the run continues, slower.
 
         Returns:
             A run in its initial state, or in that of the checkpoint.
 
         Raises:
-            ArgumentError: `stage` is not one of the three.
+            ArgumentError: `stage` is not one of the three, or `memory_limit` is not an amount.
             CircuitError: the circuit is not complete (see `validate`).
             CheckpointError: the checkpoint is damaged, in use, or of another circuit.
 
@@ -456,10 +461,16 @@ class Circuit(graph.Graph):
             >>> run.step({"n": [(1,), (2,)]})["even"].rows()
             [(2,)]
         """
-        runnable = self.runnable(stage)
+        stage = choice("stage", Stage, stage)
+        limit = capacity_of(memory_limit)
         if checkpoint is None:
-            return Run(runnable)
-        return open_checkpoint(checkpoint).resume(self, lambda _: Run(runnable))
+            return self.start_within(stage, limit, None)
+        opened = open_checkpoint(checkpoint)
+        return opened.resume(self, lambda _: self.start_within(stage, limit, opened.spill))
+
+    def start_within(self, stage: Stage | str, limit: int | None, spill: Path | None) -> Run:
+        """Start a run whose state beyond `limit` bytes is stored in the folder `spill`."""
+        return Run(self.runnable(stage), memory_limit=limit, spill=spill)
 
     def open(
         self,
@@ -469,6 +480,7 @@ class Circuit(graph.Graph):
         stage: Stage | str = Stage.PHYSICAL,
         allow_pickle: bool = False,
         verify: bool = True,
+        memory_limit: int | str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> PastRun:
         """Open a checkpoint of this circuit as of a tick, to read it.
@@ -484,6 +496,7 @@ class Circuit(graph.Graph):
             stage: the stage that `start` was called with.
             allow_pickle: whether to read pickled values, which can run any code.
             verify: whether to verify the content of large files (see `dbsp.durable.Store`).
+            memory_limit: the memory for the state, as for `start`.
             progress: is called with the number of every tick that is repeated.
 
         Returns:
@@ -510,7 +523,13 @@ class Circuit(graph.Graph):
 
         runnable = self.runnable(stage)
         past = PastTicks(
-            folder, self, lambda _: runnable, allow_pickle=allow_pickle, verify=verify, progress=progress
+            folder,
+            self,
+            lambda _: runnable,
+            allow_pickle=allow_pickle,
+            verify=verify,
+            memory_limit=capacity_of(memory_limit),
+            progress=progress,
         )
         return past.open(as_of)
 
