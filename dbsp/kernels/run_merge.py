@@ -22,8 +22,8 @@ def merge_some(
     """Continue merging a and b into out for at most `fuel` rows; return whether it is complete.
 
     `state` holds the three positions (in a, in b, in out) between calls. The weights of equal rows
-    are summed, and a row whose sum is 0 is dropped: a retraction cancels its insertion. A side
-    whose weights are all 1 may have a single weight (see `dbsp.kernels.run_search`).
+    are summed, and a row whose sum is 0 is dropped: a retraction cancels its insertion. Weights
+    that are all 1 may be a single one (see `dbsp.kernels.run_search`).
     """
     i, j, out = state[0], state[1], state[2]
     n, m, k = a_rows.shape[0], b_rows.shape[0], a_rows.shape[1]

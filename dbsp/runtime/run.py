@@ -86,6 +86,35 @@ class Run(Ticks, StoredRelations, Inspection, Displayed):
             self._scope.release()
 
     @ends_at_caller
+    def snapshot(self) -> None:
+        """Write the state to the checkpoint now, and wait until it is durable.
+
+        The next start then replays no ticks. A run with a checkpoint writes snapshots by itself
+        (`snapshot_every` of `dbsp.durable.Store`), so this is useful before a planned end.
+
+        Raises:
+            CircuitError: the run has no checkpoint, or the call comes from a function of the
+                circuit.
+            CheckpointError: the snapshot cannot be written; the journal has all ticks all the same.
+
+        Examples:
+            >>> import tempfile
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start(checkpoint=tempfile.mkdtemp())
+            >>> _ = run.step({"sale": [(7,)]})
+            >>> run.snapshot()
+            >>> run.log.close()
+        """
+        self.refuse_inside_tick("snapshot")
+        if self.log is None:
+            raise CircuitError(
+                "this run has no checkpoint, so it cannot write a snapshot; start it with checkpoint=folder",
+                code="no-checkpoint",
+            )
+        self.log.snapshot()
+
+    @ends_at_caller
     def replan(self, circuit: Graph | None = None) -> Replanned:
         """Switch to the circuit best suited to the current data, without losing a tick.
 
@@ -165,6 +194,7 @@ class Run(Ticks, StoredRelations, Inspection, Displayed):
         """
         if self.log is not None:
             proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
+            self.log.wait()
         self._notify()
         work = OpenSwitch(self, sys._getframe(), proposal.graph)
         self.begin(work)

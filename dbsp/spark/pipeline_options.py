@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbsp.data.schema import suggestion
+from dbsp.durable.snapshot_policy import DEFAULT, EXPECTED, SnapshotPolicy
 from dbsp.errors import ArgumentError, InputError, SchemaError, shorten
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.memory import capacity_of
@@ -36,12 +37,12 @@ def synced(options: Mapping[str, Any]) -> bool:
     return text == "true"
 
 
-def snapshot_every(options: Mapping[str, Any]) -> int:
-    """Return the number of ticks between snapshots."""
-    every = options.get("snapshotEvery", 100)
-    if not str(every).isdecimal() or int(every) < 1:
-        raise _invalid("snapshotEvery", "a number of ticks from 1", options)
-    return int(every)
+def snapshot_every(options: Mapping[str, Any]) -> SnapshotPolicy:
+    """Return when the run of the pipeline writes a snapshot."""
+    try:
+        return SnapshotPolicy.of(options.get("snapshotEvery", DEFAULT))
+    except ArgumentError:
+        raise _invalid("snapshotEvery", EXPECTED, options) from None
 
 
 def memory_limit(options: Mapping[str, Any]) -> int | None:

@@ -340,7 +340,7 @@ def test_invalid_arguments_raise_before_the_start(spark: Any, tmp_path: Path) ->
         (
             {"checkpointLocation": "checkpoint", "snapshotEvery": 0},
             "",
-            "'snapshotEvery' expects a number of ticks from 1, got 0",
+            "'snapshotEvery' expects ticks such as 1000, a time such as '30 s' or .*, got 0",
         ),
         ({"memoryLimit": "much"}, "", r"'memoryLimit' expects bytes, or an amount such as .*, got 'much'"),
     ],
