@@ -64,7 +64,7 @@ def test_show(run: Command, made: Path) -> None:
     sizes = {name: found.pop(name) for name in ("identity", "snapshot", "previous snapshot", "journal")}
     assert found == {
         "kind": "checkpoint",
-        "format version": "2",
+        "format version": "3",
         "program": "reach",
         "tick": "4",
         "label": '{"batch": 4}',
