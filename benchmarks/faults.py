@@ -26,6 +26,10 @@ STRIDES = {"small": 101, "medium": 11, "large": 1}
 """By size, one step in how many gets a fault."""
 
 
+_TINY = 256
+"""A memory limit in bytes."""
+
+
 class Injector:
     """Raises an exception at the `at`-th step of the interpreter within dbsp during a call.
 
@@ -113,8 +117,8 @@ def inject(
 
     `how` is the form of the tick: "step" with changes, "staged" by handles before, "stage" with the
     fault in the handles, "durable" with a checkpoint, "reopened" from it after each fault,
-    "background" the same with snapshots in the background, "replan" and "compact" with the fault in
-    these.
+    "background" the same with snapshots in the background, "spilled" with a memory limit so small
+    that the state is in files, "replan" and "compact" with the fault in these.
     """
     with tempfile.TemporaryDirectory() as folder:
         attempt = _Attempt(circuit, how, Path(folder), random.Random(seed))
@@ -152,6 +156,8 @@ class _Attempt:
         _abandon(self._faulty)
 
     def _open(self) -> Run:
+        if self._how == "spilled":
+            return self._circuit.start(memory_limit=_TINY)
         if self._how not in ("durable", "reopened", "background"):
             return self._circuit.start()
         background = self._how == "background"
@@ -243,7 +249,7 @@ def _expect(what: str, mine: Any, right: Any) -> None:
         raise AssertionError(f"{what}: expected {right!r}, got {mine!r}")
 
 
-HOW = ("step", "staged", "stage", "durable", "reopened", "background", "replan", "compact")
+HOW = ("step", "staged", "stage", "durable", "reopened", "background", "spilled", "replan", "compact")
 
 
 def measure_faults(stride: int = 1, only: str = "") -> Iterator[Campaign]:

@@ -22,6 +22,8 @@ EARLIER = frozenset({2})
 CURRENT, PREVIOUS = "manifest.json", "manifest.previous.json"
 PARTS = ("runs", "small", "interned", "memory", "tables", "journal")
 """The folders of a checkpoint."""
+SPILL = "spill"
+"""The folder of state beyond the memory limit; no manifest names its files."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
     runs, small, interned, memory   the files of snapshots (see `dbsp.durable.snapshots`)
     journal/41.ticks         the changes of the inputs in the ticks after a snapshot, from 41 on
     journal/latest           the number of the latest tick
+    spill                    state beyond the memory limit; it need not survive the process
     lock, owner              the lock of the run that writes here, and its process id
 
 A tick is written to the journal before it becomes final in memory, so it is durable when `step`
@@ -35,7 +36,7 @@ from dbsp.durable.background import BackgroundWork, rest, wait_for_folder
 from dbsp.durable.captured_state import CapturedState, JournalPlace
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
-from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, Manifest
+from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, SPILL, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
 from dbsp.durable.refused_values import column_of
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
@@ -54,6 +55,7 @@ from dbsp.errors import (
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
+from dbsp.state.spill_folder import remove_spilled
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
@@ -125,6 +127,7 @@ class Store:
         self._snapshot_size = 0
         """The bytes that the journal had written then."""
         self._owner: FolderOwner | None = _owned(self.folder)
+        remove_spilled(self.spill)
         try:
             self._manifests = found_manifests(self.folder)
             self._manifest = next((m for m in self._manifests if isinstance(m, Manifest)), None)
@@ -141,6 +144,11 @@ class Store:
     def id(self) -> str:
         """The unique name of an attached checkpoint, which its files repeat."""
         return expect_present(self._manifest, "the manifest of an attached checkpoint").id
+
+    @property
+    def spill(self) -> Path:
+        """The folder for state beyond the memory limit of the run; emptied when it is opened."""
+        return self.folder / SPILL
 
     @property
     def circuit(self) -> str | None:

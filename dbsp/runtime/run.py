@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+import weakref
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -13,6 +15,7 @@ from dbsp.circuit.graph import Graph
 from dbsp.data.interner import Interner
 from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
+from dbsp.runtime.memory import capacity_of, give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
 from dbsp.runtime.run_inspection import Inspection
@@ -20,6 +23,11 @@ from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.ticks import Ticks
 from dbsp.runtime.transplant import Transplant
 from dbsp.state.external_traces import ExternalTraces
+from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.spill_folder import SpillFolder
+
+_TABLE_ROW = 200
+"""An estimate of the bytes of a key and its value in a table."""
 
 
 class Run(Ticks, StoredRelations, Inspection, Displayed):
@@ -45,8 +53,16 @@ class Run(Ticks, StoredRelations, Inspection, Displayed):
         *,
         interner: Interner | None = None,
         traces: ExternalTraces | None = None,
+        memory_limit: int | str | None = None,
+        spill: Path | None = None,
     ) -> None:
-        super().__init__(graph, interner, traces)
+        limit = capacity_of(memory_limit)
+        budget = None
+        if limit is not None:
+            # Weak, so that the memory of a run that nobody has any more is released at once.
+            this = weakref.ref(self)
+            budget = MemoryBudget(limit, SpillFolder(spill), give_back, lambda: _table_bytes(this()))
+        super().__init__(graph, interner, traces, budget)
         self.planner = planner
         """The planner that chooses the circuit when the run is replanned, if there is one."""
 
@@ -188,6 +204,11 @@ class Run(Ticks, StoredRelations, Inspection, Displayed):
         finally:
             self.settle()
         return Replanned(proposal.changes, transplant.kept, transplant.rebuilt, transplant.dropped)
+
+
+def _table_bytes(run: Run | None) -> int:
+    """Return an estimate of the bytes of the tables of a run."""
+    return 0 if run is None else _TABLE_ROW * sum(table.rows for table in run._scope.tables)
 
 
 class OpenSwitch(OpenWork):

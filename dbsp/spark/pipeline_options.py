@@ -9,9 +9,10 @@ from dbsp.data.schema import suggestion
 from dbsp.durable.snapshot_policy import DEFAULT, EXPECTED, SnapshotPolicy
 from dbsp.errors import ArgumentError, InputError, SchemaError, shorten
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.runtime.memory import capacity_of
 from dbsp.spark.cut import Cut, microseconds
 
-_NAMES = ("checkpointLocation", "rowsPerTick", "tickWindow", "snapshotEvery", "sync")
+_NAMES = ("checkpointLocation", "rowsPerTick", "tickWindow", "snapshotEvery", "sync", "memoryLimit")
 
 
 def canonical(name: str) -> str:
@@ -42,6 +43,14 @@ def snapshot_every(options: Mapping[str, Any]) -> SnapshotPolicy:
         return SnapshotPolicy.of(options.get("snapshotEvery", DEFAULT))
     except ArgumentError:
         raise _invalid("snapshotEvery", EXPECTED, options) from None
+
+
+def memory_limit(options: Mapping[str, Any]) -> int | None:
+    """Return the bytes of memory for the state of the circuit; None without a limit."""
+    try:
+        return capacity_of(options.get("memoryLimit"))
+    except ArgumentError:
+        raise _invalid("memoryLimit", "bytes, or an amount such as '8G', '500M' or '25%'", options) from None
 
 
 def cut_of(options: Mapping[str, Any], times: Mapping[str, str], sources: Mapping[str, SparkSource]) -> Cut:
