@@ -432,8 +432,8 @@ class Store:
             kept |= set() if manifest.snapshot is None else manifest.snapshot.digests.keys()
         self._journal.remove_until(min(manifest.tick for manifest in manifests))
         for part in ("", *PARTS):
-            rest()
             for path in (self.folder / part).iterdir():
+                rest()
                 unnamed = part not in ("", "journal") and f"{part}/{path.name}" not in kept
                 if unnamed or path.name.startswith("."):
                     path.unlink()
