@@ -165,11 +165,13 @@ class TimelyStep(RememberingStep):
         self._mark.before = memory
 
 
-def check_watermark(rows: Schema, column: int, mark: Schema) -> None:
+def check_watermark(
+    rows: Schema, column: int, mark: Schema, role: str = "the column that closes a group"
+) -> None:
     """Raise SchemaError unless the stream `mark` is a watermark of the type of the column."""
     if mark.types != (rows.types[column],):
         raise SchemaError(
-            f"the column that closes a group, '{rows.names[column]}: {rows.types[column]}', needs a "
+            f"{role}, '{rows.names[column]}: {rows.types[column]}', needs a "
             f"watermark of the same type, got ({mark.describe()})",
             code="invalid-event-time",
         )
