@@ -177,7 +177,7 @@ class Snapshots:
         Raises CheckpointError.
         """
         files, content = loaded.files, loaded.content
-        if files.signature != signature(run.graph):
+        if files.signature not in (signature(run.graph), signature(run.graph, whole=True)):
             raise CheckpointError(
                 f"{self.folder} was written by a circuit with other operators; start the same stage of "
                 "the query with the same version of dbsp, or choose another folder",

@@ -11,6 +11,7 @@ from dbsp.errors import CircuitError, InvariantError
 from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
+from dbsp.state.trace_limit import TraceLimit
 
 MERGE_FUEL = 4096
 """The rows that a trace may merge after every tick."""
@@ -53,7 +54,7 @@ class ScopeState:
     A step gets its state while it is created; the state belongs to the node `starting`.
     """
 
-    __slots__ = ("_unmerged", "by_node", "carried", "first_tick", "journal", "starting")
+    __slots__ = ("_unmerged", "by_node", "carried", "first_tick", "journal", "limits", "starting")
 
     def __init__(self, nodes: Sequence[Node], carried: CarriedState) -> None:
         self.carried = carried
@@ -64,6 +65,8 @@ class ScopeState:
         self.starting: Node | None = None
         """The node whose step is being created."""
         self.first_tick = True
+        self.limits: list[TraceLimit] = []
+        """The traces that forget rows."""
         self._unmerged: set[Trace] = {
             state
             for node in nodes
@@ -112,11 +115,16 @@ class ScopeState:
         self.journal.clear()
 
     def merge(self) -> None:
-        """Merge committed sorted runs within the merge budget of a tick.
+        """Merge committed sorted runs within the merge budget of a tick, and drop forgotten rows.
 
-        Merging changes no integral, so a merge without enough memory is dropped; the next tick
-        starts it again.
+        Neither changes what later ticks return, so a merge without enough memory is dropped; the
+        next tick starts it again.
         """
+        for limit in self.limits:
+            try:
+                limit.apply()
+            except MemoryError:
+                limit.trace.repair()
         for trace in list(self._unmerged):
             try:
                 trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)

@@ -36,6 +36,10 @@ MAX_RUNS = 24
 """Beyond this many committed runs, all pending merges are done at once."""
 
 
+LEAST_FORGOTTEN = 2
+"""A run is copied without its forgotten rows if these are at least one of this many rows."""
+
+
 class Trace:
     """A stack of sorted runs, oldest first: `runs` are committed, `current` belong to this tick.
 
@@ -262,6 +266,25 @@ class Trace:
             batch = self.contents()
             self._replacing = True
             self.runs = [SortedRun(batch.rows, batch.weights)] if len(batch) else []
+            self.repair()
+
+    def forget(self, column: int, threshold: int) -> None:
+        """Drop committed rows whose `column` is below a threshold, between ticks. O(n).
+
+        A run is copied only if enough of its rows go. So the weight of such a row may lack some of
+        its changes afterwards: the caller promises that no step reads it again.
+        """
+        kept = []
+        for run in self.runs:
+            recent = run.rows[:, column] >= threshold
+            size = int(np.count_nonzero(recent))
+            if LEAST_FORGOTTEN * (run.size - size) < max(run.size, 1):
+                kept.append(run)
+            elif size:
+                kept.append(SortedRun(np.ascontiguousarray(run.rows[recent]), run.weights[recent]))
+        if len(kept) < len(self.runs) or any(a is not b for a, b in zip(kept, self.runs, strict=True)):
+            self._replacing = True
+            self.runs = kept
             self.repair()
 
     def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:

@@ -98,6 +98,11 @@ class WatermarkStep(RememberingStep):
         self._next = mark
         self._scope.journal.append(self)
 
+    @property
+    def mark(self) -> int | None:
+        """The watermark after the latest committed tick."""
+        return self._mark
+
     def memory(self) -> int | None:
         return self._mark
 
