@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.errors import CircuitError, InvariantError
+from dbsp.errors import CheckpointError, CircuitError, InvariantError, expect_present
 from dbsp.state.journal import Journalled
+from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
 from dbsp.state.trace_limit import TraceLimit
@@ -54,10 +56,12 @@ class ScopeState:
     A step gets its state while it is created; the state belongs to the node `starting`.
     """
 
-    __slots__ = ("_unmerged", "by_node", "carried", "first_tick", "journal", "limits", "starting")
+    __slots__ = ("_unmerged", "budget", "by_node", "carried", "first_tick", "journal", "limits", "starting")
 
-    def __init__(self, nodes: Sequence[Node], carried: CarriedState) -> None:
+    def __init__(self, nodes: Sequence[Node], carried: CarriedState, budget: MemoryBudget | None) -> None:
         self.carried = carried
+        self.budget = budget
+        """The memory that the traces may use; None without a limit."""
         self.journal = carried.journal
         """The state that this tick has changed."""
         self.by_node: dict[Node, list[State]] = {}
@@ -77,7 +81,11 @@ class ScopeState:
     def new_trace(self, width: int) -> Trace:
         """Return a trace of rows of `width` columns for the node whose step is being created."""
         states, carried = self._of_starting()
-        trace = Trace(width, self.journal) if carried is None else carried[len(states)]
+        if carried is None:
+            new = Trace(width, self.journal, self.budget)
+            states.append(new)
+            return new
+        trace = carried[len(states)]
         if not isinstance(trace, Trace) or trace.width != width:
             raise InvariantError(f"expected to take over a trace of {width} columns, got {trace!r}")
         states.append(trace)
@@ -117,20 +125,27 @@ class ScopeState:
     def merge(self) -> None:
         """Merge committed sorted runs within the merge budget of a tick, and drop forgotten rows.
 
-        Neither changes what later ticks return, so a merge without enough memory is dropped; the
-        next tick starts it again.
+        Neither changes what later ticks return, so a merge without enough memory, or without room
+        for its file, is dropped; the next tick starts it again.
         """
         for limit in self.limits:
-            try:
-                limit.apply()
-            except MemoryError:
-                limit.trace.repair()
+            self._attempt(limit.apply, limit.trace)
         for trace in list(self._unmerged):
-            try:
-                trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)
-            except MemoryError:
-                trace.repair()
-                continue
-            trace.grown = 0
-            if not trace.merging:
-                self._unmerged.discard(trace)
+            fuel = MERGE_FUEL + MERGE_FACTOR * trace.grown
+            if self._attempt(partial(trace.maintain, fuel), trace):
+                trace.grown = 0
+                if not trace.merging:
+                    self._unmerged.discard(trace)
+
+    def _attempt(self, work: Callable[[], None], trace: Trace) -> bool:
+        """Do work on a trace, or repair it if there is no room for the work; return which."""
+        try:
+            work()
+        except MemoryError:
+            trace.repair()
+            return False
+        except CheckpointError as error:
+            trace.repair()
+            expect_present(self.budget, "the limit of a trace with files").fail(error)
+            return False
+        return True
