@@ -113,7 +113,7 @@ def inject(
 
     `how` is the form of the tick: "step" with changes, "staged" by handles before, "stage" with the
     fault in the handles, "durable" with a checkpoint, "reopened" from it after each fault, "replan"
-    and "compact" with the fault in these.
+    and "compact" with the fault in these, "transaction" and "reopened transaction" row by row.
     """
     with tempfile.TemporaryDirectory() as folder:
         attempt = _Attempt(circuit, how, Path(folder), random.Random(seed))
@@ -146,7 +146,7 @@ class _Attempt:
         self._graphs = [self._faulty.graph, other]
 
     def _open(self) -> Run:
-        if self._how not in ("durable", "reopened"):
+        if self._how not in ("durable", "reopened", "reopened transaction"):
             return self._circuit.start()
         return self._circuit.start(checkpoint=Store(self._folder, snapshot_every=3, sync=False))
 
@@ -159,12 +159,14 @@ class _Attempt:
         if staged:
             self._stage(change)
         error = injector.call(self._work(change))
+        raised, text = error is not None, repr(error)
+        error = None  # a caller has handled it: its traceback would keep a transaction open
         where = f"{self._circuit.name}, {self._how}, step {at} at {injector.place} ({again}): "
-        if error is not None and not injector.place:
-            done.problems.append(f"{where}{error!r}")
+        if raised and not injector.place:
+            done.problems.append(f"{where}{text}")
             return False
         try:
-            self._check(change, staged, error is not None, done)
+            self._check(change, staged, raised, done)
         except Exception as problem:
             done.problems.append(f"{where}{type(problem).__name__}: {problem}")
             _abandon(self._faulty)
@@ -181,6 +183,8 @@ class _Attempt:
             return lambda: run.replan(circuit)
         if self._how == "compact":
             return run.compact
+        if self._how in ("transaction", "reopened transaction"):
+            return lambda: _apply_rows(run, change)
         return run.step if self._how == "staged" else lambda: run.step(change)
 
     def _stage(self, change: Change) -> None:
@@ -188,7 +192,7 @@ class _Attempt:
             self._faulty.input(name).add(rows)
 
     def _check(self, change: Change, staged: bool, raised: bool, done: Campaign) -> None:
-        if self._how == "reopened":
+        if self._how in ("reopened", "reopened transaction"):
             before = self._faulty.tick
             _abandon(self._faulty)
             self._faulty = self._open()
@@ -225,6 +229,14 @@ class _Attempt:
             _expect(f"view {name}", self._faulty.view(name).to_dict(), self._right.view(name).to_dict())
 
 
+def _apply_rows(run: Run, change: Change) -> None:
+    """Apply a change as one tick, one row at a time."""
+    with run.transaction() as transaction:
+        for name, rows in change.items():
+            for row, weight in rows.items():
+                transaction.step({name: {row: weight}})
+
+
 def _abandon(run: Run) -> None:
     if run.log is not None:
         run.log.close()
@@ -235,7 +247,17 @@ def _expect(what: str, mine: Any, right: Any) -> None:
         raise AssertionError(f"{what}: expected {right!r}, got {mine!r}")
 
 
-HOW = ("step", "staged", "stage", "durable", "reopened", "replan", "compact")
+HOW = (
+    "step",
+    "staged",
+    "stage",
+    "durable",
+    "reopened",
+    "replan",
+    "compact",
+    "transaction",
+    "reopened transaction",
+)
 
 
 def measure_faults(stride: int = 1, only: str = "") -> Iterator[Campaign]:

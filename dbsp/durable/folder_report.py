@@ -159,8 +159,8 @@ def _describe_checkpoint(folder: Path) -> Iterator[tuple[str, str]]:
     yield "journal", f"{after} after the snapshot, {_bytes(size)}"
     changes: dict[str, int] = {}
     for tick in ticks:
-        for (name, _), weights in zip(tick.head["inputs"], tick.arrays[1::2], strict=True):
-            changes[name] = changes.get(name, 0) + len(weights)
+        for name, rows in tick.changed_rows().items():
+            changes[name] = changes.get(name, 0) + rows
     for name, rows in changes.items():
         yield f"  changes of {name}", _rows(rows)
     yield "interned values", f"{interned if last is None else last.head['interned']:,}"

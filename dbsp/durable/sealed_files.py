@@ -30,6 +30,8 @@ from dbsp.durable.atomic_files import Content
 from dbsp.errors import CheckpointError
 
 _SEAL = struct.Struct("<8sHHIQ16s")
+SEAL_SIZE = _SEAL.size
+"""The bytes of a seal before the name."""
 _MAGIC = b"dbspseal"
 _VERSION = 2
 _DIGEST = 16

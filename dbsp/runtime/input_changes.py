@@ -319,13 +319,7 @@ def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int,
     Raises InputError when the batch has two rows for one key.
     """
     upserts = np.ascontiguousarray(rows[weights > 0])
-    if (clash := _repeated_key(upserts, key)) >= 0:
-        raise InputError(
-            f"relation '{relation}': a change without an order has two rows of one key "
-            f"(row {clash + 1} of the change in key order); pass a list of rows to keep the last row of "
-            "each key",
-            code="duplicate-key",
-        )
+    expect_distinct_keys(upserts, key, relation)
     columns = np.arange(key)
     keys, _ = project(rows, np.ones(len(rows), np.int64), columns)
     old, old_weights, _ = gather(keys, key, table, runs, rows.shape[1], 0)
@@ -338,6 +332,17 @@ def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int,
     )
     present = (len(upserts) + len(old) - len(changes)) // 2  # a row and itself cancel
     return changed, changes, present, len(keys) - len(met)
+
+
+def expect_distinct_keys(rows: Codes, m: int, relation: str) -> None:
+    """Raise InputError if two of the sorted rows have the same m-column key."""
+    if (clash := _repeated_key(rows, m)) >= 0:
+        raise InputError(
+            f"relation '{relation}': a change without an order has two rows of one key "
+            f"(row {clash + 1} of the change in key order); pass a list of rows to keep the last row of "
+            "each key",
+            code="duplicate-key",
+        )
 
 
 def _repeated_key(rows: Codes, m: int) -> int:

@@ -16,15 +16,17 @@ class StateTable(MutableMapping[K, V]):
     """A dictionary whose changes are committed or rolled back with the tick.
 
     `Scope.new_table` returns one. Values must be replaced, not modified in place. O(1) per access;
-    a rollback costs O(changes of the tick).
+    a rollback costs O(changes of the tick). With `save`, several ticks can be undone together.
     """
 
-    __slots__ = ("_before", "_journal", "_values")
+    __slots__ = ("_before", "_journal", "_saved", "_values")
 
     def __init__(self, journal: list[Journalled]) -> None:
         self._values: dict[K, V] = {}
         self._before: dict[K, tuple[V, ...]] = {}
         """By key changed in this tick, its earlier value in a tuple, or () if it had none."""
+        self._saved: dict[K, tuple[V, ...]] | None = None
+        """The same for the ticks since `save`; None if no savepoint is set."""
         self._journal = journal
 
     def __getitem__(self, key: K) -> V:
@@ -55,15 +57,37 @@ class StateTable(MutableMapping[K, V]):
         return sys.getsizeof(self._values)
 
     def commit(self) -> None:
+        if self._saved is not None:
+            for key, before in self._before.items():
+                self._saved.setdefault(key, before)
         self._before.clear()
 
     def rollback(self) -> None:
-        for key, before in self._before.items():
+        self._restore(self._before)
+        self._before.clear()
+
+    # --- savepoints -------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Set a savepoint, between ticks: `rewind` returns to it, `discard_save` removes it."""
+        self._saved = {}
+
+    def rewind(self) -> None:
+        """Undo all ticks since `save`. If this is interrupted, call it again."""
+        self.rollback()
+        if self._saved is not None:
+            self._restore(self._saved)
+
+    def discard_save(self) -> None:
+        """Remove the savepoint."""
+        self._saved = None
+
+    def _restore(self, earlier: dict[K, tuple[V, ...]]) -> None:
+        for key, before in earlier.items():
             if before:
                 self._values[key] = before[0]
             else:
                 self._values.pop(key, None)
-        self._before.clear()
 
     def _remember(self, key: K) -> None:
         if not self._before:
