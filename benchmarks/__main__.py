@@ -13,7 +13,8 @@ caller's choices, `io` the rows per second of each form of a table and of each f
 and DuckDB, `startup` the cost of a first use beside them and Soufflé, `recursion` loads and changes
 of recursive programs in every recursion mode, compared with a fresh run and duckdb, `spark` the
 cost of a tick that Spark drives, above Spark's own cost, and `datomic` databases of facts: imports,
-transactions, queries, and the same queries live.
+transactions, queries, and the same queries live. `transaction` loads the same rows in a
+transaction, in ticks, and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -46,6 +47,8 @@ import typer
 from rich.console import Console
 
 import dbsp
+from benchmarks.bulk_load import ROWS as BULK
+from benchmarks.bulk_load import measure_bulk_loads
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
 from benchmarks.damage import COUNTS, measure_damages
@@ -67,6 +70,7 @@ from benchmarks.recursion import MODES, measure_recursion
 from benchmarks.recursion_report import print_recursion
 from benchmarks.recursive_programs import CASES as PROGRAMS
 from benchmarks.report import (
+    print_bulk_loads,
     print_costs,
     print_crashes,
     print_damages,
@@ -135,6 +139,7 @@ class What(StrEnum):
     rewrites = "rewrites"
     shapes = "shapes"
     usage = "usage"
+    transaction = "transaction"
     startup = "startup"
     io = "io"
     recursion = "recursion"
@@ -157,6 +162,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.shapes: [],
     What.usage: [],
+    What.transaction: [],
     What.startup: [],
     What.io: [],
     What.recursion: [],
@@ -267,6 +273,11 @@ def main(
         with console.status("usage"):
             costs = list(measure_usage(rows))
         print_usage(console, costs)
+    if what in (What.all, What.transaction):
+        rows = one_of(BULK, size, what)
+        with console.status("transaction"):
+            loads = list(measure_bulk_loads(rows))
+        print_bulk_loads(console, rows, loads)
     if what in (What.all, What.startup):
         with console.status("startup"):
             starts = list(measure_startup(one_of(STARTS, size, what)))

@@ -18,6 +18,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeAlias
 
@@ -29,6 +30,7 @@ from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.open_tick import TakenPieces
 from dbsp.runtime.open_work import OpenWork
+from dbsp.runtime.table_parts import parts_of
 from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.ticks import MANY, Changes, Ticks
 
@@ -246,7 +248,8 @@ class BulkTransaction:
 
         Every step must be valid by itself: rows that a later step retracts are evaluated, too. On
         an input with set semantics or with a key, the last change of a row or key wins, also over
-        several steps.
+        several steps. A table that is read by chunks, such as `read_parquet(...)`, is applied as
+        several steps of at least 250,000 rows.
 
         Parameters:
             changes: as for `Run.step`.
@@ -265,7 +268,16 @@ class BulkTransaction:
             >>> tx.result["all"].to_dict()
             {(1, 8.0): 1, (2, 3.0): 1}
         """
-        self._run.apply_part(self._entered(), lambda: self._run.net(changes))
+        progress = self._entered()
+        self._run.refuse_inside_work("step")
+        try:
+            for part in parts_of(changes, self._run.input_ports):
+                self._run.apply_part(progress, partial(self._run.net, part))
+        except BaseException:
+            progress.intact = False  # also if a table cannot be read
+            with contextlib.suppress(MemoryError):  # the next use of the run tries again
+                self._run.close_bulk(progress)
+            raise
 
     def step_staged(self, staged: Mapping[str, Batch]) -> None:
         """Apply encoded batches as the next part, as the journal of a checkpoint stores them."""
@@ -291,7 +303,7 @@ class BulkTransaction:
 
     @property
     def parts(self) -> int:
-        """The number of steps applied so far."""
+        """The number of steps applied so far; a table that is read by chunks counts as several."""
         return 0 if self._progress is None else self._progress.parts
 
     def _entered(self) -> BulkProgress:

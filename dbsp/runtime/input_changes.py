@@ -97,7 +97,7 @@ def encode_deletions(rows: Any, port: InputPort, interner: Interner) -> Piece:
                 code="invalid-weight",
             )
     except DbspError as error:
-        _add_relation(error, port.relation)
+        add_relation(error, port.relation)
         raise
     return codes, np.full(len(codes), -1), True
 
@@ -151,7 +151,7 @@ def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> 
                 return schema.encode_rows(change, interner), np.ones(len(change), np.int64), False
         return encode_chunks(chunks_of(change, schema), schema, interner)
     except DbspError as error:
-        _add_relation(error, relation)
+        add_relation(error, relation)
         raise
 
 
@@ -160,7 +160,8 @@ def _has_columns(change: Mapping[Any, Any] | ZSet) -> bool:
     return isinstance(change, Mapping) and isinstance(next(iter(change), None), str)
 
 
-def _add_relation(error: DbspError, relation: str) -> None:
+def add_relation(error: DbspError, relation: str) -> None:
+    """Name the relation in the place of an error of its rows."""
     where = f"relation '{relation}'"
     if error.where and not error.where.startswith(where):
         where = f"{where}, {error.where}"

@@ -6,10 +6,13 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -36,6 +39,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.kernels import consolidate
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
+from dbsp.runtime import table_parts
 from dbsp.runtime.savepoint import Savepoint
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
@@ -214,6 +218,52 @@ def test_a_sum_outside_of_the_range_of_weights_is_refused() -> None:
         tx.step({"sale": {(1,): 2**62}})
         tx.step({"sale": {(1,): 2**62}})
     assert run.view("all").to_dict() == {(1,): -(2**62)}
+
+
+def test_tables_are_applied_by_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(table_parts, "PART_ROWS", 5)
+    sizes: list[int] = []
+    genuine = Run.net
+
+    def net(run: Run, changes: Any) -> Any:
+        staged, taken = genuine(run, changes)
+        sizes.append(sum(map(len, staged.values())))
+        return staged, taken
+
+    monkeypatch.setattr(Run, "net", net)
+    for x in range(10):
+        pq.write_table(pa.table({"sale": [2 * x, 2 * x + 1]}), tmp_path / f"{x}.parquet")
+    tables = [pa.table({"sale": range(x, x + 3)}) for x in (20, 23, 26)]
+    circuit = Circuit("two")
+    for name in ("a", "b"):
+        circuit.output(f"out {name}", circuit.input(name, sale=int, kind="set"))
+    run = circuit.start()
+    run.input("a").insert([(100,)])
+    with run.transaction() as tx:
+        tx.step({"a": dbsp.read_parquet(tmp_path), "b": [(1,)]})
+        assert sizes == [2, 6, 6, 6, 2]
+        sizes.clear()
+        tx.step({"a": pa.concat_tables(tables)})
+        tx.step({"b": iter(tables)})
+        tx.step({"b": iter([(2,), (3,)])})
+        assert sizes == [0, 9, 0, 6, 3, 2]
+    assert len(tx.result["out a"]) == 30
+    assert len(tx.result["out b"]) == 12
+    assert tx.parts == 11
+
+
+def test_a_table_that_cannot_be_read_rolls_the_transaction_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_parts, "PART_ROWS", 2)
+
+    def tables() -> Iterator[Any]:
+        yield pa.table({"x": [1, 2]})
+        yield 7
+
+    run = shop()
+    refused = pytest.raises(InputError, match="relation 'sale': expected another table after the first")
+    with pytest.raises(CircuitError, match="one of its steps raised"), run.transaction() as tx, refused:
+        tx.step({"sale": tables()})
+    assert run.view("all").rows() == []
 
 
 # --- all or nothing -------------------------------------------------------------------------------
