@@ -10,11 +10,11 @@ code is 1 if they are not.
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
 caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
-and DuckDB, `startup` the cost of a first use beside them and Soufflé, `recursion` loads and changes
-of recursive programs in every recursion mode, compared with a fresh run and duckdb, `spark` the
-cost of a tick that Spark drives, above Spark's own cost, and `datomic` databases of facts: imports,
-transactions, queries, and the same queries live. `transaction` loads the same rows in a
-transaction, in ticks, and in one step.
+and DuckDB, `checkpoint` what snapshots write and what opening costs, `startup` the cost of a first
+use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
+mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
+Spark's own cost, and `datomic` databases of facts: imports, transactions, queries, and the same
+queries live. `transaction` loads the same rows in a transaction, in ticks, and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -49,6 +49,8 @@ from rich.console import Console
 import dbsp
 from benchmarks.bulk_load import ROWS as BULK
 from benchmarks.bulk_load import measure_bulk_loads
+from benchmarks.checkpoints import ROWS as CHECKPOINTS
+from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
 from benchmarks.damage import COUNTS, measure_damages
@@ -142,6 +144,7 @@ class What(StrEnum):
     transaction = "transaction"
     startup = "startup"
     io = "io"
+    checkpoint = "checkpoint"
     recursion = "recursion"
     fuzz = "fuzz"
     faults = "faults"
@@ -165,6 +168,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.transaction: [],
     What.startup: [],
     What.io: [],
+    What.checkpoint: [],
     What.recursion: [],
     What.fuzz: [],
     What.faults: [],
@@ -287,6 +291,12 @@ def main(
         with console.status("io"):
             routes = list(measure_routes(rows))
         print_routes(console, rows, routes)
+    if what in (What.all, What.checkpoint):
+        rows = one_of(CHECKPOINTS, size, what)
+        with console.status("checkpoint"), tempfile.TemporaryDirectory() as folder:
+            snapshots = list(measure_snapshots(rows, Path(folder)))
+            openings = list(measure_openings(Path(folder)))
+        print_checkpoints(console, rows, snapshots, openings)
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):

@@ -19,6 +19,8 @@ from benchmarks.__main__ import ENTRIES
 from benchmarks.bulk_load import ROWS as BULK
 from benchmarks.bulk_load import WAYS, measure_bulk_loads
 from benchmarks.changes import Codes, Row
+from benchmarks.checkpoints import ROWS as CHECKPOINTS
+from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Outcome, Phase, Result, checksum, checksum_of, net, play
 from benchmarks.data_routes import ROWS as ROUTES
@@ -454,3 +456,17 @@ def test_startup() -> None:
     text = console.export_text()
     assert "run on two rows" in text
     assert "not installed" in text
+
+
+def test_checkpoints_are_measured(tmp_path: Path) -> None:
+    rows = CHECKPOINTS["tiny"]
+    first, second = measure_snapshots(rows, tmp_path)
+    assert (first.changed, second.changed) == (rows, rows // 100)
+    assert 16 * rows < first.written == first.state < 20 * rows
+    assert 0 < second.written < 0.1 * second.state
+    openings = list(measure_openings(tmp_path))
+    assert [(one.rows >= rows, one.processor > 0, one.tick > 0) for one in openings] == [(True,) * 3] * 2
+    console = Console(file=io.StringIO(), width=120)
+    print_checkpoints(console, rows, [first, second], openings)
+    assert isinstance(console.file, io.StringIO)
+    assert "opening 20,000 rows" in console.file.getvalue()

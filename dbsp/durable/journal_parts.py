@@ -6,6 +6,7 @@ and again to repeat them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.durable.array_frames import read_frames
-from dbsp.durable.sealed_files import SEAL_SIZE, sealed_size, unreadable, unseal
+from dbsp.durable.sealed_files import SEAL_SIZE, sealed_name, sealed_size, unreadable, unseal
+from dbsp.errors import CheckpointError
 from dbsp.kernels.arrays import Codes
+
+_LONGEST_NAME = 256
+"""The bytes that are read of the name in a seal, more than a journal writes."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,30 @@ def records(path: Path, start: int = 0) -> Iterator[tuple[int, bytearray]]:
         raise unreadable(path, "the file is missing") from None
     except (OSError, MemoryError) as error:
         raise unreadable(path, str(error)) from None
+
+
+def first_record(path: Path, tick: int, expected: int) -> tuple[int, int]:
+    """Return the place and the tick of the first record of a file that is not in the snapshot.
+
+    The file begins with `tick`, and `expected` is the tick after the snapshot. O(number of records
+    before it), since only their seals are read. A damaged seal ends the search, so that the record
+    is read, and refused.
+    """
+    start = 0
+    with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        while start < end:
+            file.seek(start)
+            seal = memoryview(file.read(SEAL_SIZE + _LONGEST_NAME))
+            try:
+                size, name = sealed_size(path, seal), sealed_name(path, seal)
+            except CheckpointError:
+                break
+            number = name.rpartition("/")[2].rstrip("\0")
+            if size > end - start or not number.isdecimal() or int(number) >= expected:
+                break
+            start, tick = start + size, int(number) + 1
+    return start, tick
 
 
 def changed_rows(head: Mapping[str, Any], arrays: Sequence[Codes]) -> dict[str, int]:

@@ -16,7 +16,9 @@ from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.sealed_files import decoding, read_header, sealed_json
 
 FORMAT = "dbsp checkpoint"
-VERSION = 2
+VERSION = 3
+EARLIER = frozenset({2})
+"""The other versions that are read: in version 2, large runs are sealed frames, not run files."""
 CURRENT, PREVIOUS = "manifest.json", "manifest.previous.json"
 PARTS = ("runs", "small", "interned", "memory", "journal")
 """The folders of a checkpoint."""
@@ -89,7 +91,7 @@ class Manifest:
 
 def read_manifest(path: Path) -> Manifest | None:
     """Return a manifest; None if there is no file. Raises CheckpointError."""
-    document = read_header(path, FORMAT, VERSION, "manifest")
+    document = read_header(path, FORMAT, VERSION, "manifest", EARLIER)
     if document is None:
         return None
     with decoding(path):

@@ -1,6 +1,6 @@
 """Write the state of a run to files, of which the manifest of a snapshot has the names.
 
-runs/7.run       a large sorted run of a trace; a snapshot writes only new ones
+runs/7.run       a large sorted run of a trace, to be mapped; a snapshot writes only new ones
 small/40.runs    the small sorted runs of all traces at that tick
 interned/0.json  values of the interner, starting with that id
 memory/40.json   the state of steps and tables outside of traces, at that tick
@@ -10,8 +10,9 @@ memory/40.result the result of that tick
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.manifest import Manifest, SnapshotFiles
 from dbsp.durable.result_frames import read_result, written_result
+from dbsp.durable.run_files import adopt_run_file, is_run_file, mapped, open_run, write_run_file
 from dbsp.durable.sealed_files import decoding, read_sealed, seal, unreadable
 from dbsp.durable.step_memory import read_batch, read_memories, recall, signature, written_memories
 from dbsp.durable.typed_values import PickleRefusedError, pickle_refused
@@ -27,6 +29,7 @@ from dbsp.errors import CheckpointError, CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
+from dbsp.state.run_file import RunFile
 from dbsp.state.sorted_run import SortedRun
 
 _LARGE = 4096
@@ -52,21 +55,26 @@ class LoadedSnapshot:
     manifest: Manifest
     files: SnapshotFiles
     content: dict[str, Frames]
+    runs: dict[str, RunFile | SortedRun]
+    """The large runs: files to map, or runs of an earlier format that were read."""
 
 
-def load_snapshot(folder: Path, manifest: Manifest) -> LoadedSnapshot | None:
+def load_snapshot(folder: Path, manifest: Manifest, verify: bool = True) -> LoadedSnapshot | None:
     """Read and verify all files of a snapshot; None if the manifest has none.
 
-    Raises CheckpointError.
+    Without `verify`, only the headers of the run files are verified. Raises CheckpointError.
     """
     files = manifest.snapshot
     if files is None:
         return None
-    content = {
-        name: read_frames(read_sealed(folder / name, f"{manifest.id}/{name}", digest))
-        for name, digest in files.digests.items()
-    }
-    return LoadedSnapshot(manifest, files, content)
+    content: dict[str, Frames] = {}
+    runs: dict[str, RunFile | SortedRun] = {}
+    for name, digest in files.digests.items():
+        if is_run_file(name):
+            runs[name] = open_run(folder, manifest.id, name, digest, verify)
+        else:
+            content[name] = read_frames(read_sealed(folder / name, f"{manifest.id}/{name}", digest))
+    return LoadedSnapshot(manifest, files, content, runs)
 
 
 @dataclass(frozen=True)
@@ -75,10 +83,16 @@ class WrittenSnapshot:
 
     files: SnapshotFiles
     new: list[Path]
-    runs: dict[int, tuple[SortedRun, str]]
+    runs: list[tuple[SortedRun, RunFile]]
+    adopted: list[tuple[SortedRun, RunFile, Path]]
+    """Runs whose files were renamed into this snapshot: the file before, and the new path."""
 
     def remove(self) -> None:
         """Remove the new files, as when the manifest cannot be written."""
+        for run, before, path in self.adopted:
+            with contextlib.suppress(OSError):
+                os.replace(path, before.path)
+            run.file = before
         for path in self.new:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -91,13 +105,13 @@ class Snapshots:
         self.folder = folder
         self.sync = sync
         self.allow_pickle = allow_pickle
-        self._runs: dict[int, tuple[SortedRun, str]] = {}
-        """By `id` of a sorted run, the run, which so stays alive, and its file."""
         self._files: SnapshotFiles | None = None
 
     def adopt(self, written: WrittenSnapshot) -> None:
         """Build the next snapshot on this one, whose manifest is written."""
-        self._runs, self._files = written.runs, written.files
+        for run, file in written.runs:
+            run.saved = file
+        self._files = written.files
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -108,7 +122,7 @@ class Snapshots:
         """
         before = self._files
         digests: dict[str, str] = {}
-        written = WrittenSnapshot(_NOTHING, [], {})
+        written = WrittenSnapshot(_NOTHING, [], [], [])
         next_file = 0 if before is None else before.next_file
 
         def write(name: str, head: Any, arrays: Sequence[Codes]) -> str:
@@ -130,14 +144,13 @@ class Snapshots:
                         names.append(len(small) // 2)
                         small += (kept.rows, kept.weights)
                         continue
-                    known = self._runs.get(id(kept))
-                    if known is None or before is None:
-                        name = write(f"runs/{next_file}.run", trace.width, [kept.rows, kept.weights])
+                    file = self._saved(kept)
+                    if file is None:
+                        file = self._write_run(kept, id_, f"runs/{next_file}.run", written)
                         next_file += 1
-                    else:
-                        name = known[1]
-                        digests[name] = before.digests[name]
-                    written.runs[id(kept)] = (kept, name)
+                    name = f"runs/{file.path.name}"
+                    digests[name] = file.digest
+                    written.runs.append((kept, file))
                     names.append(name)
                 traces.append(names)
             interned: list[str] = []
@@ -167,7 +180,26 @@ class Snapshots:
         except BaseException:
             written.remove()
             raise
-        return WrittenSnapshot(files, written.new, written.runs)
+        return replace(written, files=files)
+
+    def _saved(self, run: SortedRun) -> RunFile | None:
+        """Return the file of the previous snapshot that has this run."""
+        file = run.saved
+        if file is None or self._files is None:
+            return None
+        # The digest is of this folder and its content: the run may have been in another one.
+        return file if self._files.digests.get(f"runs/{file.path.name}") == file.digest else None
+
+    def _write_run(self, run: SortedRun, id_: str, name: str, written: WrittenSnapshot) -> RunFile:
+        path, spilled = self.folder / name, run.file
+        with reports_full_disk(path):
+            if spilled is None or spilled.digest or self.folder not in spilled.path.parents:
+                written.new.append(path)
+                return write_run_file(path, f"{id_}/{name}", run, self.sync)
+            # The memory budget has written it into this folder.
+            written.adopted.append((run, spilled, path))
+            run.file = adopt_run_file(spilled, path, f"{id_}/{name}", self.sync)
+            return run.file
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -200,20 +232,23 @@ class Snapshots:
             runs = []
             for place in places:
                 with decoding(self.folder / (place if isinstance(place, str) else files.small)):
-                    flat, weights = (
-                        content[place][1] if isinstance(place, str) else small[2 * place : 2 * place + 2]
-                    )
-                    batch = read_batch(flat, weights, trace.width)
-                runs.append((batch.rows, batch.weights))
+                    if isinstance(place, str):
+                        runs.append(_expect_width(mapped(loaded.runs[place]), trace.width))
+                    else:
+                        batch = read_batch(small[2 * place], small[2 * place + 1], trace.width)
+                        runs.append(SortedRun(batch.rows, batch.weights))
             trace.restore(runs)
-            for kept, place in zip(trace.runs, places, strict=True):
-                if isinstance(place, str):
-                    self._runs[id(kept)] = (kept, place)
         scope.state.first_tick = False
         run.tick = loaded.manifest.tick
         self._files = files
         with decoding(self.folder / files.result):
             return read_result(*content[files.result], run)
+
+
+def _expect_width(run: SortedRun, width: int) -> SortedRun:
+    if run.rows.shape[1] != width:
+        raise ValueError(f"expected a run of {width} columns, got {run.rows.shape[1]}")
+    return run
 
 
 _NONE = ("small/0", "memory/0", "memory/0.result")

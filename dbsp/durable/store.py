@@ -63,14 +63,17 @@ class Store:
         snapshot_every: int = 100,
         sync: bool = True,
         allow_pickle: bool = False,
+        verify: bool = True,
     ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
         `snapshot_every` is in ticks. Without `sync` a checkpoint survives the end of the process,
         but perhaps not a power loss. With `allow_pickle`, values of any class are stored, pickled:
-        reading them can run any code, so open only folders that you trust. Raises CheckpointError
-        when another process uses the folder, or the folder is damaged, is not a checkpoint, or has
-        pickled values that are not allowed, ArgumentError when `snapshot_every` is less than 1.
+        reading them can run any code, so open only folders that you trust. Without `verify`, only
+        the headers of large files are verified, so that opening does not read a state that is
+        larger than memory. Raises CheckpointError when another process uses the folder, or the
+        folder is damaged, is not a checkpoint, or has pickled values that are not allowed,
+        ArgumentError when `snapshot_every` is less than 1.
         """
         if snapshot_every < 1:
             raise ArgumentError(f"snapshot_every must be at least 1, got {snapshot_every}")
@@ -78,6 +81,7 @@ class Store:
         self.snapshot_every = snapshot_every
         self.sync = sync
         self.allow_pickle = allow_pickle
+        self.verify = verify
         self.label: Any = None
         """The label of the latest durable tick."""
         self.result: TickResult | None = None
@@ -201,7 +205,7 @@ class Store:
     def _read(self) -> None:
         """Verify and read the newest intact snapshot, and the ticks since then."""
         if self._recovered is None and self._manifest is not None:
-            self._recovered = read_intact(self.folder, self._manifests, self._journal)
+            self._recovered = read_intact(self.folder, self._manifests, self._journal, self.verify)
             self._manifest = self._recovered.manifest
 
     def _recover(self, run: Run) -> None:

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, sync_folder, write_all, write_atomically
-from dbsp.durable.journal_parts import TickPart, changed_rows, records
+from dbsp.durable.journal_parts import TickPart, changed_rows, first_record, records
 from dbsp.durable.sealed_files import decoding, seal, unreadable, unseal
 from dbsp.errors import CheckpointError, CheckpointWarning
 from dbsp.kernels.arrays import Codes
@@ -108,9 +108,8 @@ class TickJournal:
                 continue  # all of it is in the snapshot
             if first > expected:
                 raise unreadable(path, f"tick {expected} is missing from the journal, which continues here")
-            for changes in self._ticks_of(path, first, latest if following is None else None):
-                if changes.tick < expected:
-                    continue
+            start, first = first_record(path, first, expected)
+            for changes in self._ticks_of(path, start, first, latest if following is None else None):
                 if changes.before != digest:
                     raise unreadable(path, f"tick {expected} does not follow the ticks before it")
                 found.append(changes)
@@ -124,32 +123,33 @@ class TickJournal:
         self.digest = digest
         return found
 
-    def _ticks_of(self, path: Path, first: int, latest: tuple[int, str] | None) -> Iterator[TickChanges]:
-        """Yield the ticks of a file.
+    def _ticks_of(
+        self, path: Path, start: int, first: int, latest: tuple[int, str] | None
+    ) -> Iterator[TickChanges]:
+        """Yield the ticks of a file from the place of the first one on.
 
         With `latest`, the file may end with a part of a later tick, which is left out.
         """
         tick = first
         parts: list[TickPart] = []
-        start = 0
         try:
-            for end, record in records(path):
+            for end, record in records(path, start):
                 file = unseal(path, memoryview(record), self._place(tick))
                 head, arrays = read_frames(file)
                 if not isinstance(head, dict):
                     raise unreadable(path, f"tick {tick} has no head")
-                with decoding(path):
-                    step, steps = head.get("part"), head.get("parts", 0)
-                    if parts and head["before"] != parts[-1].digest:
-                        raise unreadable(path, f"tick {tick} does not follow its steps")
-                    if step is not None:
-                        rows, before = changed_rows(head, arrays), head["before"]
-                        parts.append(TickPart(path, start, self._place(tick), file.digest, before, rows))
-                if (len(parts) - 1 if step is not None else len(parts)) != (steps if step is None else step):
+                step = head.get("part")
+                if (head.get("parts", 0) if step is None else step) != len(parts):
                     raise unreadable(path, f"a step of tick {tick} is missing")
+                if parts and head.get("before") != parts[-1].digest:
+                    raise unreadable(path, f"tick {tick} does not follow its steps")
                 if step is None:
                     yield TickChanges(tick, path, head, arrays, file.digest, end, parts)
                     tick, parts = tick + 1, []
+                else:
+                    with decoding(path):
+                        rows, before = changed_rows(head, arrays), head["before"]
+                    parts.append(TickPart(path, start, self._place(tick), file.digest, before, rows))
                 start = end
         except CheckpointError as error:
             if latest is not None and tick > latest[0]:

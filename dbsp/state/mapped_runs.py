@@ -32,9 +32,9 @@ def write_run(path: Path, run: SortedRun) -> RunFile:
         file.write(bytes(HEADER))
         _write(file.fileno(), rows)
         weights_at = 0
-        if size and not (run.weights == 1).all():
+        if not (run.stored == 1).all():
             weights_at = HEADER + rows.nbytes
-            _write(file.fileno(), np.ascontiguousarray(run.weights))
+            _write(file.fileno(), np.ascontiguousarray(run.stored))
     return RunFile(path, width, size, weights_at, run.largest)
 
 
@@ -50,11 +50,10 @@ def map_run(file: RunFile) -> SortedRun:
         os.close(descriptor)
     rows = _mapped(content, HEADER, (file.size, file.width))
     if file.weights_at:
-        weights = _mapped(content, file.weights_at, (file.size,))
+        run = SortedRun(rows, _mapped(content, file.weights_at, (file.size,)))
+        run.largest = file.largest
     else:
-        weights = np.ones(file.size, np.int64)
-    run = SortedRun(rows, weights)
-    run.largest = file.largest
+        run = SortedRun.of_ones(rows)
     run.file = file
     return run
 

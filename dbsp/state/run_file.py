@@ -27,6 +27,8 @@ class RunFile:
     """The place of the weights in the file; 0 if all weights are 1."""
     largest: int
     """The largest absolute weight, or a bound of it."""
+    digest: str = ""
+    """The checksum that the manifest of a checkpoint names; empty for a file of no checkpoint."""
 
     @property
     def end(self) -> int:

@@ -90,8 +90,8 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of rows and weights, including a merge in progress."""
-        kept = sum(run.rows.nbytes + run.weights.nbytes for run in (*self.runs, *self.current))
+        """The bytes of rows and stored weights, including a merge in progress."""
+        kept = sum(run.nbytes for run in (*self.runs, *self.current))
         merge = self._merge
         return kept + (merge.rows.nbytes + merge.weights.nbytes if merge is not None else 0)
 
@@ -105,12 +105,15 @@ class Trace:
         """Whether a merge is in progress and continues in later ticks."""
         return self._merge is not None
 
-    def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
-        """Restore an empty trace from sorted, consolidated and committed runs, oldest first."""
+    def restore(self, runs: Sequence[SortedRun]) -> None:
+        """Restore an empty trace from sorted, consolidated and committed runs, oldest first.
+
+        The weights of a run whose `largest` is known are not read, so mapped runs stay in files.
+        """
         if len(runs) > len(self.table):
             self.table = np.zeros((len(runs) + 8, 3), np.int64)
-        for rows, weights in runs:
-            self._push(self.runs, SortedRun(rows, weights))
+        for run in runs:
+            self._push(self.runs, run)
         self.past = self.count
 
     @staticmethod
@@ -123,7 +126,7 @@ class Trace:
         if len(runs) > len(trace.table):
             trace.table = np.zeros((len(runs) + 8, 3), np.int64)
         for index, run in enumerate(runs):
-            trace.table[index] = run.rows.ctypes.data, run.weights.ctypes.data, run.size
+            trace.table[index] = run.entry()
             trace._bound += run.largest
         trace.runs = list(runs)
         trace.count = trace.past = len(runs)
@@ -143,7 +146,7 @@ class Trace:
             self._journal.append(self)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-        self._push(self.current, SortedRun(rows, weights))
+        self._push(self.current, SortedRun.of(rows, weights))
         self.fresh = True
         if self._bound > INT64_MAX:
             # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
@@ -221,10 +224,7 @@ class Trace:
         self.repair()
 
     def repair(self) -> None:
-        """Restore the table after an interrupted merge, between ticks; the runs are the truth.
-
-        O(n) if a merge was interrupted: it reads the weights of all runs again.
-        """
+        """Restore the table after an interrupted merge, between ticks; the runs are the truth."""
         self.fresh = False
         if not self._replacing:
             return
@@ -232,7 +232,7 @@ class Trace:
         if len(self.runs) > len(self.table):
             self.table = np.zeros((len(self.runs) + 8, 3), np.int64)
         for index, run in enumerate(self.runs):
-            run.largest = register_run(self.table, index, run.rows, run.weights)
+            self._register(index, run)
         self._bound = sum(run.largest for run in self.runs)
         self.count = self.past = len(self.runs)
         self._replacing = False
@@ -276,7 +276,7 @@ class Trace:
         if len(self.runs) > 1:
             batch = self.contents()
             self._replacing = True
-            self.runs = [SortedRun(batch.rows, batch.weights)] if len(batch) else []
+            self.runs = [SortedRun.of(batch.rows, batch.weights)] if len(batch) else []
             self.repair()
 
     def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
@@ -295,16 +295,23 @@ class Trace:
         self._bound -= sum(run.largest for run in small)
         self.count = offset + start
         for run in merged:
-            run.largest = register_run(self.table, self.count, run.rows, run.weights)
+            run.largest = register_run(self.table, self.count, run.rows, run.stored)
             self._bound += run.largest
             self.count += 1
 
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
-        run.largest = register_run(self.table, self.count, run.rows, run.weights)
+        self._register(self.count, run)
         self._bound += run.largest
         runs.append(run)
         self.count += 1
+
+    def _register(self, index: int, run: SortedRun) -> None:
+        """Write a run into the table."""
+        if run.largest:
+            self.table[index] = run.entry()
+        else:
+            run.largest = register_run(self.table, index, run.rows, run.stored)
 
     def _next_merge(self, first: int) -> int | None:
         """Return the newest pair of adjacent committed runs, from `first` on, to merge."""
@@ -334,7 +341,7 @@ class Trace:
         replaced = self.runs[index].largest + self.runs[index + 1].largest
         if len(run):
             self.runs[index : index + 2] = [run]
-            run.largest = register_run(self.table, index, run.rows, run.weights)
+            run.largest = register_run(self.table, index, run.rows, run.stored)
             self.table[index + 1 : self.count - 1] = self.table[index + 2 : self.count]
             self.count -= 1
         else:

@@ -295,6 +295,29 @@ def test_the_description_of_a_folder_counts_the_rows_of_the_steps(tmp_path: Path
     assert facts["  changes of word"] == "8 rows"
 
 
+def test_steps_that_are_in_the_snapshot_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a process ended between the snapshot and the next tick, its files have both."""
+    run = words().start(checkpoint=opened(tmp_path, snapshot_every=2))
+    for first in range(0, 12, 4):
+        with run.transaction() as tx:
+            for n in range(first, first + 4):
+                tx.step(part(n))
+    assert isinstance(run.log, Store)
+    expected = views(run)
+    with patch.object(TickJournal, "end_file"):
+        run.log.snapshot()
+    run.step(part(20))
+    right = views(run)
+    ended(run)
+    assert expected != right
+    taken: list[int] = []
+    genuine = TickPart.read
+    monkeypatch.setattr(TickPart, "read", lambda place: taken.append(place.start) or genuine(place))
+    again = words().start(checkpoint=opened(tmp_path))
+    assert (again.tick, views(again), taken) == (4, right, [])
+    ended(again)
+
+
 def test_only_the_tick_is_synchronised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     genuine: Callable[[int], None] = tick_journal._sync
