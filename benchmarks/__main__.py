@@ -13,8 +13,9 @@ caller's choices, `io` the rows per second of each form of a table and of each f
 and DuckDB, `checkpoint` what snapshots write and what opening costs, `startup` the cost of a first
 use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
-Spark's own cost, and `datomic` databases of facts: imports, transactions, queries, and the same
-queries live. `transaction` loads the same rows in a transaction, in ticks, and in one step.
+Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
+live, `limits` state of four times the memory limit beside a run without a limit, and `transaction`
+loads of the same rows in a transaction, in ticks, and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -66,6 +67,7 @@ from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.kills import KILLS as KILLED
 from benchmarks.kills import measure_kills
+from benchmarks.limited_memory import LIMITS, measure_limits
 from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.recursion import MODES, measure_recursion
@@ -80,6 +82,7 @@ from benchmarks.report import (
     print_faults,
     print_growth,
     print_kills,
+    print_limits,
     print_passing,
     print_planner,
     print_rates,
@@ -154,6 +157,7 @@ class What(StrEnum):
     damage = "damage"
     spark = "spark"
     datomic = "datomic"
+    limits = "limits"
 
 
 WITHOUT_CONTESTANTS: dict[What, list[str]] = {
@@ -178,6 +182,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.damage: [],
     What.spark: [],
     What.datomic: [],
+    What.limits: [],
 }
 """The measurements without contestants."""
 
@@ -303,6 +308,10 @@ def main(
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.datomic):
         agreed = databases(console, one_of(FACTS, size, what), genealogy, part) and agreed
+    if what in (What.all, What.limits):
+        with console.status("limits"):
+            loads = list(measure_limits(one_of(LIMITS, size, what)))
+        agreed = print_limits(console, loads) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     if what is What.fuzz:

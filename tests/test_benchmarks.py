@@ -33,6 +33,7 @@ from benchmarks.hand import create
 from benchmarks.hand_patterns import Matches
 from benchmarks.kernels import measure_kernels
 from benchmarks.kills import measure_kills
+from benchmarks.limited_memory import LIMITS, measure_limits
 from benchmarks.patterns import PATTERNS
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
@@ -42,6 +43,7 @@ from benchmarks.report import (
     print_faults,
     print_growth,
     print_kills,
+    print_limits,
     print_planner,
     print_rates,
     print_results,
@@ -367,6 +369,20 @@ def test_every_shape_is_measured_and_has_results() -> None:
     assert isinstance(console.file, io.StringIO)
     assert all(one.shape.name in console.file.getvalue() for one in measured)
     assert [one.shape.name for one in measured if not one.rows] == ["a cycle of 105 atoms"]
+
+
+@pytest.mark.slow
+def test_loads_with_and_without_a_memory_limit() -> None:
+    free, limited = measure_limits(LIMITS["tiny"])
+    assert (free.files, free.total) == (0, limited.total)
+    assert limited.files > 3 * LIMITS["tiny"]
+    console = Console(file=io.StringIO(), width=190)
+    print_limits(console, [free, limited])
+    assert isinstance(console.file, io.StringIO)
+    assert "1 MB" in console.file.getvalue()
+    assert not print_limits(console, [free, replace(limited, total=0)])
+    assert not print_limits(console, [free, replace(limited, peak=2 * LIMITS["tiny"])])
+    assert print_limits(console, [free, replace(limited, peak=LIMITS["tiny"])])
 
 
 @pytest.mark.slow

@@ -99,6 +99,13 @@ class Interner:
             return self._ids.get(value)
         return self._lookup(value, add=False)
 
+    def find_beside(self, value: Any) -> int | None:
+        """Return the id of a value, as `find`, while another thread may be adding values.
+
+        Only for values that were added before: this repairs nothing.
+        """
+        return self._ids.get(value) if type(value) in _PLAIN else self._lookup(value, add=False)
+
     def decode(self, code: int) -> Any:
         """Return the value with this id."""
         if code < 0:

@@ -17,8 +17,12 @@ import numpy as np
 
 from dbsp.data.interner import CELL, Interner
 from dbsp.data.types import Layout
+from dbsp.durable.background import rest
 from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
 from dbsp.kernels.arrays import Codes
+
+_SLICE = 256
+"""The values that are encoded at once."""
 
 Refused = dict[int, UnsupportedValueError]
 """The values without a typed encoding, by id."""
@@ -36,11 +40,12 @@ def values_piece(
     """Return the values with ids from `start` to `end` as JSON, and those that cannot be written.
 
     In the place of the latter the piece has a `LostValue`. `lost` are earlier ids of such values.
+    The values must be complete; then another thread may add values meanwhile.
     """
     refused: Refused = {}
 
     def known(part: Any) -> int | None:
-        code = interner.find(part)
+        code = interner.find_beside(part)
         if code is None or code >= start + place:  # a branch does not intern its parts
             return None
         if code in refused or code in lost:
@@ -50,8 +55,13 @@ def values_piece(
     encode = Encoding(allow_pickle, known).encode
     layouts: dict[Layout, int] = {}
     place = 0
-    values: list[Any] = interner.decode_many(range(start, end))
+    values: list[Any] = []
+    for begin in range(start, end, _SLICE):
+        rest()
+        values += interner.decode_many(range(begin, min(begin + _SLICE, end)))
     for place, value in enumerate(values):
+        if not place % _SLICE:
+            rest()
         cls = type(value)
         if cls is str:
             continue

@@ -8,7 +8,7 @@ the journal since then are kept.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ VERSION = 3
 EARLIER = frozenset({2})
 """The other versions that are read: in version 2, large runs are sealed frames, not run files."""
 CURRENT, PREVIOUS = "manifest.json", "manifest.previous.json"
-PARTS = ("runs", "small", "interned", "memory", "journal")
+PARTS = ("runs", "small", "interned", "memory", "tables", "journal")
 """The folders of a checkpoint."""
+SPILL = "spill"
+"""The folder of state beyond the memory limit; no manifest names its files."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,12 @@ class SnapshotFiles:
     """For each file of interned values, the id after the last one."""
     next_file: int
     digests: dict[str, str]
+    tables: list[list[tuple[str, int]]] = field(default_factory=list)
+    """By table its pieces, oldest first, each with the number of its entries."""
 
     def __post_init__(self) -> None:
         named = {file for files in self.traces for file in files if isinstance(file, str)}
+        named.update(name for pieces in self.tables for name, _ in pieces)
         named.update((self.small, self.memory, self.result, *self.interned))
         if named != self.digests.keys() or len(self.interned) != len(self.ends):
             raise ValueError("the checksums are of other files")

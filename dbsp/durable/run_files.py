@@ -151,8 +151,8 @@ def _read_header(path: Path, page: bytes, name: str, digest: str) -> tuple[RunFi
                     path, f"has {counted(number, 'column')} of {item} bytes", f"{_ITEM} bytes"
                 )
         file = RunFile(path, width, size, weights_at, largest, digest)
-        places = (0, HEADER + size * width * _ITEM)
-        if sum(number for number, _ in columns) != width or weights_at not in places:
+        after_rows = HEADER + size * width * _ITEM
+        if sum(number for number, _ in columns) != width or 0 < weights_at < after_rows:
             raise ValueError(f"{width} columns, weights at {weights_at}")
     return file, content
 

@@ -3,7 +3,8 @@
 runs/7.run       a large sorted run of a trace, to be mapped; a snapshot writes only new ones
 small/40.runs    the small sorted runs of all traces at that tick
 interned/0.json  values of the interner, starting with that id
-memory/40.json   the state of steps and tables outside of traces, at that tick
+memory/40.json   the state of steps outside of traces and the small tables, at that tick
+tables/8.table   changed entries of a large table (see `dbsp.durable.table_pieces`)
 memory/40.result the result of that tick
 """
 
@@ -11,26 +12,37 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dbsp.circuit.graph import Graph
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
+from dbsp.durable.background import rest
+from dbsp.durable.captured_state import CapturedState, JournalPlace
 from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.manifest import Manifest, SnapshotFiles
-from dbsp.durable.result_frames import read_result, written_result
+from dbsp.durable.result_frames import read_result
 from dbsp.durable.run_files import adopt_run_file, is_run_file, mapped, open_run, write_run_file
 from dbsp.durable.sealed_files import decoding, read_sealed, seal, unreadable
-from dbsp.durable.step_memory import read_batch, read_memories, recall, signature, written_memories
-from dbsp.durable.typed_values import PickleRefusedError, pickle_refused
-from dbsp.errors import CheckpointError, CircuitError
+from dbsp.durable.step_memory import ADVICE, read_batch, read_memories, recall, signature, written_memories
+from dbsp.durable.table_pieces import CapturedTable, Piece, appended, restored
+from dbsp.durable.typed_values import (
+    PickleRefusedError,
+    UnsupportedValueError,
+    pickle_refused,
+    value_refused,
+)
+from dbsp.errors import CheckpointError, CircuitError, expect_present
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
+from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.run_file import RunFile
 from dbsp.state.sorted_run import SortedRun
+from dbsp.state.state_table import StateTable
 
 _LARGE = 4096
 """Sorted runs of at least this many rows have their own files; snapshots rewrite the others."""
@@ -84,6 +96,8 @@ class WrittenSnapshot:
     files: SnapshotFiles
     new: list[Path]
     runs: list[tuple[SortedRun, RunFile]]
+    tables: list[tuple[StateTable[Any, Any], list[Piece]]]
+    """The tables and their pieces; a small table has none."""
     adopted: list[tuple[SortedRun, RunFile, Path]]
     """Runs whose files were renamed into this snapshot: the file before, and the new path."""
 
@@ -98,6 +112,15 @@ class WrittenSnapshot:
                 path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class DescribedCircuit:
+    """A circuit, and what a manifest has of it: a hash, and the circuit as JSON if that exists."""
+
+    graph: Graph
+    signature: str
+    json: str | None
+
+
 class Snapshots:
     """Writes the snapshots of one run to a folder, each with the files of the one before it."""
 
@@ -106,26 +129,41 @@ class Snapshots:
         self.sync = sync
         self.allow_pickle = allow_pickle
         self._files: SnapshotFiles | None = None
+        self._described: DescribedCircuit | None = None
+
+    def describe(self, graph: Graph) -> DescribedCircuit:
+        """Return what a manifest has of a circuit; O(nodes) at the first call for a circuit."""
+        if self._described is None or self._described.graph is not graph:
+            self._described = DescribedCircuit(graph, signature(graph), _written_circuit(graph))
+        return self._described
 
     def adopt(self, written: WrittenSnapshot) -> None:
         """Build the next snapshot on this one, whose manifest is written."""
         for run, file in written.runs:
             run.saved = file
+        for table, pieces in written.tables:
+            table.captured(pieces)
         self._files = written.files
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def write(self, run: Run, id_: str, result: TickResult | None) -> WrittenSnapshot:
-        """Write the state of a run and the result of its latest tick, except for written parts.
+    def capture(self, run: RunBase, result: TickResult | None, journal: JournalPlace) -> CapturedState:
+        """Capture the state of a run between ticks; `write` writes it later."""
+        return CapturedState.of(run, result, journal, () if self._files is None else self._files.digests)
 
-        Raises CheckpointError; the new files are then removed.
+    def write(self, state: CapturedState, id_: str) -> WrittenSnapshot:
+        """Write a state, except for the parts that the latest snapshot has.
+
+        Safe in another thread than that of the ticks. Raises CheckpointError; the new files are
+        then removed.
         """
         before = self._files
         digests: dict[str, str] = {}
-        written = WrittenSnapshot(_NOTHING, [], [], [])
+        written = WrittenSnapshot(_NOTHING, [], [], [], [])
         next_file = 0 if before is None else before.next_file
 
         def write(name: str, head: Any, arrays: Sequence[Codes]) -> str:
+            rest()
             path = self.folder / name
             file = seal(f"{id_}/{name}", frames(head, arrays))
             written.new.append(path)
@@ -134,12 +172,18 @@ class Snapshots:
             digests[name] = file.digest
             return name
 
+        def write_piece(piece: Frames) -> str:
+            nonlocal next_file
+            next_file += 1
+            return write(f"tables/{next_file - 1}.table", *piece)
+
         try:
             small: list[Codes] = []
             traces = []
-            for trace in run.scope.traces:
+            for runs in state.traces:
+                rest()
                 names: list[str | int] = []
-                for kept in trace.runs:
+                for kept in runs:
                     if kept.size < _LARGE:
                         names.append(len(small) // 2)
                         small += (kept.rows, kept.weights)
@@ -158,29 +202,58 @@ class Snapshots:
             if before is not None:
                 interned, ends = list(before.interned), list(before.ends)
                 digests |= {name: before.digests[name] for name in interned}
-            start, end = ends[-1] if ends else 0, len(run.interner)
+            start, end = ends[-1] if ends else 0, state.journal.end
             if end > start:
                 # A value that is refused here was in no tick that is committed.
-                piece, _ = values_piece(run.interner, start, end, self.allow_pickle)
+                piece, _ = values_piece(state.interner, start, end, self.allow_pickle, state.journal.lost)
                 interned.append(write(f"interned/{start}.json", piece, []))
                 ends.append(end)
-            tick = run.tick
+            tick = state.tick
+            small_tables = [{} if table.large else table.entries for table in state.tables]
+            memories = written_memories(state.memories, small_tables, self.allow_pickle)
+            tables: list[list[Piece]] = []
+            for table in state.tables:
+                pieces = self._appended(table, id_, write_piece) if table.large else []
+                digests |= {name: self._digest(name) for name, _ in pieces if name not in digests}
+                tables.append(pieces)
+                written.tables.append((table.table, pieces))
+            described = self.describe(state.graph)
             files = SnapshotFiles(
-                signature=signature(run.graph),
-                circuit=_written_circuit(run),
+                signature=described.signature,
+                circuit=described.json,
                 traces=traces,
                 small=write(f"small/{tick}.runs", None, small),
-                memory=write(f"memory/{tick}.json", *written_memories(run.scope, self.allow_pickle)),
-                result=write(f"memory/{tick}.result", *written_result(result)),
+                memory=write(f"memory/{tick}.json", *memories),
+                result=write(f"memory/{tick}.result", *state.result),
                 interned=interned,
                 ends=ends,
                 next_file=next_file,
                 digests=digests,
+                tables=tables if any(tables) else [],
             )
         except BaseException:
             written.remove()
             raise
         return replace(written, files=files)
+
+    def _digest(self, name: str) -> str:
+        """Return the checksum of a file of the latest snapshot."""
+        return expect_present(self._files, "the files of the snapshot that has a piece").digests[name]
+
+    def _appended(self, table: CapturedTable, id_: str, write: Callable[[Frames], str]) -> list[Piece]:
+        """Write the changed entries of a large table; return its pieces."""
+
+        def read(name: str) -> Frames:
+            try:
+                return read_frames(read_sealed(self.folder / name, f"{id_}/{name}", self._digest(name)))
+            except CheckpointError:
+                table.table.saved = None  # the next snapshot writes the whole table
+                raise
+
+        try:
+            return appended(table, read, write, self.allow_pickle)
+        except UnsupportedValueError as error:
+            raise value_refused(error, "a table of the circuit", ADVICE) from None
 
     def _saved(self, run: SortedRun) -> RunFile | None:
         """Return the file of the previous snapshot that has this run."""
@@ -209,7 +282,7 @@ class Snapshots:
         Raises CheckpointError.
         """
         files, content = loaded.files, loaded.content
-        if files.signature != signature(run.graph):
+        if files.signature != self.describe(run.graph).signature:
             raise CheckpointError(
                 f"{self.folder} was written by a circuit with other operators; start the same stage of "
                 "the query with the same version of dbsp, or choose another folder",
@@ -224,7 +297,16 @@ class Snapshots:
         head, arrays = content[files.memory]
         with reading_values(self.folder / files.memory, self.folder):
             steps, tables = read_memories(head, arrays, self.allow_pickle)
+            if files.tables:
+                tables = [
+                    [*restored((content[name] for name, _ in pieces), self.allow_pickle).items()]
+                    if pieces
+                    else entries
+                    for pieces, entries in zip(files.tables, tables, strict=True)
+                ]
             recall(scope, steps, tables)  # first: the traces depend on it
+            for table, pieces in zip(scope.tables, files.tables or [[]] * len(tables), strict=True):
+                table.captured(pieces)
         small = content[files.small][1]
         if len(files.traces) != len(scope.traces):
             raise unreadable(self.folder, "its snapshot has another number of traces than the circuit")
@@ -255,8 +337,8 @@ _NONE = ("small/0", "memory/0", "memory/0.result")
 _NOTHING = SnapshotFiles("", None, [], *_NONE, [], [], 0, dict.fromkeys(_NONE, ""))
 
 
-def _written_circuit(run: Run) -> str | None:
+def _written_circuit(graph: Graph) -> str | None:
     try:
-        return run.graph.to_json()
+        return graph.to_json()
     except CircuitError:  # it has functions without a name; the same program builds it again
         return None

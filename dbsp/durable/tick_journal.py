@@ -84,6 +84,8 @@ class TickJournal:
         """The open file to which ticks are appended, or -1."""
         self._end = 0
         """The place after the latest tick in this file."""
+        self.written = 0
+        """The bytes of all ticks that this process has read or written."""
         self._attempt = (0, 0, "")
         """The tick that was written last, its end and its checksum."""
         self._parts: tuple[int, str] | None = None
@@ -198,6 +200,7 @@ class TickJournal:
                 if first > (ticks[-1].tick if ticks else snapshot):
                     file.unlink()  # the process ended before its first tick was complete
         self._note(ticks[-1].tick if ticks else snapshot)
+        self.written += sum({changes.path: changes.end for changes in ticks}.values())
         if ticks:
             path = ticks[-1].path
             with reports_full_disk(path):
@@ -206,8 +209,8 @@ class TickJournal:
             self._end = ticks[-1].end
 
     def _open_file(self, path: Path, flags: int) -> None:
+        self._end = 0  # first: an interrupt leaves no file with the end of another one
         self._file = os.open(path, flags | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
-        self._end = 0
 
     def write(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
         """Write a tick, which is durable when this returns.
@@ -240,7 +243,9 @@ class TickJournal:
         end = start + len(content)
         try:
             if self._file < 0:
-                self._open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                # An interrupt may have left an empty file; a tick is never overwritten.
+                empty = path.exists() and not path.stat().st_size
+                self._open_file(path, os.O_RDWR | os.O_CREAT | (0 if empty else os.O_EXCL))
                 if self.sync:
                     sync_folder(self.folder)
             elif os.fstat(self._file).st_size != start:
@@ -270,6 +275,7 @@ class TickJournal:
         """Note that a recorded tick is the latest; never raises, and may be repeated."""
         attempt, end, digest = self._attempt
         if attempt == tick:
+            self.written += end - self._end
             self._end, self.digest, self._parts = end, digest, None
             self._note(tick)
 
@@ -281,7 +287,17 @@ class TickJournal:
             self._latest.write(_slot(tick, self.digest))
 
     def end_file(self) -> None:
-        """Write the next tick to a new file, because a snapshot has the ones before it."""
+        """Write the next tick to a new file, because a snapshot has the ones before it.
+
+        Raises CheckpointError if the file ends with a part of a tick that cannot be removed.
+        """
+        if self._file >= 0:
+            with reports_full_disk(self.folder):
+                if os.fstat(self._file).st_size != self._end:
+                    os.ftruncate(self._file, self._end)
+            self._close_file()
+
+    def _close_file(self) -> None:
         if self._file >= 0:
             os.close(self._file)
         self._file, self._end = -1, 0
@@ -295,7 +311,7 @@ class TickJournal:
 
     def close(self) -> None:
         """Close the files."""
-        self.end_file()
+        self._close_file()
         if self._latest is not None:
             self._latest.close()
             self._latest = None

@@ -83,7 +83,7 @@ class BulkProgress(OpenWork):
             self._savepoint = Savepoint(self._scope)
             self._savepoint.take()
         else:
-            self.staging = PartChanges(run.input_ports)
+            self.staging = PartChanges(run.input_ports, self._scope.budget)
             self._scope.transient.extend(self.staging.traces)
         self._handles = run.staged_pieces()
         self.intact = True
@@ -122,7 +122,7 @@ class BulkProgress(OpenWork):
     def _sum_of(self, sums: dict[Any, DeltaSum], key: Any, name: str, first: Batch) -> DeltaSum:
         found = sums.get(key)
         if found is None:
-            found = sums[key] = DeltaSum(name, first.arity)
+            found = sums[key] = DeltaSum(name, first.arity, self._scope.budget)
             self._scope.transient.append(found.trace)
         return found
 

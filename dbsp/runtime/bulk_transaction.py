@@ -106,6 +106,8 @@ class BulkTicks(Ticks):
         progress.intact = False
         work = self._work = _OpenPart(self, sys._getframe())
         try:
+            if self.budget is not None:
+                self.budget.begin_tick()
             staged, taken = stage()
             if progress.staging is not None:
                 progress.staging.add(staged)

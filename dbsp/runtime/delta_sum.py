@@ -7,6 +7,7 @@ from dbsp.data.weights import overflow_text
 from dbsp.errors import WeightOverflowError
 from dbsp.runtime.scope_state import MERGE_FACTOR, MERGE_FUEL
 from dbsp.state.journal import Journalled
+from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.trace import Trace
 
 
@@ -14,18 +15,19 @@ class DeltaSum:
     """Sums deltas in sorted runs, which are merged as those of other traces.
 
     `name` is that of the stream in errors. The trace has its own journal, since it belongs to no
-    step of the circuit.
+    step of the circuit. With a `budget`, its runs may lie in files.
     """
 
-    __slots__ = ("_journal", "_name", "trace")
+    __slots__ = ("_budget", "_journal", "_name", "trace")
 
-    def __init__(self, name: str, width: int) -> None:
+    def __init__(self, name: str, width: int, budget: MemoryBudget | None) -> None:
         self._name = name
         self._journal: list[Journalled] = []
-        self.trace = Trace(width, self._journal)
+        self._budget = budget
+        self.trace = Trace(width, self._journal, budget)
 
     def add(self, batch: Batch) -> None:
-        """Add a delta. Raises WeightOverflowError. Amortised O(log n) per row."""
+        """Add a delta. Raises WeightOverflowError and CheckpointError. Amortised O(log n) per row."""
         trace = self.trace
         try:
             trace.append(batch.rows, batch.weights)
@@ -39,6 +41,6 @@ class DeltaSum:
             trace.repair()  # the next addition merges again
 
     def total(self) -> Batch | None:
-        """Return the sum; None if it is empty. O(n log n) for n rows."""
+        """Return the sum; None if it is empty. Raises CheckpointError. O(n log n) for n rows."""
         self.trace.compact()
         return self.trace.contents() or None

@@ -21,14 +21,15 @@ from dbsp.kernels.arrays import Codes
 from dbsp.runtime.delta_sum import DeltaSum
 from dbsp.runtime.input_changes import expect_distinct_keys
 from dbsp.runtime.ports import InputPort
+from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.trace import Trace
 
 
 class PartChanges:
     """Collects the changes of the parts by input, in traces."""
 
-    def __init__(self, ports: Mapping[str, InputPort]) -> None:
-        self._inputs = {name: _net_change(port) for name, port in ports.items()}
+    def __init__(self, ports: Mapping[str, InputPort], budget: MemoryBudget | None) -> None:
+        self._inputs = {name: _net_change(port, budget) for name, port in ports.items()}
 
     @property
     def traces(self) -> Iterator[Trace]:
@@ -52,8 +53,8 @@ class PartChanges:
 class _SummedChange:
     """The sum of the weights of each row."""
 
-    def __init__(self, port: InputPort) -> None:
-        self.sum = DeltaSum(f"relation '{port.relation}'", port.columns.arity)
+    def __init__(self, port: InputPort, budget: MemoryBudget | None) -> None:
+        self.sum = DeltaSum(f"relation '{port.relation}'", port.columns.arity, budget)
 
     def add(self, batch: Batch) -> None:
         self.sum.add(batch)
@@ -68,8 +69,8 @@ class _LastChange(_SummedChange):
     The rows of the trace begin with the key.
     """
 
-    def __init__(self, port: InputPort) -> None:
-        super().__init__(port)
+    def __init__(self, port: InputPort, budget: MemoryBudget | None) -> None:
+        super().__init__(port, budget)
         arity = port.columns.arity
         key = port.key or tuple(range(arity))
         self._relation = port.relation
@@ -123,5 +124,6 @@ class _LastChange(_SummedChange):
         return np.ascontiguousarray(rows[sides[sides != 2] == 1])  # both are sorted by the key
 
 
-def _net_change(port: InputPort) -> _SummedChange:
-    return _LastChange(port) if port.kind in ("set", "key") else _SummedChange(port)
+def _net_change(port: InputPort, budget: MemoryBudget | None) -> _SummedChange:
+    kind = _LastChange if port.kind in ("set", "key") else _SummedChange
+    return kind(port, budget)

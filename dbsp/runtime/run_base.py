@@ -14,6 +14,7 @@ from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.unknown_names import UnknownOutputError, unknown_input
 from dbsp.state.external_traces import ExternalTraces
+from dbsp.state.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
     from dbsp.runtime.bulk_progress import BulkProgress
@@ -23,15 +24,21 @@ class RunBase:
     """A circuit and the scope that steps it; replanning replaces both."""
 
     def __init__(
-        self, graph: Graph, interner: Interner | None = None, traces: ExternalTraces | None = None
+        self,
+        graph: Graph,
+        interner: Interner | None = None,
+        traces: ExternalTraces | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
+        self.budget = budget
+        """The memory that the state may use, if there is a limit."""
         self.interner = Interner() if interner is None else interner
         self._work: OpenWork | None = None
         self._bulk: BulkProgress | None = None
         """The open transaction."""
         self._ticks = 0
         shared = () if traces is None else (traces,)
-        self.install(graph, Scope(graph, self.interner, shared=shared))
+        self.install(graph, Scope(graph, self.interner, shared=shared, budget=budget))
 
     def install(self, graph: Graph, scope: Scope) -> None:
         """Step this circuit from the next tick on."""

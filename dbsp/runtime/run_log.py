@@ -50,7 +50,10 @@ class RunLog(Protocol):
         """Called during the commit of a recorded tick, perhaps more than once; never raises."""
 
     def snapshot(self) -> None:
-        """Write the whole state now."""
+        """Write the state after the latest tick; it is durable when this returns."""
+
+    def wait(self) -> None:
+        """Wait until no snapshot is being written in the background."""
 
     def close(self) -> None:
         """Release the run."""

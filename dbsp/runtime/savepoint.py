@@ -7,13 +7,47 @@ keep the first value before each change. The memory of steps is small and copied
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import RememberingStep
 from dbsp.runtime.scope import Scope
+from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace
+
+
+class SavedRuns:
+    """The runs of a trace at a savepoint; a budget may move them to files, like those of a trace."""
+
+    __slots__ = ("__weakref__", "_runs", "_trace")
+
+    def __init__(self, trace: Trace, budget: MemoryBudget | None) -> None:
+        self._trace = trace
+        self._runs = tuple(trace.runs)
+        if budget is not None:
+            budget.watch(self)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the runs in memory that only the savepoint keeps."""
+        return sum([run.nbytes for run in self.in_memory()])
+
+    def in_memory(self) -> Iterator[SortedRun]:
+        """Yield the runs that are not in files, and not in the trace any more."""
+        shared = set(map(id, self._trace.runs))
+        return (run for run in self._runs if run.file is None and id(run) not in shared)
+
+    def map(self, run: SortedRun, mapped: SortedRun) -> None:
+        """Replace the arrays of a run by those of its file."""
+        run.rows, run.stored, run.file = mapped.rows, mapped.stored, mapped.file
+
+    def repair(self) -> None:
+        """Do nothing: the runs do not depend on each other."""
+
+    def restore(self) -> None:
+        """Return the trace to these runs. If this is interrupted, call it again."""
+        self._trace.rewind(self._runs)
 
 
 class Savepoint:
@@ -27,9 +61,7 @@ class Savepoint:
         self._memories: list[Callable[[], None]] = [
             step.savepoint() for each in scopes for step in each.steps if isinstance(step, RememberingStep)
         ]
-        self._runs: list[tuple[Trace, tuple[SortedRun, ...]]] = [
-            (trace, tuple(trace.runs)) for trace in scope.traces
-        ]
+        self._runs = [SavedRuns(trace, scope.budget) for trace in scope.traces]
         self._tables = scope.tables
 
     def take(self) -> None:
@@ -44,8 +76,8 @@ class Savepoint:
         """
         for recall in self._memories:  # first: a step may return to an earlier scope within this one
             recall()
-        for trace, runs in self._runs:
-            trace.rewind(runs)
+        for runs in self._runs:
+            runs.restore()
         for table in self._tables:
             table.rewind()
         for state, first_tick in self._first_ticks:

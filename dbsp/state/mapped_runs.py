@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +40,19 @@ def write_run(path: Path, run: SortedRun) -> RunFile:
     return RunFile(path, width, size, weights_at, run.largest)
 
 
-def map_run(file: RunFile) -> SortedRun:
+def map_run(file: RunFile, released: Callable[[], None] | None = None) -> SortedRun:
     """Return the run of a file, whose pages are read when they are touched.
 
-    O(1). Raises OSError, and ValueError for a file that is too short.
+    `released` is called when nobody refers to its arrays any more. O(1). Raises OSError, and
+    ValueError for a file that is too short.
     """
     descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         content = mmap.mmap(descriptor, file.end, access=mmap.ACCESS_READ)
     finally:
         os.close(descriptor)
+    if released is not None:
+        weakref.finalize(content, released)
     rows = _mapped(content, HEADER, (file.size, file.width))
     if file.weights_at:
         run = SortedRun(rows, _mapped(content, file.weights_at, (file.size,)))

@@ -2,7 +2,7 @@
 
 0       a page of 4,096 bytes for a header, which `dbsp.durable` writes when it seals the file
 4,096   the rows, int64[n, k] in C order, as kernels read them
-...     the weights, int64[n], unless all of them are 1
+...     the weights, int64[n], unless all of them are 1; a gap may precede them
 """
 
 from __future__ import annotations

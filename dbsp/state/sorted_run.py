@@ -68,16 +68,21 @@ class SortedRun:
 class RunMerge:
     """An incremental merge of the committed runs at `index` and `index + 1`."""
 
-    __slots__ = ("index", "newer", "older", "rows", "state", "weights")
+    __slots__ = ("index", "newer", "older", "rows", "size", "state", "weights")
 
     def __init__(self, index: int, older: SortedRun, newer: SortedRun) -> None:
-        size = len(older) + len(newer)
+        size = self.size = len(older) + len(newer)
         self.index = index
         self.older = older
         self.newer = newer
         self.rows = np.empty((size, older.rows.shape[1]), np.int64)
         self.weights = np.empty(size, np.int64)
         self.state = np.zeros(3, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the merge has in memory."""
+        return self.rows.nbytes + self.weights.nbytes
 
     def advance(self, fuel: int) -> bool:
         older, newer = self.older, self.newer

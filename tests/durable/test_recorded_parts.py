@@ -33,7 +33,7 @@ def words(delayed: bool = False) -> Circuit:
 
 
 def opened(folder: Path, **options: Any) -> Store:
-    return Store(folder, sync=False, **options)
+    return Store(folder, sync=False, background=False, **options)
 
 
 def ended(run: Run) -> None:

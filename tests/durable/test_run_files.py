@@ -347,7 +347,7 @@ def test_a_run_of_another_checkpoint_is_written_again(tmp_path: Path) -> None:
         ours.runs = list(theirs.runs)
     store = Store(tmp_path / "two", sync=False)
     store.attach(counting().start(), "id")
-    written = store._snapshots.write(run, "id", None)
+    written = store._snapshots.write(store._capture(run), "id")
     assert any(path.parent == tmp_path / "two" / "runs" and path.exists() for path in written.new)
     store.close()
 

@@ -40,7 +40,7 @@ from dbsp.data.types import INT
 from dbsp.kernels import consolidate
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.runtime import table_parts
-from dbsp.runtime.savepoint import Savepoint
+from dbsp.runtime.savepoint import SavedRuns, Savepoint
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
 from tests.harness import views
@@ -324,9 +324,10 @@ def test_a_failed_allocation_in_a_step() -> None:
     assert run.step({"sale": [(3,)]})["n"].to_dict() == {(1,): 1}
 
 
+@pytest.mark.parametrize("limit", [None, 20_000])
 @pytest.mark.parametrize("circuit", CIRCUITS, ids=lambda circuit: circuit.name)
-def test_every_kind_of_state_is_restored(circuit: FaultCircuit) -> None:
-    run, right = circuit.start(), circuit.start()
+def test_every_kind_of_state_is_restored(circuit: FaultCircuit, limit: int | None) -> None:
+    run, right = circuit.start(memory_limit=limit), circuit.start()
     for each in (run, right):
         each.step(circuit.first)
     before = views(run)
@@ -410,7 +411,7 @@ def test_these_tests_notice_state_that_is_not_restored(owner: type, name: str) -
     with patch.object(owner, name, nothing):
         for circuit in CIRCUITS:
             try:
-                test_every_kind_of_state_is_restored(circuit)
+                test_every_kind_of_state_is_restored(circuit, None)
             except (AssertionError, dbsp.DbspError, IndexError):
                 noticed += 1
         try:
@@ -418,6 +419,53 @@ def test_these_tests_notice_state_that_is_not_restored(owner: type, name: str) -
         except AssertionError:
             noticed += 1
     assert noticed
+
+
+# --- the memory limit -----------------------------------------------------------------------------
+
+
+def moved(run: Run, first: int, last: int) -> None:
+    """Apply 40 steps that replace the rows of the state, from `first` on."""
+    with run.transaction() as tx:
+        for start in range(first, last, 1_000):
+            tx.step({"sale": {(x - 40_000,): -1 for x in range(start, start + 1_000)}})
+            tx.step({"sale": [(x,) for x in range(start, start + 1_000)]})
+
+
+def test_the_runs_of_a_savepoint_are_moved_to_files() -> None:
+    """The old state counts, although merges have replaced it in the traces."""
+    run, right = shop(memory_limit=400_000), shop()
+    for each in (run, right):
+        each.step({"sale": [(x,) for x in range(40_000)]})
+    budget = run.scope.budget
+    assert budget is not None
+    before = views(right)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), run.transaction() as tx:
+            for start in range(0, 40_000, 2_000):
+                tx.step({"sale": {(x,): -1 for x in range(start, start + 2_000)}})
+                tx.step({"sale": [(x + 100_000,) for x in range(start, start + 2_000)]})
+                held = [each for each in list(budget._traces) if isinstance(each, SavedRuns)]
+                assert held
+                assert sum(each.nbytes for each in [*held, *run.scope.traces]) < 400_000
+            raise ZeroDivisionError
+        assert views(run) == before
+    for each in (run, right):
+        moved(each, 40_000, 80_000)
+    assert views(run) == views(right)
+    del held
+    gc.collect()
+    assert not [each for each in list(budget._traces) if isinstance(each, SavedRuns)]
+
+
+def test_summed_deltas_are_moved_to_files() -> None:
+    run = shop(memory_limit=400_000)
+    with run.transaction() as tx:
+        for start in range(0, 60_000, 2_000):
+            tx.step({"sale": [(x,) for x in range(start, start + 2_000)]})
+        assert any(kept.file is not None for trace in run.scope.transient for kept in trace.runs)
+    assert len(tx.result["all"]) == 60_000
+    assert tx.result["all"].to_dict() == {(x,): 1 for x in range(60_000)}
 
 
 # --- what a transaction refuses -------------------------------------------------------------------
