@@ -15,7 +15,7 @@ class DeltaSum:
     """Sums deltas in sorted runs, which are merged as those of other traces.
 
     `name` is that of the stream in errors. The trace has its own journal, since it belongs to no
-    step of the circuit. With a `budget`, its runs may lie in files.
+    step of the circuit. With a `budget`, its runs may be in files.
     """
 
     __slots__ = ("_budget", "_journal", "_name", "trace")
@@ -27,7 +27,10 @@ class DeltaSum:
         self.trace = Trace(width, self._journal, budget)
 
     def add(self, batch: Batch) -> None:
-        """Add a delta. Raises WeightOverflowError and CheckpointError. Amortised O(log n) per row."""
+        """Add a delta. Amortised O(log n) per row.
+
+        Raises WeightOverflowError, and CheckpointError if the budget cannot write.
+        """
         trace = self.trace
         try:
             trace.append(batch.rows, batch.weights)

@@ -18,7 +18,7 @@ from dbsp.state.trace import Trace
 
 
 class SavedRuns:
-    """The runs of a trace at a savepoint; a budget may move them to files, like those of a trace."""
+    """The runs of a trace at a savepoint; a budget may move them to files, as for a trace."""
 
     __slots__ = ("__weakref__", "_runs", "_trace")
 
