@@ -19,7 +19,7 @@ from dbsp.durable.folder_report import describe_folder
 from dbsp.durable.journal_parts import TickPart
 from dbsp.durable.tick_journal import TickJournal
 from tests.crashes import Ended, ends_after
-from tests.harness import views
+from tests.harness import deltas_of, views
 
 
 def words(delayed: bool = False) -> Circuit:
@@ -290,9 +290,9 @@ def test_the_description_of_a_folder_counts_the_rows_of_the_steps(tmp_path: Path
         for n in range(1, 4):
             tx.step(part(n))
     ended(run)
-    facts = dict(describe_folder(tmp_path))
-    assert facts["tick"] == "2"
-    assert facts["  changes of word"] == "8 rows"
+    facts = {fact.name: fact.value for fact in describe_folder(tmp_path)}
+    assert facts["tick"] == 2
+    assert facts["  changes of word"] == 8
 
 
 def test_steps_that_are_in_the_snapshot_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,6 +316,25 @@ def test_steps_that_are_in_the_snapshot_are_skipped(tmp_path: Path, monkeypatch:
     again = words().start(checkpoint=opened(tmp_path))
     assert (again.tick, views(again), taken) == (4, right, [])
     ended(again)
+
+
+def test_transactions_are_part_of_the_history(tmp_path: Path) -> None:
+    run = words().start(checkpoint=opened(tmp_path, keep=100, snapshot_every=3))
+    results = []
+    states = [views(run)]
+    for first in range(0, 20, 4):
+        with run.transaction() as tx:
+            for n in range(first, first + 4):
+                tx.step(part(n))
+        results.append(tx.result)
+        states.append(views(run))
+    with run.transaction() as tx:
+        tx.step(part(100))
+        for tick, state in enumerate(states):
+            past = words().open(tmp_path, as_of=tick)
+            assert (past.tick, views(past)) == (tick, state)
+            assert list(map(deltas_of, past.ticks(since=0))) == list(map(deltas_of, results[:tick]))
+    ended(run)
 
 
 def test_only_the_tick_is_synchronised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
