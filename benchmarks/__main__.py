@@ -15,7 +15,8 @@ for snapshots and the files of a long run, `startup` the cost of a first
 use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
-live, and `limits` state of four times the memory limit beside a run without a limit.
+live, `limits` state of four times the memory limit beside a run without a limit, and `transaction`
+loads of the same rows in a transaction, in ticks, and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -49,6 +50,8 @@ import typer
 from rich.console import Console
 
 import dbsp
+from benchmarks.bulk_load import ROWS as BULK
+from benchmarks.bulk_load import measure_bulk_loads
 from benchmarks.checkpoints import ROWS as CHECKPOINTS
 from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
 from benchmarks.circuits import measure_circuit
@@ -76,6 +79,7 @@ from benchmarks.recursion import MODES, measure_recursion
 from benchmarks.recursion_report import print_recursion
 from benchmarks.recursive_programs import CASES as PROGRAMS
 from benchmarks.report import (
+    print_bulk_loads,
     print_costs,
     print_crashes,
     print_damages,
@@ -148,6 +152,7 @@ class What(StrEnum):
     rewrites = "rewrites"
     shapes = "shapes"
     usage = "usage"
+    transaction = "transaction"
     startup = "startup"
     io = "io"
     checkpoint = "checkpoint"
@@ -174,6 +179,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.shapes: [],
     What.usage: [],
+    What.transaction: [],
     What.startup: [],
     What.io: [],
     What.checkpoint: [],
@@ -288,6 +294,11 @@ def main(
         with console.status("usage"):
             costs = list(measure_usage(rows))
         print_usage(console, costs)
+    if what in (What.all, What.transaction):
+        rows = one_of(BULK, size, what)
+        with console.status("transaction"):
+            loads = list(measure_bulk_loads(rows))
+        print_bulk_loads(console, rows, loads)
     if what in (What.all, What.startup):
         with console.status("startup"):
             starts = list(measure_startup(one_of(STARTS, size, what)))

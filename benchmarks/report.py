@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.bulk_load import PARTS, BulkLoad
 from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
 from benchmarks.damage import OUTCOMES, Damages, by_specimen, total_of
@@ -316,6 +317,18 @@ def print_usage(console: Console, costs: Sequence[Cost]) -> None:
     for cost in costs:
         state = f"{cost.state_bytes:,}" if cost.state_bytes else ""
         table.add_row(cost.question, cost.choice, f"{cost.seconds_per_row * 1e6:.2f} us", state)
+    console.print(table)
+
+
+def print_bulk_loads(console: Console, rows: int, loads: Sequence[BulkLoad]) -> None:
+    """One line per way to load."""
+    title = f"transaction: {rows:,} rows in {PARTS} parts (transaction, ticks), or at once (one step)"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("way")
+    for name in ("seconds", "peak MB", "kept MB"):
+        table.add_column(name, justify="right")
+    for load in loads:
+        table.add_row(load.way, f"{load.seconds:.1f}", f"{load.peak / 1e6:,.0f}", f"{load.kept / 1e6:,.0f}")
     console.print(table)
 
 

@@ -16,6 +16,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import ENTRIES
+from benchmarks.bulk_load import ROWS as BULK
+from benchmarks.bulk_load import WAYS, measure_bulk_loads
 from benchmarks.changes import Codes, Row
 from benchmarks.checkpoints import ROWS as CHECKPOINTS
 from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
@@ -38,6 +40,7 @@ from benchmarks.pauses import TICKS as AGES
 from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
 from benchmarks.report import (
+    print_bulk_loads,
     print_costs,
     print_faults,
     print_growth,
@@ -397,6 +400,18 @@ def test_what_the_choices_of_a_caller_cost() -> None:
     print_usage(console, costs)
     assert isinstance(console.file, io.StringIO)
     assert all(cost.choice in console.file.getvalue() for cost in costs)
+
+
+@pytest.mark.slow
+def test_the_ways_to_load_many_rows() -> None:
+    loads = list(measure_bulk_loads(BULK["tiny"], parts=10))
+    assert [load.way for load in loads] == list(WAYS)
+    assert {load.totals for load in loads} == {1_000}
+    assert all(load.seconds > 0 and load.kept > 0 for load in loads)
+    console = Console(file=io.StringIO(), width=190)
+    print_bulk_loads(console, BULK["tiny"], loads)
+    assert isinstance(console.file, io.StringIO)
+    assert all(load.way in console.file.getvalue() for load in loads)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dbsp.circuit.step import Step
@@ -94,7 +94,12 @@ class RememberingStep(Step):
 
     @abstractmethod
     def recall(self, memory: Any) -> None:
-        """Restore what `memory` returned, before the first step."""
+        """Restore what `memory` returned, before the first step or after a rollback."""
+
+    def savepoint(self) -> Callable[[], None]:
+        """Return a function that restores the present memory; it may be called more than once."""
+        memory = self.memory()
+        return lambda: self.recall(memory)
 
 
 class IntegralStep(Step):

@@ -12,6 +12,7 @@ from dbsp.circuit.graph import Graph
 from dbsp.data.zset import ZSet
 from dbsp.durable.moments import Moment, PastMoment
 from dbsp.errors import ArgumentError, CircuitError
+from dbsp.runtime.bulk_transaction import BulkTransaction
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
@@ -192,6 +193,12 @@ class PastRun(Run):
         if not self._repeating:
             self._refuse("step_staged")
         return super().step_staged(staged)
+
+    def transaction(self, label: Any = None) -> BulkTransaction:
+        """Apply a transaction of the journal; raise CircuitError for any other caller."""
+        if not self._repeating:
+            self._refuse("transaction")
+        return super().transaction(label)
 
     def replan(self, circuit: Graph | None = None) -> NoReturn:
         """Raise CircuitError: the circuit is that of the past."""

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dbsp.data.batch import Batch
 from dbsp.durable.code_ranges import check_codes
@@ -16,6 +17,7 @@ from dbsp.durable.snapshots import LoadedSnapshot, load_snapshot, reading_values
 from dbsp.durable.step_memory import read_batch
 from dbsp.durable.tick_journal import TickChanges, TickJournal
 from dbsp.errors import CheckpointError, CheckpointWarning, counted
+from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
@@ -103,15 +105,26 @@ def replacement(damage: CheckpointError, manifest: Manifest) -> str:
 def replay(run: Run, changes: TickChanges, folder: Path, allow_pickle: bool) -> TickResult:
     """Apply a tick of the journal to a run at the tick before it. Raises CheckpointError."""
     path, head = changes.path, changes.head
+    if not changes.parts:
+        return run.step_staged(_staged(run, path, folder, head, changes.arrays, allow_pickle))
+    with run.transaction() as transaction:
+        for part in changes.parts:
+            transaction.step_staged(_staged(run, path, folder, *part.read(), allow_pickle))
+        _staged(run, path, folder, head, (), allow_pickle)  # the values of the tick
+    return transaction.result
+
+
+def _staged(
+    run: Run, path: Path, folder: Path, head: dict[str, Any], arrays: Sequence[Codes], allow_pickle: bool
+) -> dict[str, Batch]:
+    """Return the changes of a record, after restoring its new values."""
     with reading_values(path, folder):
         restore_values(run.interner, head["values"], allow_pickle)
         if len(run.interner) != head["interned"]:
             raise unreadable(path, "it does not follow the ticks before it")
-        inputs, _ = head["inputs"], head["label"]
+        inputs = head["inputs"]
         staged = {}
-        for (name, width), rows, weights in zip(
-            inputs, changes.arrays[::2], changes.arrays[1::2], strict=True
-        ):
+        for (name, width), rows, weights in zip(inputs, arrays[::2], arrays[1::2], strict=True):
             if name not in run.inputs or width != run.inputs[name].arity:
                 raise CheckpointError(
                     f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which this "
@@ -122,4 +135,4 @@ def replay(run: Run, changes: TickChanges, folder: Path, allow_pickle: bool) -> 
             batch = read_batch(rows, weights, width)
             check_codes(batch.rows, run.inputs[name], run.interner)
             staged[name] = Batch(batch.rows, batch.weights)
-    return run.step_staged(staged)
+    return staged

@@ -74,6 +74,8 @@ class Scope:
         self.stats: list[NodeStats] | None = None
         """The statistics per node, while they are switched on (see `dbsp.runtime.observation`)."""
         self.listeners: list[CommitListener] = [] if outer is None else outer.listeners
+        self.transient: list[Trace] = []
+        """The sums of an open transaction, which belong to no step; no checkpoint has them."""
         self._shared: dict[type, Any] = {type(found): found for found in shared}
         self.by_node: dict[Node, Step] = {}
         for node in graph.nodes:

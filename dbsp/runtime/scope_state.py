@@ -122,6 +122,15 @@ class ScopeState:
             state.rollback()
         self.journal.clear()
 
+    def rewind(self, first_tick: bool) -> None:
+        """Continue after the traces and tables have returned to a savepoint."""
+        self.journal.clear()
+        self.first_tick = first_tick
+        # Merges that were in progress have been dropped.
+        self._unmerged.update(
+            [state for states in self.by_node.values() for state in states if isinstance(state, Trace)]
+        )
+
     def merge(self) -> None:
         """Merge committed sorted runs within the merge budget of a tick, and drop forgotten rows.
 

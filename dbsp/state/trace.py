@@ -10,6 +10,7 @@ tick read it, and merges runs geometrically afterwards. So one trace contains bo
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -251,6 +252,20 @@ class Trace:
         self.current = []
         self.count = self.past
         self.fresh = False
+
+    def rewind(self, runs: Sequence[SortedRun]) -> None:
+        """Return to the committed runs of an earlier time; if this is interrupted, call it again.
+
+        A merge in progress is dropped. O(number of runs) if they are the committed runs still, else
+        as `repair`.
+        """
+        self.rollback()
+        if len(self.runs) == len(runs) and all(map(operator.is_, self.runs, runs)):
+            return
+        self._replacing = True
+        self.runs = list(runs)
+        self.grown = 0
+        self.repair()
 
     def repair(self) -> None:
         """Restore the table after an interrupted merge, between ticks; the runs are the truth."""
