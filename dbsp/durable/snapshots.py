@@ -2,7 +2,7 @@
 
 runs/7.run       a large sorted run of a trace; a snapshot writes only new ones
 small/40.runs    the small sorted runs of all traces at that tick
-interned/0.json  values of the interner, starting with that id
+interned/8.values  values of the interner; adjacent files are merged geometrically
 memory/40.json   the state of steps and tables outside of traces, at that tick
 memory/40.result the result of that tick
 """
@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dbsp.data.interner import Interner
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
-from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.manifest import Manifest, SnapshotFiles
 from dbsp.durable.result_frames import read_result, written_result
 from dbsp.durable.sealed_files import decoding, read_sealed, seal, unreadable
 from dbsp.durable.step_memory import read_batch, read_memories, recall, signature, written_memories
 from dbsp.durable.typed_values import PickleRefusedError, pickle_refused
+from dbsp.durable.value_arrays import merged_from, restore_arrays, value_arrays
 from dbsp.errors import CheckpointError, CircuitError
 from dbsp.kernels.arrays import Codes
+from dbsp.runtime.rebuilt_steps import with_interner
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.sorted_run import SortedRun
@@ -76,6 +78,8 @@ class WrittenSnapshot:
     files: SnapshotFiles
     new: list[Path]
     runs: dict[int, tuple[SortedRun, str]]
+    generation: int
+    """The generation of the interner."""
 
     def remove(self) -> None:
         """Remove the new files, as when the manifest cannot be written."""
@@ -94,10 +98,13 @@ class Snapshots:
         self._runs: dict[int, tuple[SortedRun, str]] = {}
         """By `id` of a sorted run, the run, which so stays alive, and its file."""
         self._files: SnapshotFiles | None = None
+        self._generation = 0
+        """The generation of the interner whose values are in these files."""
 
     def adopt(self, written: WrittenSnapshot) -> None:
         """Build the next snapshot on this one, whose manifest is written."""
         self._runs, self._files = written.runs, written.files
+        self._generation = written.generation
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -108,7 +115,7 @@ class Snapshots:
         """
         before = self._files
         digests: dict[str, str] = {}
-        written = WrittenSnapshot(_NOTHING, [], {})
+        written = WrittenSnapshot(_NOTHING, [], {}, 0)
         next_file = 0 if before is None else before.next_file
 
         def write(name: str, head: Any, arrays: Sequence[Codes]) -> str:
@@ -144,13 +151,18 @@ class Snapshots:
             ends: list[int] = []
             if before is not None:
                 interned, ends = list(before.interned), list(before.ends)
-                digests |= {name: before.digests[name] for name in interned}
-            start, end = ends[-1] if ends else 0, len(run.interner)
+            if run.interner.generation != self._generation:
+                interned, ends = [], []  # the files have values that were freed
+            end = run.interner.end
+            start = merged_from(ends, end)
             if end > start:
+                del interned[len(ends) :]
                 # A value that is refused here was in no tick that is committed.
-                piece, _ = values_piece(run.interner, start, end, self.allow_pickle)
-                interned.append(write(f"interned/{start}.json", piece, []))
+                piece = value_arrays(run.interner, start, end, self.allow_pickle)
+                interned.append(write(f"interned/{next_file}.values", *piece))
                 ends.append(end)
+                next_file += 1
+            digests |= {name: before.digests[name] for name in interned if before and name not in digests}
             tick = run.tick
             files = SnapshotFiles(
                 signature=signature(run.graph),
@@ -167,7 +179,7 @@ class Snapshots:
         except BaseException:
             written.remove()
             raise
-        return WrittenSnapshot(files, written.new, written.runs)
+        return WrittenSnapshot(files, written.new, written.runs, run.interner.generation)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -183,11 +195,15 @@ class Snapshots:
                 "the query with the same version of dbsp, or choose another folder",
                 code="checkpoint-other-program",
             )
+        # Steps have interned their constants; they are made again for the values of the files.
+        interner = Interner() if run.interner.end else run.interner
         for name, end in zip(files.interned, files.ends, strict=True):
             with reading_values(self.folder / name, self.folder):
-                restore_values(run.interner, content[name][0], self.allow_pickle)
-            if len(run.interner) != end:
+                restore_arrays(interner, *content[name], self.allow_pickle)
+            if interner.end != end:
                 raise unreadable(self.folder / name, "it has another number of values than the manifest")
+        if interner is not run.interner:
+            run.adopt(with_interner(run.scope, interner))
         scope = run.scope
         head, arrays = content[files.memory]
         with reading_values(self.folder / files.memory, self.folder):

@@ -29,9 +29,10 @@ from dbsp.circuit.value_json import MissingPartError
 from dbsp.data.batch import Batch
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.interner_file import Refused, values_piece
+from dbsp.durable.journal_replay import Replay
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
-from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
+from dbsp.durable.recovery import Recovered, found_manifests, read_intact
 from dbsp.durable.refused_values import column_of
 from dbsp.durable.snapshots import Snapshots
 from dbsp.durable.step_memory import signature
@@ -88,11 +89,11 @@ class Store:
         self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
         self._written = 0
-        """The number of values of the interner that are in the snapshot or the journal."""
+        """The end of the ids of the interner that are in the snapshot or the journal."""
         self._recorded_values = 0
         """The same, with the tick that is being recorded."""
         self._values_before = 0
-        """The number of values of the interner when the tick began."""
+        """The next id of the interner when the tick began."""
         self._lost: Set[int] = frozenset()
         """The ids of values that are not stored, because their tick was rolled back."""
         self._recorded_lost: Set[int] = frozenset()
@@ -208,11 +209,17 @@ class Store:
         if recovered.snapshot is not None:
             self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
-        for changes in recovered.ticks:
-            self.result = replay(run, changes, self.folder, self.allow_pickle)
-            self.label = changes.head["label"]
+        results = Replay(run, recovered.ticks, self.folder, self.allow_pickle)
+        for changes, result in zip(recovered.ticks, results, strict=True):
+            self.result, self.label = result, changes.head["label"]
         self._journal.open(manifest.tick, recovered.ticks)
-        self._written = len(run.interner)
+        # Values that only this process has interned are written with the next tick.
+        if recovered.ticks:
+            self._written = recovered.ticks[-1].head["interned"]
+        elif recovered.snapshot is not None and recovered.snapshot.files.ends:
+            self._written = recovered.snapshot.files.ends[-1]
+        else:
+            self._written = run.interner.end
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -222,10 +229,11 @@ class Store:
         Raises CheckpointError; the tick then does not take place, and the next one tries again.
         """
         self._expect_owner().check()
-        self._values_before = len(run.interner)
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
         if run.tick - manifest.tick >= self.snapshot_every:
+            run.free_many_values()
             self.snapshot()
+        self._values_before = run.interner.end
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; they are durable when this returns."""
@@ -234,7 +242,9 @@ class Store:
             json.dumps(label)
         except (TypeError, ValueError, RecursionError) as error:
             raise ArgumentError(f"label: expected a JSON value, got {shorten(label)}: {error}") from None
-        end = len(run.interner)
+        end = run.interner.end
+        if self._lost:
+            self._lost &= set(run.interner.ids_between(min(self._lost), end).tolist())
         values, refused = values_piece(run.interner, self._written, end, self.allow_pickle, self._lost)
         if refused or self._lost:
             self._refuse(refused, staged, run)
@@ -251,7 +261,8 @@ class Store:
 
     def _refuse(self, refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
         """Raise CheckpointError if a row of this tick has a value that is not stored."""
-        lost = {code: UnsupportedValueError(run.interner.decode(code)) for code in self._lost} | refused
+        interner = run.interner
+        lost = {code: UnsupportedValueError(interner.decode(code)) for code in self._lost} | refused
         new = {code: error for code, error in lost.items() if code >= self._values_before}
         for errors in (new, lost):
             place = column_of(errors, staged, run) if errors else None

@@ -13,16 +13,15 @@ from dbsp.circuit.graph import Graph
 from dbsp.data.interner import Interner
 from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
+from dbsp.runtime.compaction import Compaction
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
-from dbsp.runtime.run_inspection import Inspection
 from dbsp.runtime.stored_relations import StoredRelations
-from dbsp.runtime.ticks import Ticks
 from dbsp.runtime.transplant import Transplant
 from dbsp.state.external_traces import ExternalTraces
 
 
-class Run(Ticks, StoredRelations, Inspection, Displayed):
+class Run(Compaction, StoredRelations, Displayed):
     """A running circuit. `step` applies changes and returns the delta of every output.
 
     `Circuit.start` and `Program.start` return runs. A tick is all or nothing: when `step` raises,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.data.types import Type
 from dbsp.errors import CircuitError, InvariantError
 from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
@@ -71,12 +72,15 @@ class ScopeState:
             if isinstance(state, Trace) and state.merging
         }
 
-    def new_trace(self, width: int) -> Trace:
+    def new_trace(self, width: int, types: tuple[Type, ...] | None) -> Trace:
         """Return a trace of rows of `width` columns for the node whose step is being created."""
+        if types is not None and len(types) != width:
+            raise InvariantError(f"expected the types of {width} columns, got {len(types)}")
         states, carried = self._of_starting()
         trace = Trace(width, self.journal) if carried is None else carried[len(states)]
         if not isinstance(trace, Trace) or trace.width != width:
             raise InvariantError(f"expected to take over a trace of {width} columns, got {trace!r}")
+        trace.types = types
         states.append(trace)
         return trace
 

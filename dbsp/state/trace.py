@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dbsp.data.batch import Batch
+from dbsp.data.types import Type
 from dbsp.kernels import concatenate, consolidate, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
@@ -58,11 +59,14 @@ class Trace:
         "past",
         "runs",
         "table",
+        "types",
         "width",
     )
 
     def __init__(self, width: int, journal: list[Journalled]) -> None:
         self.width = width
+        self.types: tuple[Type, ...] | None = None
+        """The types of the columns, if they are known."""
         self.runs: list[SortedRun] = []
         self.current: list[SortedRun] = []
         self.table = np.zeros((MAX_RUNS + 8, 3), np.int64)
