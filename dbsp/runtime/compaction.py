@@ -191,7 +191,7 @@ class Compaction(Ticks, Inspection):
         live.add_any(list(self._prepared))
         result = self._logged_result()
         for delta in () if result is None else result.values():
-            live.add_rows(delta.batch.rows, delta.schema.types)
+            live.add_rows(delta.stored.rows, delta.schema.types)
         live.add_parts()
         return live
 
