@@ -10,10 +10,11 @@ code is 1 if they are not.
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
 caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
-and DuckDB, `startup` the cost of a first use beside them and Soufflé, `recursion` loads and changes
-of recursive programs in every recursion mode, compared with a fresh run and duckdb, `spark` the
-cost of a tick that Spark drives, above Spark's own cost, and `datomic` databases of facts: imports,
-transactions, queries, and the same queries live.
+and DuckDB, `checkpoint` what snapshots write and what opening costs, `startup` the cost of a first
+use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
+mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
+Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
+live, and `limits` state of four times the memory limit beside a run without a limit.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -46,6 +47,8 @@ import typer
 from rich.console import Console
 
 import dbsp
+from benchmarks.checkpoints import ROWS as CHECKPOINTS
+from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Entry, Result, measure
 from benchmarks.damage import COUNTS, measure_damages
@@ -61,6 +64,7 @@ from benchmarks.growth import DECADES, measure_growth
 from benchmarks.kernels import measure_kernels
 from benchmarks.kills import KILLS as KILLED
 from benchmarks.kills import measure_kills
+from benchmarks.limited_memory import LIMITS, measure_limits
 from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.recursion import MODES, measure_recursion
@@ -74,6 +78,7 @@ from benchmarks.report import (
     print_faults,
     print_growth,
     print_kills,
+    print_limits,
     print_passing,
     print_planner,
     print_rates,
@@ -137,6 +142,7 @@ class What(StrEnum):
     usage = "usage"
     startup = "startup"
     io = "io"
+    checkpoint = "checkpoint"
     recursion = "recursion"
     fuzz = "fuzz"
     faults = "faults"
@@ -146,6 +152,7 @@ class What(StrEnum):
     damage = "damage"
     spark = "spark"
     datomic = "datomic"
+    limits = "limits"
 
 
 WITHOUT_CONTESTANTS: dict[What, list[str]] = {
@@ -159,6 +166,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.usage: [],
     What.startup: [],
     What.io: [],
+    What.checkpoint: [],
     What.recursion: [],
     What.fuzz: [],
     What.faults: [],
@@ -168,6 +176,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.damage: [],
     What.spark: [],
     What.datomic: [],
+    What.limits: [],
 }
 """The measurements without contestants."""
 
@@ -276,12 +285,22 @@ def main(
         with console.status("io"):
             routes = list(measure_routes(rows))
         print_routes(console, rows, routes)
+    if what in (What.all, What.checkpoint):
+        rows = one_of(CHECKPOINTS, size, what)
+        with console.status("checkpoint"), tempfile.TemporaryDirectory() as folder:
+            snapshots = list(measure_snapshots(rows, Path(folder)))
+            openings = list(measure_openings(Path(folder)))
+        print_checkpoints(console, rows, snapshots, openings)
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what in (What.all, What.datomic):
         agreed = databases(console, one_of(FACTS, size, what), genealogy, part) and agreed
+    if what in (What.all, What.limits):
+        with console.status("limits"):
+            loads = list(measure_limits(one_of(LIMITS, size, what)))
+        agreed = print_limits(console, loads) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     if what is What.fuzz:

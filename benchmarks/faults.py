@@ -26,6 +26,10 @@ STRIDES = {"small": 101, "medium": 11, "large": 1}
 """By size, one step in how many gets a fault."""
 
 
+_TINY = 256
+"""A memory limit in bytes."""
+
+
 class Injector:
     """Raises an exception at the `at`-th step of the interpreter within dbsp during a call.
 
@@ -112,8 +116,9 @@ def inject(
     """Inject a fault at every `stride`-th step of a tick.
 
     `how` is the form of the tick: "step" with changes, "staged" by handles before, "stage" with the
-    fault in the handles, "durable" with a checkpoint, "reopened" from it after each fault, "replan"
-    and "compact" with the fault in these.
+    fault in the handles, "durable" with a checkpoint, "reopened" from it after each fault,
+    "background" the same with snapshots in the background, "spilled" with a memory limit so small
+    that the state is in files, "replan" and "compact" with the fault in these.
     """
     with tempfile.TemporaryDirectory() as folder:
         attempt = _Attempt(circuit, how, Path(folder), random.Random(seed))
@@ -121,6 +126,7 @@ def inject(
         at = random.Random(seed).randrange(stride)
         while attempt.fault(kind, at, opcodes, done) and len(done.problems) < 5:
             at += stride
+        attempt.end()
         done.steps = at
         return done
 
@@ -145,10 +151,18 @@ class _Attempt:
         other = self._right.graph if self._circuit.other is None else self._circuit.other()
         self._graphs = [self._faulty.graph, other]
 
+    def end(self) -> None:
+        """Release the folder."""
+        _abandon(self._faulty)
+
     def _open(self) -> Run:
-        if self._how not in ("durable", "reopened"):
+        if self._how == "spilled":
+            return self._circuit.start(memory_limit=_TINY)
+        if self._how not in ("durable", "reopened", "background"):
             return self._circuit.start()
-        return self._circuit.start(checkpoint=Store(self._folder, snapshot_every=3, sync=False))
+        background = self._how == "background"
+        store = Store(self._folder, snapshot_every=3, sync=False, background=background)
+        return self._circuit.start(checkpoint=store)
 
     def fault(self, kind: type[BaseException], at: int, opcodes: bool, done: Campaign) -> bool:
         """Inject one fault and check everything after it; return whether the fault was reached."""
@@ -188,7 +202,7 @@ class _Attempt:
             self._faulty.input(name).add(rows)
 
     def _check(self, change: Change, staged: bool, raised: bool, done: Campaign) -> None:
-        if self._how == "reopened":
+        if self._how in ("reopened", "background"):
             before = self._faulty.tick
             _abandon(self._faulty)
             self._faulty = self._open()
@@ -235,7 +249,7 @@ def _expect(what: str, mine: Any, right: Any) -> None:
         raise AssertionError(f"{what}: expected {right!r}, got {mine!r}")
 
 
-HOW = ("step", "staged", "stage", "durable", "reopened", "replan", "compact")
+HOW = ("step", "staged", "stage", "durable", "reopened", "background", "spilled", "replan", "compact")
 
 
 def measure_faults(stride: int = 1, only: str = "") -> Iterator[Campaign]:

@@ -17,6 +17,7 @@ from benchmarks.faults import Campaign
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
 from benchmarks.kills import Killed
+from benchmarks.limited_memory import LimitedLoad
 from benchmarks.planner import STRATEGIES, Planned, Times
 from benchmarks.rewrites import Figures, Rewritten
 from benchmarks.scaling import BATCH, Scaling
@@ -424,6 +425,26 @@ def print_costs(console: Console, costs: Costs) -> None:
     ):
         table.add_row(what, time_text(seconds))
     console.print(table)
+
+
+def print_limits(console: Console, loads: Sequence[LimitedLoad]) -> bool:
+    """Print the runs; return whether the results are equal and the memory is within the limit."""
+    title = f"limits: {loads[0].rows:,} rows with and without a memory limit"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in ("limit", "load", "rows/s", "median tick", "slowest tick", "peak memory", "files"):
+        table.add_column(column, justify="right")
+    for load in loads:
+        table.add_row(
+            "-" if load.limit is None else f"{load.limit >> 20} MB",
+            time_text(load.load_seconds),
+            f"{load.rows / load.load_seconds:,.0f}",
+            time_text(load.median_tick),
+            time_text(load.slowest_tick),
+            f"{load.peak >> 20} MB",
+            f"{load.files >> 20} MB",
+        )
+    console.print(table)
+    return len({load.total for load in loads}) == 1 and not any(load.exceeded for load in loads)
 
 
 def time_text(seconds: float | None) -> str:

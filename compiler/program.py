@@ -46,6 +46,7 @@ from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
+from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.run import Run
 
 if TYPE_CHECKING:
@@ -254,6 +255,7 @@ class Program(QuestionMethods, Displayed):
         plans: Mapping[int, RulePlan] | None = None,
         circuit: Circuit | None = None,
         checkpoint: str | Path | Checkpoint | None = None,
+        memory_limit: int | str | None = None,
     ) -> Run:
         """Start a run of the program.
 
@@ -276,6 +278,9 @@ class Program(QuestionMethods, Displayed):
             checkpoint: a folder. Every tick is stored there when `step` returns. If the folder
                 already holds ticks, the run continues after the last one, and the facts and
                 `initial` are not applied.
+            memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
+                the machine's. The state beyond it is stored in files, in the folder `spill` of the
+                checkpoint or in a temporary one, and the run continues, slower.
 
         Returns:
             The run, with the first tick applied.
@@ -285,6 +290,7 @@ class Program(QuestionMethods, Displayed):
                 than `max_iterations` iterations. Later ticks
                 raise it from `Run.step`.
             CheckpointError: the folder cannot be used, or belongs to another program.
+            ArgumentError: `stage` is unknown, or `memory_limit` is not an amount.
 
         Examples:
             >>> program = compile('''
@@ -306,10 +312,13 @@ class Program(QuestionMethods, Displayed):
             circuit = self._query
         elif circuit is None:
             circuit = self.circuit_for(self.plans if plans is None else plans, max_iterations)
+        limit = capacity_of(memory_limit)
         if checkpoint is None:
-            run = circuit.start(stage)
+            run = circuit.start(stage, memory_limit=limit)
         else:
-            run = open_checkpoint(checkpoint).resume(self._identity, partial(self._resumed, circuit, stage))
+            opened = open_checkpoint(checkpoint)
+            resumed = partial(self._resumed, circuit, stage, limit, opened.spill)
+            run = opened.resume(self._identity, resumed)
         try:
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
@@ -340,11 +349,14 @@ class Program(QuestionMethods, Displayed):
         text = "\0".join(self._texts.values())
         return hashlib.sha256((text + word).encode(errors="surrogatepass")).hexdigest()
 
-    def _resumed(self, circuit: Circuit, stage: Stage | str, written: str | None) -> Run:
+    def _resumed(
+        self, circuit: Circuit, stage: Stage | str, limit: int | None, spill: Path, written: str | None
+    ) -> Run:
         """Return a run of the circuit of a checkpoint, because a new plan might differ from it."""
         if written is None:
-            return circuit.start(stage)
-        return Run(read_circuit(written, self.options.functors, like=circuit.circuit(stage)))
+            return circuit.start_within(stage, limit, spill)
+        graph = read_circuit(written, self.options.functors, like=circuit.circuit(stage))
+        return Run(graph, memory_limit=limit, spill=spill)
 
     def explain(
         self,

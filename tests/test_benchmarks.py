@@ -17,6 +17,8 @@ from rich.console import Console
 
 from benchmarks.__main__ import ENTRIES
 from benchmarks.changes import Codes, Row
+from benchmarks.checkpoints import ROWS as CHECKPOINTS
+from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
 from benchmarks.circuits import measure_circuit
 from benchmarks.contest import Outcome, Phase, Result, checksum, checksum_of, net, play
 from benchmarks.data_routes import ROWS as ROUTES
@@ -29,6 +31,7 @@ from benchmarks.hand import create
 from benchmarks.hand_patterns import Matches
 from benchmarks.kernels import measure_kernels
 from benchmarks.kills import measure_kills
+from benchmarks.limited_memory import LIMITS, measure_limits
 from benchmarks.patterns import PATTERNS
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
@@ -37,6 +40,7 @@ from benchmarks.report import (
     print_faults,
     print_growth,
     print_kills,
+    print_limits,
     print_planner,
     print_rates,
     print_results,
@@ -365,6 +369,20 @@ def test_every_shape_is_measured_and_has_results() -> None:
 
 
 @pytest.mark.slow
+def test_loads_with_and_without_a_memory_limit() -> None:
+    free, limited = measure_limits(LIMITS["tiny"])
+    assert (free.files, free.total) == (0, limited.total)
+    assert limited.files > 3 * LIMITS["tiny"]
+    console = Console(file=io.StringIO(), width=190)
+    print_limits(console, [free, limited])
+    assert isinstance(console.file, io.StringIO)
+    assert "1 MB" in console.file.getvalue()
+    assert not print_limits(console, [free, replace(limited, total=0)])
+    assert not print_limits(console, [free, replace(limited, peak=2 * LIMITS["tiny"])])
+    assert print_limits(console, [free, replace(limited, peak=LIMITS["tiny"])])
+
+
+@pytest.mark.slow
 def test_what_the_choices_of_a_caller_cost() -> None:
     costs = list(measure_usage(USAGE["tiny"], repeat=1))
     assert [cost.choice for cost in costs if cost.question == "kind of the input"] == ["zset", "set", "key"]
@@ -439,3 +457,17 @@ def test_startup() -> None:
     text = console.export_text()
     assert "run on two rows" in text
     assert "not installed" in text
+
+
+def test_checkpoints_are_measured(tmp_path: Path) -> None:
+    rows = CHECKPOINTS["tiny"]
+    first, second = measure_snapshots(rows, tmp_path)
+    assert (first.changed, second.changed) == (rows, rows // 100)
+    assert 16 * rows < first.written == first.state < 20 * rows
+    assert 0 < second.written < 0.1 * second.state
+    openings = list(measure_openings(tmp_path))
+    assert [(one.rows >= rows, one.processor > 0, one.tick > 0) for one in openings] == [(True,) * 3] * 2
+    console = Console(file=io.StringIO(), width=120)
+    print_checkpoints(console, rows, [first, second], openings)
+    assert isinstance(console.file, io.StringIO)
+    assert "opening 20,000 rows" in console.file.getvalue()

@@ -288,7 +288,9 @@ class ConsoleCommands:
     def _stats(self, argument: str) -> None:
         self._refuse_argument("stats", argument)
         run = self.run
-        print(f"{_counted(run.tick, 'tick')}, {run.state_rows:,} rows stored in {run.state_bytes:,} bytes")
+        files = f" of memory and {run.file_bytes:,} bytes of files" if run.file_bytes else ""
+        size = f"{run.state_bytes:,} bytes{files}"
+        print(f"{_counted(run.tick, 'tick')}, {run.state_rows:,} rows stored in {size}")
         for name, iterations in run.iterations().items():
             print(f"{name}: {_counted(iterations, 'iteration')} in the latest tick")
         _, _, traces = self.program.explain(run).partition("\ntraces\n")

@@ -41,6 +41,7 @@ def live(
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    memory_limit: options.MemoryLimit = None,
     max_unpacked: options.MaxUnpacked = None,
 ) -> None:
     """Keep the results of a program up to date with changes from standard input.
@@ -57,9 +58,9 @@ def live(
 
     compiled = program_files.load_program(program, compilation)
     if fact_dir is not None:
-        run = program_files.start(compiled, fact_dir, max_iterations, changes_from_stdin=True)
+        run = program_files.start(compiled, fact_dir, max_iterations, memory_limit, changes_from_stdin=True)
     else:
-        run = program_files.start_empty(compiled, max_iterations)
+        run = program_files.start_empty(compiled, max_iterations, memory_limit)
     if initial:
         show_initial(compiled, run)
     if sys.stdin.isatty():

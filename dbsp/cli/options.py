@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.errors import ArgumentError
 from dbsp.io import unpack
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.runtime import memory
@@ -40,6 +41,14 @@ def _max_memory(text: str) -> str:
     size = _size(text)
     if size is not None:
         memory.limit(size)
+    return text
+
+
+def _memory_limit(text: str | None) -> str | None:
+    try:
+        memory.capacity_of(text)
+    except ArgumentError as error:
+        raise invalid_option(error.message.removeprefix("memory_limit: ")) from None
     return text
 
 
@@ -196,6 +205,17 @@ MaxMemory = Annotated[
         metavar="SIZE",
         help="Stop with an error when more memory is needed: 8G, 500M, or 50% of the machine's memory.",
         callback=_max_memory,
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Keep the state within this much memory, such as 8G, 500M, or 25% of the machine's memory; the "
+        "rest is stored in temporary files. The run becomes slower, where --max-memory ends it.",
+        callback=_memory_limit,
+        show_default=False,
     ),
 ]
 MaxUnpacked = Annotated[

@@ -85,10 +85,17 @@ def _rewrites(disabled: Sequence[str] | None) -> Sequence[str]:
     return [name for name in REWRITES if name not in names and "all" not in names]
 
 
-def start(program: Program, folder: Path, max_iterations: int, *, changes_from_stdin: bool = False) -> Run:
+def start(
+    program: Program,
+    folder: Path,
+    max_iterations: int,
+    memory_limit: str | None = None,
+    *,
+    changes_from_stdin: bool = False,
+) -> Run:
     """Start a run of the program with the facts of all its `.input` relations."""
     with facts_of(program, folder, changes_from_stdin) as initial:
-        return program.start(initial, max_iterations=max_iterations)
+        return program.start(initial, max_iterations=max_iterations, memory_limit=memory_limit)
 
 
 def start_counted(program: Program, folder: Path, max_iterations: int) -> tuple[Run, dict[int, RulePlan]]:
@@ -198,9 +205,9 @@ def _size(source: Place) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def start_empty(program: Program, max_iterations: int) -> Run:
+def start_empty(program: Program, max_iterations: int, memory_limit: str | None = None) -> Run:
     """Start a run of the program without facts from files."""
-    return program.start(max_iterations=max_iterations)
+    return program.start(max_iterations=max_iterations, memory_limit=memory_limit)
 
 
 def _concatenate(first: Any, second: Any) -> Any:

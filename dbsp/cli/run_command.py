@@ -43,6 +43,7 @@ def run(
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    memory_limit: options.MemoryLimit = None,
     max_unpacked: options.MaxUnpacked = None,
 ) -> None:
     """Run a program over fact files, write its results, then apply a change script.
@@ -60,7 +61,7 @@ def run(
     )
     # Read the script before any computation, so that an error in line 10,000 appears at once.
     ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
-    run = program_files.start(compiled, fact_dir, max_iterations)
+    run = program_files.start(compiled, fact_dir, max_iterations, memory_limit)
     outputs.loaded(run)
     try:
         for tick in ticks:

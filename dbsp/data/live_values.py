@@ -85,7 +85,7 @@ class LiveValues:
             columns = np.array([c for c, type_ in enumerate(types) if type_.interned], np.int64)
         if len(columns) and len(rows):
             places = self._interner.places
-            rows = np.require(rows, requirements="CW")  # what kernels accept
+            rows = np.require(rows, requirements=("C", "W"))  # what kernels accept
             mark_rows(rows, columns, places.kept, places.base, places.shift, self.marks)
 
     def add_any(self, value: Any) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dbsp.durable.atomic_files import Content
+from dbsp.durable.background import in_background, rest
 from dbsp.durable.sealed_files import Unsealed, unreadable
 from dbsp.kernels.arrays import Codes
 
 _LENGTH = struct.Struct("<Q")
 _WIDTH = np.dtype("<i8")
+_SLICE = 256
+"""The elements of a list that are written at once."""
+_PART = 1 << 16
+"""The bytes of text, at least, in a part of a file that is not the last one."""
 
 
 def frames(head: Any, arrays: Sequence[Codes] = ()) -> list[Content]:
@@ -23,12 +28,55 @@ def frames(head: Any, arrays: Sequence[Codes] = ()) -> list[Content]:
     Strings may have unpaired surrogates. Raises TypeError for a head that is not JSON.
     """
     sizes = [array.size for array in arrays]
-    text = json.dumps([head, sizes], ensure_ascii=False, separators=(",", ":"))
-    written = text.encode("utf-8", "surrogatepass")
-    fill = bytes(-len(written) % 8)
-    parts: list[Content] = [_LENGTH.pack(len(written)) + written + fill]
-    parts += [np.ascontiguousarray(array, _WIDTH).reshape(-1).data for array in arrays if array.size]
+    texts = json_texts([head, sizes]) if in_background() else (_dumps([head, sizes]),)
+    written = list(_collected(text.encode("utf-8", "surrogatepass") for text in texts))
+    length = sum(map(len, written))
+    written[0] = _LENGTH.pack(length) + written[0]
+    written[-1] += bytes(-length % 8)
+    parts: list[Content] = [*written]
+    for array in arrays:
+        rest()
+        if array.size:
+            parts.append(np.ascontiguousarray(array, _WIDTH).reshape(-1).data)
     return parts
+
+
+def json_texts(value: Any) -> Iterator[str]:
+    """Yield the parts of a JSON text without spaces; rest after each part of a long list."""
+    if type(value) is dict and value:
+        for place, (key, inner) in enumerate(value.items()):
+            yield f"{',' if place else '{'}{_dumps(str(key))}:"
+            yield from json_texts(inner)
+        yield "}"
+    elif type(value) is list and len(value) > _SLICE:
+        for start in range(0, len(value), _SLICE):
+            rest()
+            yield f"{',' if start else '['}{_dumps(value[start : start + _SLICE])[1:-1]}"
+        yield "]"
+    elif type(value) is list and any(type(inner) in (dict, list) for inner in value):
+        for place, inner in enumerate(value):
+            yield "," if place else "["
+            yield from json_texts(inner)
+        yield "]"
+    else:
+        yield _dumps(value)
+
+
+def _collected(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in fewer parts, at least one."""
+    waiting: list[bytes] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size >= _PART:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def read_frames(file: Unsealed) -> tuple[Any, list[Codes]]:

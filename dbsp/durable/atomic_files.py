@@ -26,7 +26,7 @@ def write_atomically(path: Path, content: Content | Sequence[Content], sync: boo
 
 def _draft(path: Path, content: Content | Sequence[Content], sync: bool) -> Path:
     """Write the content under a temporary name; remove it again if the disk is full."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = draft_of(path)
     try:
         with open(draft, "wb", buffering=0) as file:
             for part in content if isinstance(content, list | tuple) else (content,):
@@ -38,6 +38,11 @@ def _draft(path: Path, content: Content | Sequence[Content], sync: bool) -> Path
             draft.unlink(missing_ok=True)
         raise
     return draft
+
+
+def draft_of(path: Path) -> Path:
+    """Return the name that a file has until it is complete."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def write_all(descriptor: int, content: Any) -> None:

@@ -18,6 +18,7 @@ from dbsp.durable.inbox_record import inbox_id, taken, taken_tick
 from dbsp.durable.ledger import Entry, Ledger
 from dbsp.durable.manifest import CURRENT, PREVIOUS, VERSION, Manifest, read_manifest
 from dbsp.durable.parquet_files import read_parquet
+from dbsp.durable.run_files import is_run_file, open_run
 from dbsp.durable.sealed_files import read_sealed, unreadable
 from dbsp.durable.snapshots import load_snapshot
 from dbsp.durable.tick_journal import TickJournal
@@ -123,7 +124,10 @@ def _verify_checkpoint(folder: Path) -> Iterator[CheckpointError]:
 
 
 def _verify_file(folder: Path, id_: str, name: str, digest: str) -> None:
-    read_frames(read_sealed(folder / name, f"{id_}/{name}", digest))
+    if is_run_file(name):
+        open_run(folder, id_, name, digest, verify=True)
+    else:
+        read_frames(read_sealed(folder / name, f"{id_}/{name}", digest))
 
 
 def _describe_checkpoint(folder: Path) -> Iterator[tuple[str, str]]:
@@ -146,9 +150,8 @@ def _describe_checkpoint(folder: Path) -> Iterator[tuple[str, str]]:
         if loaded is None:
             continue
         files = loaded.files
-        rows = sum(
-            len(array) for name in (files.small, *_runs(manifest)) for array in loaded.content[name][1][1::2]
-        )
+        rows = sum(len(array) for array in loaded.content[files.small][1][1::2])
+        rows += sum(run.size for run in loaded.runs.values())
         size = sum((folder / name).stat().st_size for name in files.digests)
         which = "snapshot" if manifest is current else "previous snapshot"
         yield which, f"tick {manifest.tick:,}: {_rows(rows)}, {len(files.digests)} files, {_bytes(size)}"
@@ -165,12 +168,6 @@ def _describe_checkpoint(folder: Path) -> Iterator[tuple[str, str]]:
         yield f"  changes of {name}", _rows(rows)
     yield "interned values", f"{interned if last is None else last.head['interned']:,}"
     yield "pickled values", "allowed" if current.pickle else "none"
-
-
-def _runs(manifest: Manifest) -> list[str]:
-    files = manifest.snapshot
-    traces = [] if files is None else files.traces
-    return sorted({name for names in traces for name in names if isinstance(name, str)})
 
 
 # --- delta logs -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ the journal since then are kept.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,14 @@ from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.sealed_files import decoding, read_header, sealed_json
 
 FORMAT = "dbsp checkpoint"
-VERSION = 2
+VERSION = 3
+EARLIER = frozenset({2})
+"""The other versions that are read: in version 2, large runs are sealed frames, not run files."""
 CURRENT, PREVIOUS = "manifest.json", "manifest.previous.json"
-PARTS = ("runs", "small", "interned", "memory", "journal")
+PARTS = ("runs", "small", "interned", "memory", "tables", "journal")
 """The folders of a checkpoint."""
+SPILL = "spill"
+"""The folder of state beyond the memory limit; no manifest names its files."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,12 @@ class SnapshotFiles:
     """For each file of interned values, the id after the last one."""
     next_file: int
     digests: dict[str, str]
+    tables: list[list[tuple[str, int]]] = field(default_factory=list)
+    """By table its pieces, oldest first, each with the number of its entries."""
 
     def __post_init__(self) -> None:
         named = {file for files in self.traces for file in files if isinstance(file, str)}
+        named.update(name for pieces in self.tables for name, _ in pieces)
         named.update((self.small, self.memory, self.result, *self.interned))
         if named != self.digests.keys() or len(self.interned) != len(self.ends):
             raise ValueError("the checksums are of other files")
@@ -89,7 +96,7 @@ class Manifest:
 
 def read_manifest(path: Path) -> Manifest | None:
     """Return a manifest; None if there is no file. Raises CheckpointError."""
-    document = read_header(path, FORMAT, VERSION, "manifest")
+    document = read_header(path, FORMAT, VERSION, "manifest", EARLIER)
     if document is None:
         return None
     with decoding(path):

@@ -20,7 +20,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,8 @@ from dbsp.durable.atomic_files import Content
 from dbsp.errors import CheckpointError
 
 _SEAL = struct.Struct("<8sHHIQ16s")
+SEAL_SIZE = _SEAL.size
+"""The bytes before the name in a binary file."""
 _MAGIC = b"dbspseal"
 _VERSION = 2
 _DIGEST = 16
@@ -71,6 +73,15 @@ def seal(name: str, content: Sequence[Content]) -> Sealed:
     digest = _digest(_SEAL.pack(_MAGIC, _VERSION, len(written), 0, size, bytes(_DIGEST)), padded, *content)
     head = _SEAL.pack(_MAGIC, _VERSION, len(written), 0, size, digest)
     return Sealed([head + padded, *content], digest.hex())
+
+
+def is_sealed(path: Path) -> bool:
+    """Return whether a file begins as a sealed binary file does."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +133,12 @@ def unseal(path: Path, content: memoryview, name: str, digest: str | None = None
     return Unsealed(path, content[len(content) - size :], found.hex())
 
 
-def read_bytes(path: Path) -> bytearray:
-    """Return the content of a file. Raises CheckpointError."""
+def read_bytes(path: Path, start: int = 0) -> bytearray:
+    """Return the content of a file from a place on. Raises CheckpointError."""
     try:
         with open(path, "rb", buffering=0) as file:
-            content = bytearray(os.fstat(file.fileno()).st_size)
+            content = bytearray(max(0, os.fstat(file.fileno()).st_size - start))
+            file.seek(start)
             view, filled = memoryview(content), 0
             while filled < len(content) and (count := file.readinto(view[filled:])):
                 filled += count
@@ -197,11 +209,13 @@ def read_sealed_json(path: Path, name: str) -> dict[str, Any]:
     return verify_document(path, document, name)
 
 
-def read_header(path: Path, form: str, version: int, name: str) -> dict[str, Any] | None:
+def read_header(
+    path: Path, form: str, version: int, name: str, earlier: Container[int] = ()
+) -> dict[str, Any] | None:
     """Return the header of a folder of the format `form`; None if there is no file.
 
-    `form` is a text such as "dbsp checkpoint". Raises CheckpointError if the header is damaged, or
-    has another format or version.
+    `form` is a text such as "dbsp checkpoint"; `earlier` are the other versions that can be read.
+    Raises CheckpointError if the header is damaged, or has another format or version.
     """
     header = read_document(path)
     if header is None:
@@ -215,9 +229,10 @@ def read_header(path: Path, form: str, version: int, name: str) -> dict[str, Any
             f'"format": "{form}"; choose another folder',
             code="checkpoint-unreadable",
         )
-    if header.get("version") != version:
+    found = header.get("version")
+    if found != version and found not in earlier:
         raise CheckpointError(
-            f"{path} has format version {header.get('version')}, this version of dbsp expects {version}; "
+            f"{path} has format version {found}, this version of dbsp expects {version}; "
             "continue with the version of dbsp that wrote it, or start in an empty folder",
             code="checkpoint-version",
         )

@@ -1,35 +1,50 @@
 """Write the state of a run to files, of which the manifest of a snapshot has the names.
 
-runs/7.run       a large sorted run of a trace; a snapshot writes only new ones
+runs/7.run       a large sorted run of a trace, to be mapped; a snapshot writes only new ones
 small/40.runs    the small sorted runs of all traces at that tick
 interned/8.values  values of the interner; adjacent files are merged geometrically
-memory/40.json   the state of steps and tables outside of traces, at that tick
+memory/40.json   the state of steps outside of traces and the small tables, at that tick
+tables/8.table   changed entries of a large table (see `dbsp.durable.table_pieces`)
 memory/40.result the result of that tick
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dbsp.circuit.graph import Graph
 from dbsp.data.interner import Interner
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
+from dbsp.durable.background import rest
+from dbsp.durable.captured_state import CapturedState, JournalPlace
 from dbsp.durable.manifest import Manifest, SnapshotFiles
-from dbsp.durable.result_frames import read_result, written_result
+from dbsp.durable.result_frames import read_result
+from dbsp.durable.run_files import adopt_run_file, is_run_file, mapped, open_run, write_run_file
 from dbsp.durable.sealed_files import decoding, read_sealed, seal, unreadable
-from dbsp.durable.step_memory import read_batch, read_memories, recall, signature, written_memories
-from dbsp.durable.typed_values import PickleRefusedError, pickle_refused
+from dbsp.durable.step_memory import ADVICE, read_batch, read_memories, recall, signature, written_memories
+from dbsp.durable.table_pieces import CapturedTable, Piece, appended, restored
+from dbsp.durable.typed_values import (
+    PickleRefusedError,
+    UnsupportedValueError,
+    pickle_refused,
+    value_refused,
+)
 from dbsp.durable.value_arrays import merged_from, restore_arrays, value_arrays
-from dbsp.errors import CheckpointError, CircuitError
+from dbsp.errors import CheckpointError, CircuitError, expect_present
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.rebuilt_steps import with_interner
 from dbsp.runtime.run import Run
+from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
+from dbsp.state.run_file import RunFile
 from dbsp.state.sorted_run import SortedRun
+from dbsp.state.state_table import StateTable
 
 _LARGE = 4096
 """Sorted runs of at least this many rows have their own files; snapshots rewrite the others."""
@@ -54,21 +69,26 @@ class LoadedSnapshot:
     manifest: Manifest
     files: SnapshotFiles
     content: dict[str, Frames]
+    runs: dict[str, RunFile | SortedRun]
+    """The large runs: files to map, or runs of an earlier format that were read."""
 
 
-def load_snapshot(folder: Path, manifest: Manifest) -> LoadedSnapshot | None:
+def load_snapshot(folder: Path, manifest: Manifest, verify: bool = True) -> LoadedSnapshot | None:
     """Read and verify all files of a snapshot; None if the manifest has none.
 
-    Raises CheckpointError.
+    Without `verify`, only the headers of the run files are verified. Raises CheckpointError.
     """
     files = manifest.snapshot
     if files is None:
         return None
-    content = {
-        name: read_frames(read_sealed(folder / name, f"{manifest.id}/{name}", digest))
-        for name, digest in files.digests.items()
-    }
-    return LoadedSnapshot(manifest, files, content)
+    content: dict[str, Frames] = {}
+    runs: dict[str, RunFile | SortedRun] = {}
+    for name, digest in files.digests.items():
+        if is_run_file(name):
+            runs[name] = open_run(folder, manifest.id, name, digest, verify)
+        else:
+            content[name] = read_frames(read_sealed(folder / name, f"{manifest.id}/{name}", digest))
+    return LoadedSnapshot(manifest, files, content, runs)
 
 
 @dataclass(frozen=True)
@@ -77,15 +97,32 @@ class WrittenSnapshot:
 
     files: SnapshotFiles
     new: list[Path]
-    runs: dict[int, tuple[SortedRun, str]]
-    generation: int
+    runs: list[tuple[SortedRun, RunFile]]
+    tables: list[tuple[StateTable[Any, Any], list[Piece]]]
+    """The tables and their pieces; a small table has none."""
+    adopted: list[tuple[SortedRun, RunFile, Path]]
+    """Runs whose files were renamed into this snapshot: the file before, and the new path."""
+    generation: int = 0
     """The generation of the interner."""
 
     def remove(self) -> None:
         """Remove the new files, as when the manifest cannot be written."""
+        for run, before, path in self.adopted:
+            with contextlib.suppress(OSError):
+                os.replace(path, before.path)
+            run.file = before
         for path in self.new:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class DescribedCircuit:
+    """A circuit, and what a manifest has of it: a hash, and the circuit as JSON if that exists."""
+
+    graph: Graph
+    signature: str
+    json: str | None
 
 
 class Snapshots:
@@ -95,30 +132,45 @@ class Snapshots:
         self.folder = folder
         self.sync = sync
         self.allow_pickle = allow_pickle
-        self._runs: dict[int, tuple[SortedRun, str]] = {}
-        """By `id` of a sorted run, the run, which so stays alive, and its file."""
         self._files: SnapshotFiles | None = None
-        self._generation = 0
-        """The generation of the interner whose values are in these files."""
+        self._described: DescribedCircuit | None = None
+        self.generation = 0
+        """The generation of the interner whose values the files have."""
+
+    def describe(self, graph: Graph) -> DescribedCircuit:
+        """Return what a manifest has of a circuit; O(nodes) at the first call for a circuit."""
+        if self._described is None or self._described.graph is not graph:
+            self._described = DescribedCircuit(graph, signature(graph), _written_circuit(graph))
+        return self._described
 
     def adopt(self, written: WrittenSnapshot) -> None:
         """Build the next snapshot on this one, whose manifest is written."""
-        self._runs, self._files = written.runs, written.files
-        self._generation = written.generation
+        for run, file in written.runs:
+            run.saved = file
+        for table, pieces in written.tables:
+            table.captured(pieces)
+        self._files = written.files
+        self.generation = written.generation
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def write(self, run: Run, id_: str, result: TickResult | None) -> WrittenSnapshot:
-        """Write the state of a run and the result of its latest tick, except for written parts.
+    def capture(self, run: RunBase, result: TickResult | None, journal: JournalPlace) -> CapturedState:
+        """Capture the state of a run between ticks; `write` writes it later."""
+        return CapturedState.of(run, result, journal, () if self._files is None else self._files.digests)
 
-        Raises CheckpointError; the new files are then removed.
+    def write(self, state: CapturedState, id_: str) -> WrittenSnapshot:
+        """Write a state, except for the parts that the latest snapshot has.
+
+        Safe in another thread than that of the ticks. Raises CheckpointError; the new files are
+        then removed.
         """
         before = self._files
         digests: dict[str, str] = {}
-        written = WrittenSnapshot(_NOTHING, [], {}, 0)
+        written = WrittenSnapshot(_NOTHING, [], [], [], [])
         next_file = 0 if before is None else before.next_file
 
         def write(name: str, head: Any, arrays: Sequence[Codes]) -> str:
+            rest()
             path = self.folder / name
             file = seal(f"{id_}/{name}", frames(head, arrays))
             written.new.append(path)
@@ -127,59 +179,118 @@ class Snapshots:
             digests[name] = file.digest
             return name
 
+        def write_piece(piece: Frames) -> str:
+            nonlocal next_file
+            next_file += 1
+            return write(f"tables/{next_file - 1}.table", *piece)
+
         try:
             small: list[Codes] = []
             traces = []
-            for trace in run.scope.traces:
+            for runs in state.traces:
+                rest()
                 names: list[str | int] = []
-                for kept in trace.runs:
+                for kept in runs:
                     if kept.size < _LARGE:
                         names.append(len(small) // 2)
                         small += (kept.rows, kept.weights)
                         continue
-                    known = self._runs.get(id(kept))
-                    if known is None or before is None:
-                        name = write(f"runs/{next_file}.run", trace.width, [kept.rows, kept.weights])
+                    file = self._saved(kept)
+                    if file is None:
+                        file = self._write_run(kept, id_, f"runs/{next_file}.run", written)
                         next_file += 1
-                    else:
-                        name = known[1]
-                        digests[name] = before.digests[name]
-                    written.runs[id(kept)] = (kept, name)
+                    name = f"runs/{file.path.name}"
+                    digests[name] = file.digest
+                    written.runs.append((kept, file))
                     names.append(name)
                 traces.append(names)
             interned: list[str] = []
             ends: list[int] = []
             if before is not None:
                 interned, ends = list(before.interned), list(before.ends)
-            if run.interner.generation != self._generation:
-                interned, ends = [], []  # the files have values that were freed
-            end = run.interner.end
+            if state.interner.generation != self.generation:
+                interned, ends = [], []  # these files have values that were freed
+            end = state.journal.end
             start = merged_from(ends, end)
+            del interned[len(ends) :]
+            digests |= {name: self._digest(name) for name in interned}
             if end > start:
-                del interned[len(ends) :]
                 # A value that is refused here was in no tick that is committed.
-                piece = value_arrays(run.interner, start, end, self.allow_pickle)
+                lost = state.journal.lost
+                piece = value_arrays(state.interner, start, end, self.allow_pickle, lost)
                 interned.append(write(f"interned/{next_file}.values", *piece))
                 ends.append(end)
                 next_file += 1
-            digests |= {name: before.digests[name] for name in interned if before and name not in digests}
-            tick = run.tick
+            tick = self._place(state.tick, next_file)
+            small_tables = [{} if table.large else table.entries for table in state.tables]
+            memories = written_memories(state.memories, small_tables, self.allow_pickle)
+            tables: list[list[Piece]] = []
+            for table in state.tables:
+                pieces = self._appended(table, id_, write_piece) if table.large else []
+                digests |= {name: self._digest(name) for name, _ in pieces if name not in digests}
+                tables.append(pieces)
+                written.tables.append((table.table, pieces))
+            described = self.describe(state.graph)
             files = SnapshotFiles(
-                signature=signature(run.graph),
-                circuit=_written_circuit(run),
+                signature=described.signature,
+                circuit=described.json,
                 traces=traces,
                 small=write(f"small/{tick}.runs", None, small),
-                memory=write(f"memory/{tick}.json", *written_memories(run.scope, self.allow_pickle)),
-                result=write(f"memory/{tick}.result", *written_result(result)),
+                memory=write(f"memory/{tick}.json", *memories),
+                result=write(f"memory/{tick}.result", *state.result),
                 interned=interned,
                 ends=ends,
                 next_file=next_file,
                 digests=digests,
+                tables=tables if any(tables) else [],
             )
         except BaseException:
             written.remove()
             raise
-        return WrittenSnapshot(files, written.new, written.runs, run.interner.generation)
+        return replace(written, files=files, generation=state.interner.generation)
+
+    def _place(self, tick: int, next_file: int) -> str:
+        """Return how the files of a tick are named; a second snapshot of it has other files."""
+        known = self._files is not None and f"small/{tick}.runs" in self._files.digests
+        return f"{tick}-{next_file}" if known else str(tick)
+
+    def _digest(self, name: str) -> str:
+        """Return the checksum of a file of the latest snapshot."""
+        return expect_present(self._files, "the files of the snapshot that has a piece").digests[name]
+
+    def _appended(self, table: CapturedTable, id_: str, write: Callable[[Frames], str]) -> list[Piece]:
+        """Write the changed entries of a large table; return its pieces."""
+
+        def read(name: str) -> Frames:
+            try:
+                return read_frames(read_sealed(self.folder / name, f"{id_}/{name}", self._digest(name)))
+            except CheckpointError:
+                table.table.saved = None  # the next snapshot writes the whole table
+                raise
+
+        try:
+            return appended(table, read, write, self.allow_pickle)
+        except UnsupportedValueError as error:
+            raise value_refused(error, "a table of the circuit", ADVICE) from None
+
+    def _saved(self, run: SortedRun) -> RunFile | None:
+        """Return the file of the previous snapshot that has this run."""
+        file = run.saved
+        if file is None or self._files is None:
+            return None
+        # The digest is of this folder and its content: the run may have been in another one.
+        return file if self._files.digests.get(f"runs/{file.path.name}") == file.digest else None
+
+    def _write_run(self, run: SortedRun, id_: str, name: str, written: WrittenSnapshot) -> RunFile:
+        path, spilled = self.folder / name, run.file
+        with reports_full_disk(path):
+            if spilled is None or spilled.digest or self.folder not in spilled.path.parents:
+                written.new.append(path)
+                return write_run_file(path, f"{id_}/{name}", run, self.sync)
+            # The memory budget has written it into this folder.
+            written.adopted.append((run, spilled, path))
+            run.file = adopt_run_file(spilled, path, f"{id_}/{name}", self.sync)
+            return run.file
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -189,7 +300,7 @@ class Snapshots:
         Raises CheckpointError.
         """
         files, content = loaded.files, loaded.content
-        if files.signature != signature(run.graph):
+        if files.signature != self.describe(run.graph).signature:
             raise CheckpointError(
                 f"{self.folder} was written by a circuit with other operators; start the same stage of "
                 "the query with the same version of dbsp, or choose another folder",
@@ -204,11 +315,21 @@ class Snapshots:
                 raise unreadable(self.folder / name, "it has another number of values than the manifest")
         if interner is not run.interner:
             run.adopt(with_interner(run.scope, interner))
+        self.generation = interner.generation
         scope = run.scope
         head, arrays = content[files.memory]
         with reading_values(self.folder / files.memory, self.folder):
             steps, tables = read_memories(head, arrays, self.allow_pickle)
+            if files.tables:
+                tables = [
+                    [*restored((content[name] for name, _ in pieces), self.allow_pickle).items()]
+                    if pieces
+                    else entries
+                    for pieces, entries in zip(files.tables, tables, strict=True)
+                ]
             recall(scope, steps, tables)  # first: the traces depend on it
+            for table, pieces in zip(scope.tables, files.tables or [[]] * len(tables), strict=True):
+                table.captured(pieces)
         small = content[files.small][1]
         if len(files.traces) != len(scope.traces):
             raise unreadable(self.folder, "its snapshot has another number of traces than the circuit")
@@ -216,15 +337,12 @@ class Snapshots:
             runs = []
             for place in places:
                 with decoding(self.folder / (place if isinstance(place, str) else files.small)):
-                    flat, weights = (
-                        content[place][1] if isinstance(place, str) else small[2 * place : 2 * place + 2]
-                    )
-                    batch = read_batch(flat, weights, trace.width)
-                runs.append((batch.rows, batch.weights))
+                    if isinstance(place, str):
+                        runs.append(_expect_width(mapped(loaded.runs[place]), trace.width))
+                    else:
+                        batch = read_batch(small[2 * place], small[2 * place + 1], trace.width)
+                        runs.append(SortedRun(batch.rows, batch.weights))
             trace.restore(runs)
-            for kept, place in zip(trace.runs, places, strict=True):
-                if isinstance(place, str):
-                    self._runs[id(kept)] = (kept, place)
         scope.state.first_tick = False
         run.tick = loaded.manifest.tick
         self._files = files
@@ -232,12 +350,18 @@ class Snapshots:
             return read_result(*content[files.result], run)
 
 
+def _expect_width(run: SortedRun, width: int) -> SortedRun:
+    if run.rows.shape[1] != width:
+        raise ValueError(f"expected a run of {width} columns, got {run.rows.shape[1]}")
+    return run
+
+
 _NONE = ("small/0", "memory/0", "memory/0.result")
 _NOTHING = SnapshotFiles("", None, [], *_NONE, [], [], 0, dict.fromkeys(_NONE, ""))
 
 
-def _written_circuit(run: Run) -> str | None:
+def _written_circuit(graph: Graph) -> str | None:
     try:
-        return run.graph.to_json()
+        return graph.to_json()
     except CircuitError:  # it has functions without a name; the same program builds it again
         return None

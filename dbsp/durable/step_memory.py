@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,40 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import RememberingStep
 from dbsp.circuit.value_json import encode
 from dbsp.data.batch import Batch
+from dbsp.durable.background import rest
 from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError, value_refused
 from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.scope import Scope
 
-_ADVICE = "use plain values, or Store(folder, allow_pickle=True)"
+ADVICE = "use plain values, or Store(folder, allow_pickle=True)"
 
 
-def written_memories(scope: Scope, allow_pickle: bool) -> tuple[dict[str, Any], list[Codes]]:
+def captured_memories(scope: Scope) -> list[tuple[Node, Any]]:
+    """Return by step its node and its memory, which does not change when the scope is stepped."""
+    return [
+        (step.node, _constant(step.memory()) if isinstance(step, RememberingStep) else None)
+        for step in _steps(scope)
+    ]
+
+
+def _constant(memory: Any) -> Any:
+    """Return a memory with copies of its arrays, which are small; batches never change."""
+    if isinstance(memory, np.ndarray):
+        return memory.copy()
+    return tuple(map(_constant, memory)) if type(memory) is tuple else memory
+
+
+def _steps(scope: Scope) -> Iterator[Step]:
+    for each_scope in scope.scopes():
+        yield from each_scope.steps
+
+
+def written_memories(
+    memories: Sequence[tuple[Node, Any]],
+    entries: Sequence[Mapping[Any, Any]],
+    allow_pickle: bool,
+) -> tuple[dict[str, Any], list[Codes]]:
     """Return the memory of all steps and the entries of all tables as JSON, and the arrays in it.
 
     Raises CheckpointError, with the node, for a value that has no typed encoding.
@@ -39,18 +64,18 @@ def written_memories(scope: Scope, allow_pickle: bool) -> tuple[dict[str, Any], 
     arrays: list[Codes] = []
     encoding = Encoding(allow_pickle)
     steps = []
-    for step in _steps(scope):
+    for node, memory in memories:
         try:
-            memory = step.memory() if isinstance(step, RememberingStep) else None
             steps.append(_written(memory, arrays, encoding))
         except UnsupportedValueError as error:
-            raise value_refused(error, f"the memory of {step.node.describe()}", _ADVICE) from None
+            raise value_refused(error, f"the memory of {node.describe()}", ADVICE) from None
     tables = []
-    for table in scope.tables:
+    for table in entries:
+        rest()
         try:
-            tables.append([[encoding.encode(key), encoding.encode(table[key])] for key in table])
+            tables.append([[encoding.encode(key), encoding.encode(value)] for key, value in table.items()])
         except UnsupportedValueError as error:
-            raise value_refused(error, "a table of the circuit", _ADVICE) from None
+            raise value_refused(error, "a table of the circuit", ADVICE) from None
     return {"steps": steps, "tables": tables}, arrays
 
 
@@ -67,7 +92,7 @@ def read_memories(
     return steps, tables
 
 
-def recall(scope: Scope, steps: Sequence[Any], tables: Sequence[Sequence[tuple[Any, Any]]]) -> None:
+def recall(scope: Scope, steps: Sequence[Any], tables: Sequence[Iterable[tuple[Any, Any]]]) -> None:
     """Restore the memory of the steps and the entries of the tables."""
     for step, memory in zip(_steps(scope), steps, strict=True):
         if isinstance(step, RememberingStep):
@@ -122,11 +147,6 @@ def read_batch(rows: Codes, weights: Codes, width: int) -> Batch:
     if not ascending.all():
         raise ValueError("the rows are not in ascending order")
     return Batch(table, weights)
-
-
-def _steps(scope: Scope) -> Iterator[Step]:
-    for each_scope in scope.scopes():
-        yield from each_scope.steps
 
 
 # --- the identity of a circuit --------------------------------------------------------------------

@@ -5,43 +5,58 @@
     runs, small, interned, memory   the files of snapshots (see `dbsp.durable.snapshots`)
     journal/41.ticks         the changes of the inputs in the ticks after a snapshot, from 41 on
     journal/latest           the number of the latest tick
+    spill                    state beyond the memory limit; it need not survive the process
     lock, owner              the lock of the run that writes here, and its process id
 
 A tick is written to the journal before it becomes final in memory, so it is durable when `step`
 returns. Opening a checkpoint reads the snapshot and repeats the ticks of the journal. Every file is
 verified before it is read; if one of the snapshot is damaged, the previous snapshot and the journal
 since then replace it. A tick costs the size of its changes. A snapshot costs the size of the sorted
-runs merged since the previous snapshot; there is a snapshot every `snapshot_every` ticks.
+runs merged since the previous snapshot; `snapshot_every` says when one is written.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import time
 import uuid
+import warnings
 import weakref
-from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbsp.circuit.value_json import MissingPartError
 from dbsp.data.batch import Batch
 from dbsp.deferred_signals import call_undisturbed
+from dbsp.durable.background import BackgroundWork, rest, wait_for_folder
+from dbsp.durable.captured_state import CapturedState, JournalPlace
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.journal_replay import Replay
 from dbsp.durable.lock import FolderOwner
-from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
+from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, SPILL, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact
 from dbsp.durable.refused_values import column_of
-from dbsp.durable.snapshots import Snapshots
+from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
+from dbsp.durable.snapshots import Snapshots, WrittenSnapshot
 from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
 from dbsp.durable.typed_values import UnsupportedValueError, pickle_refused, value_refused
-from dbsp.errors import ArgumentError, CheckpointError, CircuitError, expect_present, shorten
+from dbsp.errors import (
+    ArgumentError,
+    CheckpointError,
+    CheckpointWarning,
+    CircuitError,
+    expect_present,
+    shorten,
+)
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
+from dbsp.state.spill_folder import remove_spilled
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
@@ -60,24 +75,33 @@ class Store:
         self,
         folder: str | Path,
         *,
-        snapshot_every: int = 100,
+        snapshot_every: Every = DEFAULT,
         sync: bool = True,
         allow_pickle: bool = False,
+        verify: bool = True,
+        background: bool = True,
     ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
-        `snapshot_every` is in ticks. Without `sync` a checkpoint survives the end of the process,
-        but perhaps not a power loss. With `allow_pickle`, values of any class are stored, pickled:
-        reading them can run any code, so open only folders that you trust. Raises CheckpointError
-        when another process uses the folder, or the folder is damaged, is not a checkpoint, or has
-        pickled values that are not allowed, ArgumentError when `snapshot_every` is less than 1.
+        `snapshot_every` is a number of ticks, a time such as "30 s" or "5 min", a number of bytes
+        of journal such as "64 MB", or a collection of those; the first limit that is reached
+        counts. By default these are 1,000 ticks and 16 MB. Without `sync` a checkpoint survives the
+        end of the process, but perhaps not a power loss. With `allow_pickle`, values of any class
+        are stored, pickled: reading them can run any code, so open only folders that you trust.
+        Without `verify`, only the headers of large files are verified, so that opening does not
+        read a state that is larger than memory. Without `background`, a tick that begins a snapshot
+        waits until it is written.
+
+        Raises CheckpointError when another process uses the folder, or the folder is damaged, is
+        not a checkpoint, or has pickled values that are not allowed, ArgumentError when
+        `snapshot_every` is none of these.
         """
-        if snapshot_every < 1:
-            raise ArgumentError(f"snapshot_every must be at least 1, got {snapshot_every}")
         self.folder = Path(folder)
-        self.snapshot_every = snapshot_every
+        self.snapshot_every = SnapshotPolicy.of(snapshot_every)
         self.sync = sync
         self.allow_pickle = allow_pickle
+        self.verify = verify
+        self.background = background
         self.label: Any = None
         """The label of the latest durable tick."""
         self.result: TickResult | None = None
@@ -86,6 +110,8 @@ class Store:
         self._run: weakref.ref[Run] | None = None
         self._journal = TickJournal(self.folder, sync)
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
+        self._writing: BackgroundWork[SavedSnapshot] | None = None
+        """The snapshot that is being written in the background, or waits to be taken over."""
         self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
         self._written = 0
@@ -97,7 +123,12 @@ class Store:
         self._lost: Set[int] = frozenset()
         """The ids of values that are not stored, because their tick was rolled back."""
         self._recorded_lost: Set[int] = frozenset()
+        self._snapshot_time = time.monotonic()
+        """When the latest snapshot was written, by the monotonic clock."""
+        self._snapshot_size = 0
+        """The bytes that the journal had written then."""
         self._owner: FolderOwner | None = _owned(self.folder)
+        remove_spilled(self.spill)
         try:
             self._manifests = found_manifests(self.folder)
             self._manifest = next((m for m in self._manifests if isinstance(m, Manifest)), None)
@@ -114,6 +145,11 @@ class Store:
     def id(self) -> str:
         """The unique name of an attached checkpoint, which its files repeat."""
         return expect_present(self._manifest, "the manifest of an attached checkpoint").id
+
+    @property
+    def spill(self) -> Path:
+        """The folder for state beyond the memory limit of the run; emptied when it is opened."""
+        return self.folder / SPILL
 
     @property
     def circuit(self) -> str | None:
@@ -198,7 +234,7 @@ class Store:
     def _read(self) -> None:
         """Verify and read the newest intact snapshot, and the ticks since then."""
         if self._recovered is None and self._manifest is not None:
-            self._recovered = read_intact(self.folder, self._manifests, self._journal)
+            self._recovered = read_intact(self.folder, self._manifests, self._journal, self.verify)
             self._manifest = self._recovered.manifest
 
     def _recover(self, run: Run) -> None:
@@ -220,19 +256,27 @@ class Store:
             self._written = recovered.snapshot.files.ends[-1]
         else:
             self._written = run.interner.end
+        self._snapshots.describe(run.graph)  # here, since it may take longer than a tick
+        with contextlib.suppress(OSError):  # by the clock of the system, which may be set back
+            age = time.time() - (self.folder / CURRENT).stat().st_mtime
+            self._snapshot_time = time.monotonic() - max(age, 0)
 
     # --- writing ----------------------------------------------------------------------------------
 
     def begin(self, run: RunBase) -> None:
-        """Write a snapshot before a tick if it is time; the ticks before it are committed.
+        """Begin a snapshot before a tick if it is time; the ticks before it are committed.
 
-        Raises CheckpointError; the tick then does not take place, and the next one tries again.
+        Raises CheckpointError if the snapshot before could not be written; the tick then does not
+        take place, and the next one begins a snapshot again.
         """
         self._expect_owner().check()
+        self._adopt()
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
-        if run.tick - manifest.tick >= self.snapshot_every:
+        seconds = time.monotonic() - self._snapshot_time
+        size = self._journal.written - self._snapshot_size
+        if self._writing is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
             run.free_many_values()
-            self.snapshot()
+            self._start_snapshot(run, manifest)
         self._values_before = run.interner.end
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
@@ -280,9 +324,12 @@ class Store:
         self.result = result
         self.label = label
 
-    def snapshot(self) -> None:
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def snapshot(self, *, compacted: bool = False) -> None:
         """Write the state after the latest tick, except for the parts that are already written.
 
+        Does nothing if there is a snapshot of that tick, unless the run was `compacted` since then.
         Raises CheckpointError; the snapshot before it and the journal then stay.
         """
         run = None if self._run is None else self._run()
@@ -293,33 +340,97 @@ class Store:
                 code="run-closed",
             )
         self._expect_owner().check()
+        self.wait()
+        with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
+            self._adopt()
         before = expect_present(self._manifest, "the manifest of an attached checkpoint")
-        if run.tick == before.tick:
+        if run.tick != before.tick or (compacted and run.tick):
+            self._install(self._write(self._capture(run), before))
+
+    def wait(self) -> None:
+        """Wait until no snapshot is being written in the background."""
+        if self._writing is not None:
+            self._writing.wait()
+
+    def _start_snapshot(self, run: RunBase, before: Manifest) -> None:
+        state = self._capture(run)
+        if not self.background:
+            self._install(self._write(state, before))
             return
-        written = self._snapshots.write(run, before.id, self.result)
+        self._writing = BackgroundWork(self.folder, partial(self._write, state, before))
+        try:
+            self._writing.start()
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"cannot write a snapshot of {self.folder} in the background: {error}; open the folder with "
+                "Store(folder, background=False)",
+                code="checkpoint-write",
+            ) from None
+
+    def _capture(self, run: RunBase) -> CapturedState:
+        """Capture the state after the latest tick, and let the journal continue in a new file."""
+        self._journal.end_file()
+        journal = JournalPlace(
+            label=self.label,
+            digest=self._journal.digest,
+            size=self._journal.written,
+            time=time.monotonic(),
+            end=self._written,
+            lost=self._lost,
+        )
+        return self._snapshots.capture(run, self.result, journal)
+
+    def _write(self, state: CapturedState, before: Manifest) -> SavedSnapshot:
+        """Write a captured state. Safe in another thread; the run may take more ticks meanwhile."""
+        written = self._snapshots.write(state, before.id)
         manifest = replace(
-            before, tick=run.tick, label=self.label, journal=self._journal.digest, snapshot=written.files
+            before,
+            tick=state.tick,
+            label=state.journal.label,
+            journal=state.journal.digest,
+            snapshot=written.files,
         )
         try:
+            rest()
             before.write(self.folder, self.sync, PREVIOUS)
+            rest()
             manifest.write(self.folder, self.sync)
         except CheckpointError:
             written.remove()
             raise
-        self._manifests, self._manifest = [manifest, before], manifest
-        self._snapshots.adopt(written)
-        self._journal.end_file()
+        rest()
         with contextlib.suppress(OSError):  # the next snapshot tries again
-            self._collect()
+            self._collect([manifest, before])
+        return SavedSnapshot(state.journal, manifest, before, written)
 
-    def _collect(self) -> None:
+    def _adopt(self) -> None:
+        """Take over a snapshot that has been written in the background. Raises its errors."""
+        work = self._writing
+        if work is None:
+            return
+        if work.done:
+            if work.error is None:
+                self._install(work.result)
+            self._writing = None
+            if work.error is not None:
+                raise work.error
+        elif work.abandoned:
+            self._writing = None
+
+    def _install(self, saved: SavedSnapshot) -> None:
+        """Continue from a snapshot that is durable. If this is interrupted, call it again."""
+        self._snapshots.adopt(saved.written)
+        self._snapshot_time, self._snapshot_size = saved.journal.time, saved.journal.size
+        self._manifests, self._manifest = [saved.manifest, saved.before], saved.manifest
+
+    def _collect(self, manifests: Sequence[Manifest]) -> None:
         """Remove what neither manifest needs: earlier state, and leftovers of ended processes."""
-        manifests = [manifest for manifest in self._manifests if isinstance(manifest, Manifest)]
         kept: set[str] = set()
         for manifest in manifests:
             kept |= set() if manifest.snapshot is None else manifest.snapshot.digests.keys()
         self._journal.remove_until(min(manifest.tick for manifest in manifests))
         for part in ("", *PARTS):
+            rest()
             for path in (self.folder / part).iterdir():
                 unnamed = part not in ("", "journal") and f"{part}/{path.name}" not in kept
                 if unnamed or path.name.startswith("."):
@@ -329,7 +440,23 @@ class Store:
         return expect_present(self._owner, "the owner of an attached checkpoint")
 
     def close(self) -> None:
-        """Release the folder; the run continues without being logged."""
+        """Release the folder; the run continues without being logged.
+
+        Waits until a snapshot in the background is written. Warns if it could not be written.
+        """
+        try:
+            self.wait()
+            self._adopt()
+        except CheckpointError as error:
+            warnings.warn(
+                f"{error.message}; nothing is lost, since the journal has all ticks",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+        finally:
+            self._release()
+
+    def _release(self) -> None:
         run = None if self._run is None else self._run()
         if run is not None:
             run.log = None
@@ -341,7 +468,18 @@ class Store:
             self._owner = None
 
 
+@dataclass(frozen=True)
+class SavedSnapshot:
+    """A snapshot whose manifest is durable."""
+
+    journal: JournalPlace
+    manifest: Manifest
+    before: Manifest
+    written: WrittenSnapshot
+
+
 def _owned(folder: Path) -> FolderOwner:
+    wait_for_folder(folder)
     try:
         for part in PARTS:
             (folder / part).mkdir(parents=True, exist_ok=True)

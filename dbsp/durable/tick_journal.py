@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, sync_folder, write_all, write_atomically
-from dbsp.durable.sealed_files import read_bytes, seal, sealed_size, unreadable, unseal
+from dbsp.durable.sealed_files import SEAL_SIZE, read_bytes, seal, sealed_size, unreadable, unseal
 from dbsp.errors import CheckpointError, CheckpointWarning
 from dbsp.kernels.arrays import Codes
 
@@ -65,6 +65,8 @@ class TickJournal:
         """The open file to which ticks are appended, or -1."""
         self._end = 0
         """The place after the latest tick in this file."""
+        self.written = 0
+        """The bytes of all ticks that this process has read or written."""
         self._attempt = (0, 0, "")
         """The tick that was written last, its end and its checksum."""
 
@@ -87,9 +89,8 @@ class TickJournal:
                 continue  # all of it is in the snapshot
             if first > expected:
                 raise unreadable(path, f"tick {expected} is missing from the journal, which continues here")
-            for changes in self._ticks_of(path, first, latest if following is None else None):
-                if changes.tick < expected:
-                    continue
+            start, first = _skip(path, first, expected)
+            for changes in self._ticks_of(path, start, first, latest if following is None else None):
                 if changes.head.get("before") != digest:
                     raise unreadable(path, f"tick {expected} does not follow the ticks before it")
                 found.append(changes)
@@ -103,12 +104,14 @@ class TickJournal:
         self.digest = digest
         return found
 
-    def _ticks_of(self, path: Path, first: int, latest: tuple[int, str] | None) -> Iterator[TickChanges]:
-        """Yield the ticks of a file.
+    def _ticks_of(
+        self, path: Path, begin: int, first: int, latest: tuple[int, str] | None
+    ) -> Iterator[TickChanges]:
+        """Yield the ticks of a file from the place of the first one on.
 
         With `latest`, the file may end with a part of a later tick, which is left out.
         """
-        content, start, tick = memoryview(read_bytes(path)), 0, first
+        content, start, tick = memoryview(read_bytes(path, begin)), 0, first
         while start < len(content):
             try:
                 size = sealed_size(path, content[start:])
@@ -124,7 +127,7 @@ class TickJournal:
                 error.message = error.message.replace("its content does not", f"tick {tick} does not")
                 raise
             start += size
-            yield TickChanges(tick, path, head, arrays, file.digest, start)
+            yield TickChanges(tick, path, head, arrays, file.digest, begin + start)
             tick += 1
 
     def _read_latest(self) -> tuple[int, str] | None:
@@ -167,6 +170,7 @@ class TickJournal:
                 if first > (ticks[-1].tick if ticks else snapshot):
                     file.unlink()  # the process ended before its first tick was complete
         self._note(ticks[-1].tick if ticks else snapshot)
+        self.written += sum({changes.path: changes.end for changes in ticks}.values())
         if ticks:
             path = ticks[-1].path
             with reports_full_disk(path):
@@ -175,8 +179,8 @@ class TickJournal:
             self._end = ticks[-1].end
 
     def _open_file(self, path: Path, flags: int) -> None:
+        self._end = 0  # first: an interrupt leaves no file with the end of another one
         self._file = os.open(path, flags | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
-        self._end = 0
 
     def write(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
         """Write a tick, which is durable when this returns.
@@ -188,7 +192,9 @@ class TickJournal:
         path = self.folder / f"{tick}{_SUFFIX}"
         try:
             if self._file < 0:
-                self._open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                # An interrupt may have left an empty file; a tick is never overwritten.
+                empty = path.exists() and not path.stat().st_size
+                self._open_file(path, os.O_RDWR | os.O_CREAT | (0 if empty else os.O_EXCL))
                 if self.sync:
                     sync_folder(self.folder)
             elif os.fstat(self._file).st_size != self._end:
@@ -217,6 +223,7 @@ class TickJournal:
         """Note that a recorded tick is the latest; never raises, and may be repeated."""
         attempt, end, digest = self._attempt
         if attempt == tick:
+            self.written += end - self._end
             self._end, self.digest = end, digest
             self._note(tick)
 
@@ -228,7 +235,17 @@ class TickJournal:
             self._latest.write(_slot(tick, self.digest))
 
     def end_file(self) -> None:
-        """Write the next tick to a new file, because a snapshot has the ones before it."""
+        """Write the next tick to a new file, because a snapshot has the ones before it.
+
+        Raises CheckpointError if the file ends with a part of a tick that cannot be removed.
+        """
+        if self._file >= 0:
+            with reports_full_disk(self.folder):
+                if os.fstat(self._file).st_size != self._end:
+                    os.ftruncate(self._file, self._end)
+            self._close_file()
+
+    def _close_file(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -242,10 +259,31 @@ class TickJournal:
 
     def close(self) -> None:
         """Close the files."""
-        self.end_file()
+        self._close_file()
         if self._latest is not None:
             self._latest.close()
             self._latest = None
+
+
+def _skip(path: Path, tick: int, expected: int) -> tuple[int, int]:
+    """Return the place and number of the first tick of a file that is not in the snapshot.
+
+    O(number of ticks before it), since only their seals are read. A damaged seal ends the search,
+    so that the tick is read, and refused.
+    """
+    start = 0
+    with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        while tick < expected and start < end:
+            file.seek(start)
+            try:
+                size = sealed_size(path, memoryview(file.read(SEAL_SIZE)))
+            except CheckpointError:
+                break
+            if size > end - start:
+                break
+            start, tick = start + size, tick + 1
+    return start, tick
 
 
 def _slot(tick: int, digest: str) -> bytes:

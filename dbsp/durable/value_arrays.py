@@ -18,6 +18,7 @@ import numpy as np
 
 from dbsp.data.interner import CELL, Interner
 from dbsp.data.types import Layout
+from dbsp.durable.background import rest
 from dbsp.durable.interner_file import (
     checked_ids,
     encoder,
@@ -30,6 +31,8 @@ from dbsp.kernels.arrays import Codes
 
 _TEXT, _OTHER, _CELL = 0, 1, 2
 _SEPARATORS = ("\0", "\n", "\x1f", "\ufdd0")
+_SLICE = 256
+"""The values that are encoded at once."""
 
 
 def value_arrays(
@@ -37,29 +40,37 @@ def value_arrays(
 ) -> tuple[dict[str, Any], list[Codes]]:
     """Return the values with ids from `start` to `end`, without those that cannot be written.
 
-    `lost` are the ids of such values. The interner may get further values meanwhile. O(values).
+    `lost` are the ids of such values. The values must be complete; then another thread may add
+    values meanwhile. O(values).
     """
     ids = interner.ids_between(start, end)
-    values = interner.decode_many(ids)
-    kinds = np.full(len(values), _OTHER, np.int64)
-    kinds[np.fromiter((type(value) is str for value in values), np.bool_, len(values))] = _TEXT
+    kinds = np.full(len(ids), _TEXT, np.int64)
     layouts: dict[Layout, int] = {}
+    texts: list[list[str]] = []
     others, unwritten, refused = [], [], set[int]()
     encode = encoder(interner, allow_pickle, lambda code: code in refused or code in lost)
-    for place in np.flatnonzero(kinds).tolist():
-        code, value = int(ids[place]), values[place]
-        if value is CELL:
-            layout = interner.cells.layout(code)
-            kinds[place] = _CELL + layouts.setdefault(layout, len(layouts))
+    for begin in range(0, len(ids), _SLICE):
+        rest()
+        values = interner.decode_many(ids[begin : begin + _SLICE])
+        texts.append([value for value in values if type(value) is str])
+        if len(texts[-1]) == len(values):
             continue
-        try:
-            others.append(encode(value, code))
-        except UnsupportedValueError:
-            refused.add(code)
-            unwritten.append(place)
+        for place, value in enumerate(values, begin):
+            if type(value) is str:
+                continue
+            code = int(ids[place])
+            if value is CELL:
+                layout = interner.cells.layout(code)
+                kinds[place] = _CELL + layouts.setdefault(layout, len(layouts))
+                continue
+            kinds[place] = _OTHER
+            try:
+                others.append(encode(value, code))
+            except UnsupportedValueError:
+                refused.add(code)
+                unwritten.append(place)
     if unwritten:
         ids, kinds = np.delete(ids, unwritten), np.delete(kinds, unwritten)
-    texts = [value for value in values if type(value) is str]
     separator, encoded = _joined(texts)
     head = {
         "start": start,
@@ -68,7 +79,7 @@ def value_arrays(
         "others": others,
         "separator": separator,
         "bytes": len(encoded),
-        "texts": texts if separator is None else [],
+        "texts": [text for part in texts for text in part] if separator is None else [],
     }
     rows = [interner.cells.rows(layout, ids[kinds == _CELL + n]) for layout, n in layouts.items()]
     words = np.frombuffer(encoded + bytes(-len(encoded) % 8), np.int64)
@@ -128,12 +139,18 @@ def restore_arrays(interner: Interner, head: Any, arrays: Sequence[Codes], allow
         raise ValueError("it has values without an id")
 
 
-def _joined(texts: Sequence[str]) -> tuple[str | None, bytes]:
+def _joined(texts: Sequence[Sequence[str]]) -> tuple[str | None, bytes]:
     """Return a separator that is in none of the texts, or None, and the texts with it."""
     for separator in _SEPARATORS:
-        joined = separator.join(texts)
-        if joined.count(separator) == max(len(texts) - 1, 0):
-            return separator, joined.encode("utf-8", "surrogatepass")
+        parts = []
+        for part in filter(None, texts):
+            rest()
+            joined = separator.join(part)
+            if joined.count(separator) != len(part) - 1:
+                break
+            parts.append(joined.encode("utf-8", "surrogatepass"))
+        else:
+            return separator, separator.encode().join(parts)
     return None, b""
 
 

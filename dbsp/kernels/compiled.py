@@ -11,6 +11,7 @@ from typing import Any
 
 import numba
 from numba import types
+from numba.core.caching import NullCache
 
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.kernels import intrinsics
@@ -69,6 +70,8 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
     called = [compiled(callee) for callee in _called(kernel)]
     for callee in _called(kernel):
         compile_kernel(callee)
+    if not is_cached(kernel):
+        _forget(kernel, dispatcher)
     try:
         for other in called:
             other.disable_compile()
@@ -78,9 +81,10 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
             other.disable_compile(False)
 
 
-def callees(kernel: Callable[..., Any]) -> set[Callable[..., Any]]:
+@cache
+def callees(kernel: Callable[..., Any]) -> frozenset[Callable[..., Any]]:
     """Return the kernels that a kernel calls, and those that they call."""
-    called = set(_called(kernel))
+    called = frozenset(_called(kernel))
     return called.union(*map(callees, called))
 
 
@@ -109,8 +113,29 @@ def _compiled_form(value: Any) -> Any:
 
 
 def is_cached(kernel: Callable[..., Any]) -> bool:
-    """Return whether the machine code of a kernel is on disk, and not older than its source."""
-    source = Path(kernel.__code__.co_filename)
-    written = source.stat().st_mtime
-    name = f"{source.stem}.{kernel.__qualname__}-*.py{sys.version_info[0]}{sys.version_info[1]}*.nbi"
-    return any(index.stat().st_mtime >= written for index in cache_folder().glob(name))
+    """Return whether the machine code of a kernel is on disk, and not older than its source.
+
+    Machine code includes that of the kernels which it calls, so their sources count as well.
+    """
+    sources = {_source(each) for each in (kernel, *callees(kernel))}
+    written = max(source.stat().st_mtime for source in sources)
+    return any(index.stat().st_mtime >= written for index in _indices(kernel))
+
+
+def _forget(kernel: Callable[..., Any], dispatcher: Any) -> None:
+    """Keep Numba from loading old machine code: it does not notice that a called kernel changed."""
+    try:
+        for index in _indices(kernel):
+            index.unlink(missing_ok=True)
+    except OSError:  # a cache that this process may only read
+        dispatcher._cache = NullCache()
+
+
+def _source(kernel: Callable[..., Any]) -> Path:
+    return Path(kernel.__code__.co_filename)
+
+
+def _indices(kernel: Callable[..., Any]) -> list[Path]:
+    """The files with which Numba finds the machine code of a kernel."""
+    name = f"{_source(kernel).stem}.{kernel.__qualname__}-*.py{sys.version_info[0]}{sys.version_info[1]}*.nbi"
+    return list(Path(compiled(kernel).stats.cache_path).glob(name))

@@ -9,7 +9,7 @@ from dbsp.kernels.copies import copy_codes, first_codes, first_rows
 from dbsp.kernels.jit import add_product, add_weights, at_address, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
-from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop
+from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop, weight_at, weights_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 # The measures of accumulators, as in `columns` below.
@@ -45,7 +45,7 @@ def accumulate(
     high = np.zeros((groups, count), np.int64)
     for r in range(runs):
         run = at_address(table[r, 0])
-        state_weights = at_address(table[r, 1])
+        state_weights, mask = weights_at(table[r, 1])
         size = table[r, 2]
         low = 0
         i = 0
@@ -54,7 +54,7 @@ def accumulate(
             if low == size:
                 break
             while low < size and compare_prefix(run, low * k, rows, i, m) == 0:
-                w = state_weights[low]
+                w = state_weights[low & mask]
                 for a in range(count):
                     high[g, a], after[g, a] = add_product(high[g, a], after[g, a], w, run[low * k + m + a])
                 low += 1
@@ -122,14 +122,14 @@ def extremes(keys: Rows, m: int, table: Rows, runs: int, k: int, largest: bool, 
             carry = total = 0
             for r in range(runs):
                 run = at_address(table[r, 0])
-                weights = at_address(table[r, 1])
+                weights, mask = weights_at(table[r, 1])
                 if largest:
                     while low[r] < high[r] and run[(high[r] - 1) * k + m] == best:
                         high[r] -= 1
-                        carry, total = add_wide(carry, total, weights[high[r]])
+                        carry, total = add_wide(carry, total, weights[high[r] & mask])
                 else:
                     while low[r] < high[r] and run[low[r] * k + m] == best:
-                        carry, total = add_wide(carry, total, weights[low[r]])
+                        carry, total = add_wide(carry, total, weights[low[r] & mask])
                         low[r] += 1
             if fit_weight(carry, total) > 0 and not (nullable and best == NULL):
                 result[g] = best
@@ -261,7 +261,7 @@ def leading(
                 if low[r] < high[r]:
                     at = high[r] - 1 if from_end else low[r]
                     if compare_run_rows(at_address(table[r, 0]), at * k, row, best_at * k, k) == 0:
-                        carry, total = add_wide(carry, total, at_address(table[r, 1])[at])
+                        carry, total = add_wide(carry, total, weight_at(table[r, 1], at))
                         if from_end:
                             high[r] -= 1
                         else:

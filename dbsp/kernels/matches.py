@@ -7,7 +7,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_rows
 from dbsp.kernels.jit import at_address, kernel, multiply_weights
-from dbsp.kernels.run_search import compare_prefix, gallop, gallop_keys
+from dbsp.kernels.run_search import compare_prefix, gallop, gallop_keys, weights_at
 from dbsp.kernels.sort import compare_rows
 
 
@@ -114,13 +114,13 @@ def pair_rows(
     out = 0
     for s in range(count):
         run = at_address(table[matches[s, 2], 0])
-        weights = at_address(table[matches[s, 2], 1])
+        weights, mask = weights_at(table[matches[s, 2], 1])
         for i in range(matches[s, 0], matches[s, 1]):
             for j in range(matches[s, 3], matches[s, 4]):
                 for c in range(width):
                     v = columns[c]
                     out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]
-                out_weights[out] = multiply_weights(delta_weights[i], weights[j])
+                out_weights[out] = multiply_weights(delta_weights[i], weights[j & mask])
                 out += 1
     return out_rows, out_weights
 
@@ -148,7 +148,7 @@ def pair_timed_rows(
     back = pairs
     for s in range(count):
         run = at_address(table[matches[s, 2], 0])
-        weights = at_address(table[matches[s, 2], 1])
+        weights, mask = weights_at(table[matches[s, 2], 1])
         for i in range(matches[s, 0], matches[s, 1]):
             for j in range(matches[s, 3], matches[s, 4]):
                 at = (j + 1) * k - coordinates
@@ -170,7 +170,7 @@ def pair_timed_rows(
                 for c in range(width):
                     v = columns[c]
                     out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]
-                out_weights[out] = multiply_weights(delta_weights[i], weights[j])
+                out_weights[out] = multiply_weights(delta_weights[i], weights[j & mask])
     return out_rows, out_weights, times, front
 
 
@@ -269,11 +269,11 @@ def gather(keys: Rows, m: int, table: Rows, runs: int, k: int, split: int) -> tu
     for s in range(count):  # runs are in order, so those before `split` are first
         r = matches[s, 2]
         run = at_address(table[r, 0])
-        weights = at_address(table[r, 1])
+        weights, mask = weights_at(table[r, 1])
         for j in range(matches[s, 3], matches[s, 4]):
             for c in range(k):
                 out_rows[out, c] = run[j * k + c]
-            out_weights[out] = weights[j]
+            out_weights[out] = weights[j & mask]
             out += 1
         if r < split:
             first = out

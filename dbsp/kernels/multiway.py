@@ -54,6 +54,7 @@ from dbsp.kernels.prefix_ranges import (
     open_level,
     search_first_column,
 )
+from dbsp.kernels.run_search import weights_at
 from dbsp.kernels.wide_sums import add_wide
 
 HEADER = 8
@@ -99,7 +100,7 @@ def _with_times(
         for row in range(first, until):
             for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
                 run = at_address(ranges[at])
-                run_weights = at_address(ranges[at + 1])
+                run_weights, mask = weights_at(ranges[at + 1])
                 for j in range(ranges[at + 2], ranges[at + 3]):
                     if out == weights.shape[0]:
                         rows, weights = _enlarge(rows, weights)
@@ -108,7 +109,7 @@ def _with_times(
                     for d in range(coordinates):
                         time = run[(j + 1) * k - coordinates + d]
                         rows[out, arity + d] = max(rows[out, arity + d], time)
-                    weights[out] = multiply_weights(weights[row], run_weights[j])
+                    weights[out] = multiply_weights(weights[row], run_weights[j & mask])
                     # Rows of equal time are one row.
                     into = until
                     while into < out and not _same_time(rows, into, out, arity):

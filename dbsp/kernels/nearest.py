@@ -7,7 +7,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Mask, Rows
 from dbsp.kernels.jit import add_product, at_address, kernel
 from dbsp.kernels.matches import find_bands
-from dbsp.kernels.run_search import compare_run_rows, gallop
+from dbsp.kernels.run_search import compare_run_rows, gallop, weight_at, weights_at
 
 
 @kernel
@@ -68,7 +68,7 @@ def nearest_present(
                     continue
                 at_r = low[r] if forward else high[r] - 1
                 if compare_run_rows(at_address(table[r, 0]), at_r * k, chosen, at * k, k) == 0:
-                    carry, total = add_product(carry, total, at_address(table[r, 1])[at_r], 1)
+                    carry, total = add_product(carry, total, weight_at(table[r, 1], at_r), 1)
                     if forward:
                         low[r] += 1
                     else:
@@ -92,10 +92,10 @@ def gather_bands(starts: Rows, ends: Rows, table: Rows, runs: int, k: int) -> tu
     out = 0
     for s in range(count):
         run = at_address(table[matches[s, 2], 0])
-        weights = at_address(table[matches[s, 2], 1])
+        weights, mask = weights_at(table[matches[s, 2], 1])
         for j in range(matches[s, 3], matches[s, 4]):
             for c in range(k):
                 out_rows[out, c] = run[j * k + c]
-            out_weights[out] = weights[j]
+            out_weights[out] = weights[j & mask]
             out += 1
     return out_rows, out_weights

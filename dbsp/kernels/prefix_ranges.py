@@ -18,6 +18,7 @@ from __future__ import annotations
 from dbsp.kernels.arrays import Pointer, Rows
 from dbsp.kernels.jit import add_flagged, at_address, kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.run_search import weight_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 LEVEL = 4
@@ -77,7 +78,7 @@ def sum_row_weight(ranges: Pointer, to: int) -> bool:
     """Store the weight of a fully bound row, its sum over the runs; return whether it is not 0."""
     high = total = 0
     for at in range(to + LIST, to + LIST + RANGE * ranges[to], RANGE):
-        high, total = add_wide(high, total, at_address(ranges[at + 1])[ranges[at + 2]])
+        high, total = add_wide(high, total, weight_at(ranges[at + 1], ranges[at + 2]))
     total = fit_weight(high, total)
     ranges[to + 1] = total
     return total != 0

@@ -8,7 +8,7 @@ from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_codes, first_rows
 from dbsp.kernels.jit import add_weights, at_address, kernel
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.kernels.run_search import compare_prefix, gallop
+from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 
@@ -23,7 +23,7 @@ def sum_weights(rows: Rows, table: Rows, runs: int) -> Codes:
     carry = np.zeros(n, np.int64)
     for r in range(runs):
         run = at_address(table[r, 0])
-        weights = at_address(table[r, 1])
+        weights, mask = weights_at(table[r, 1])
         size = table[r, 2]
         low = 0
         for i in range(n):
@@ -31,7 +31,7 @@ def sum_weights(rows: Rows, table: Rows, runs: int) -> Codes:
             if low == size:
                 break
             if compare_prefix(run, low * k, rows, i, k) == 0:
-                carry[i], total[i] = add_wide(carry[i], total[i], weights[low])
+                carry[i], total[i] = add_wide(carry[i], total[i], weights[low & mask])
     for i in range(n):
         fit_weight(carry[i], total[i])
     return total
@@ -80,7 +80,7 @@ def distinct_timed_runs(
     later = np.full(n, np.int64(INT64_MAX))
     for r in range(runs):
         run = at_address(table[r, 0])
-        weights = at_address(table[r, 1])
+        weights, mask = weights_at(table[r, 1])
         size = table[r, 2]
         low = 0
         for i in range(n):
@@ -89,7 +89,7 @@ def distinct_timed_runs(
                 break
             while low < size and compare_prefix(run, low * wide, rows, i, k) == 0:
                 time = run[low * wide + k]
-                w = weights[low]
+                w = weights[low & mask]
                 low += 1
                 if time > now:
                     if time < later[i]:

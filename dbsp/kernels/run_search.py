@@ -4,21 +4,29 @@ A trace stores its runs in separate arrays, so that a run can be shared, written
 replaced by a merge without moving other runs. A kernel call costs about 0.15 us per array argument,
 so the runs are passed as one *run table*, int64[capacity, 3]: the addresses of the rows and weights
 of each run, and its length. The Python objects of the trace keep the arrays alive.
+
+A run whose weights are all 1 has a single weight for all rows. The address of its weights is odd in
+the table, which turns into a mask of 0 for the index of a weight: `weights[at & mask]`.
 """
 
 from __future__ import annotations
 
 from dbsp.kernels.arrays import Codes, Pointer, Rows
-from dbsp.kernels.jit import kernel
+from dbsp.kernels.jit import at_address, kernel
 from dbsp.kernels.limits import INT64_MIN
 
 
 @kernel
 def register_run(table: Rows, index: int, rows: Rows, weights: Codes) -> int:
-    """Write a run into the table; return its largest absolute weight."""
+    """Write a run into the table; return its largest absolute weight.
+
+    `weights` has a weight for each row, or a single 1 for all of them.
+    """
     table[index, 0] = rows.ctypes.data
     table[index, 1] = weights.ctypes.data
     table[index, 2] = rows.shape[0]
+    if weights.shape[0] < rows.shape[0]:
+        table[index, 1] += 1
     largest = 0
     for i in range(weights.shape[0]):
         w = weights[i]
@@ -28,6 +36,20 @@ def register_run(table: Rows, index: int, rows: Rows, weights: Codes) -> int:
         if w > largest:
             largest = w
     return largest
+
+
+@kernel
+def weights_at(word: int) -> tuple[Pointer, int]:
+    """Return the weights of a run, by their address in the table, and the mask of their index."""
+    return at_address(word & -2), (word & 1) - 1
+
+
+@kernel
+def weight_at(word: int, at: int) -> int:
+    """Return the weight of a row of a run, by the address of the weights in the table."""
+    weights, mask = weights_at(word)
+    weight: int = weights[at & mask]
+    return weight
 
 
 @kernel

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 class Checkpoint(Protocol):
     """The durable state of one run."""
 
+    @property
+    def spill(self) -> Path:
+        """The folder for state beyond the memory limit; its files need not survive the run."""
+
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
         """Return a run at the latest durable tick, and make its further ticks durable.
 

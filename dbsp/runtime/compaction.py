@@ -111,12 +111,14 @@ class Compaction(Ticks, Inspection):
             for trace in self._scope.traces:
                 trace.compact()
             values, value_bytes = self._free_values(0.0)
+            if self.budget is not None:
+                self.budget.end_tick(len(self.interner))
         finally:
             self.settle()
         give_back()
         freed = size - self.state_bytes + value_bytes
         if self.log is not None:
-            self.log.snapshot()
+            self.log.snapshot(compacted=True)
         return Compacted(values, rows - self.state_rows, freed, self._values_kept_because())
 
     def free_many_values(self) -> None:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from dbsp.errors import expect_present, shorten
+from dbsp.errors import ArgumentError, expect_present, shorten, wrong_argument
 
 _resource: ModuleType | None
 try:
@@ -63,6 +63,30 @@ def capacity(text: str) -> int | None:
     if size > MAX_SIZE:
         raise ValueError(f"expected less than 4,000,000 terabytes, got {shorten(text)}")
     return int(size)
+
+
+def capacity_of(limit: int | str | None) -> int | None:
+    """Return the bytes of the argument `memory_limit`: an int, or a text as for `capacity`.
+
+    Raises ArgumentError.
+    """
+    if limit is None:
+        return None
+    expected = 'a positive number of bytes, or an amount such as "8G", "500M" or "25%"'
+    if isinstance(limit, str):
+        try:
+            size = capacity(limit)
+        except ValueError as error:
+            raise ArgumentError(f"memory_limit: {error}") from None
+        if size is None:
+            raise ArgumentError(
+                f"memory_limit: the installed memory is unknown, so {limit} has no meaning; "
+                "give a number of bytes"
+            )
+        return size
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit <= 0:
+        raise wrong_argument("memory_limit", expected, limit)
+    return limit
 
 
 def _installed() -> int | None:
@@ -124,5 +148,6 @@ def memory_message() -> str:
     return (
         f"the memory limit{f' of {limit_}' if limit_ else ''} is exceeded. Possible causes: a recursion "
         "that never ends because it creates new values, or a join on too few columns. If the data "
-        "really needs more memory, raise the limit with --max-memory"
+        "really needs more memory, raise the limit with --max-memory, or keep state in files with "
+        "--memory-limit"
     )

@@ -31,7 +31,8 @@ def with_interner(old: Scope, interner: Interner) -> Scope:
         steps.update(each.by_node)
         states.update(each.state.by_node)
         nested[each.graph] = NestedCarriedState(each.journal, each.timed)
-    scope = Scope(old.graph, interner, carried=CarriedState(old.journal, states, nested))
+    carried = CarriedState(old.journal, states, nested)
+    scope = Scope(old.graph, interner, carried=carried, budget=old.budget)
     for new, before in zip(scope.scopes(), old.scopes(), strict=True):
         new.state.first_tick = before.state.first_tick
         for node, step in new.by_node.items():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+import weakref
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -14,11 +16,17 @@ from dbsp.data.interner import Interner
 from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
 from dbsp.runtime.compaction import Compaction
+from dbsp.runtime.memory import capacity_of, give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
 from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.transplant import Transplant
 from dbsp.state.external_traces import ExternalTraces
+from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.spill_folder import SpillFolder
+
+_TABLE_ROW = 200
+"""An estimate of the bytes of a key and its value in a table."""
 
 
 class Run(Compaction, StoredRelations, Displayed):
@@ -44,8 +52,16 @@ class Run(Compaction, StoredRelations, Displayed):
         *,
         interner: Interner | None = None,
         traces: ExternalTraces | None = None,
+        memory_limit: int | str | None = None,
+        spill: Path | None = None,
     ) -> None:
-        super().__init__(graph, interner, traces)
+        limit = capacity_of(memory_limit)
+        budget = None
+        if limit is not None:
+            # Weak, so that the memory of a run that nobody has any more is released at once.
+            this = weakref.ref(self)
+            budget = MemoryBudget(limit, SpillFolder(spill), give_back, lambda: _table_bytes(this()))
+        super().__init__(graph, interner, traces, budget)
         self.planner = planner
         """The planner that chooses the circuit when the run is replanned, if there is one."""
 
@@ -67,6 +83,35 @@ class Run(Compaction, StoredRelations, Displayed):
         # Steps refer to each other, so the collector may come late; the memory is in the traces.
         if hasattr(self, "_scope"):
             self._scope.release()
+
+    @ends_at_caller
+    def snapshot(self) -> None:
+        """Write the state to the checkpoint now, and wait until it is durable.
+
+        The next start then replays no ticks. A run with a checkpoint writes snapshots by itself
+        (`snapshot_every` of `dbsp.durable.Store`), so this is useful before a planned end.
+
+        Raises:
+            CircuitError: the run has no checkpoint, or the call comes from a function of the
+                circuit.
+            CheckpointError: the snapshot cannot be written; the journal has all ticks all the same.
+
+        Examples:
+            >>> import tempfile
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start(checkpoint=tempfile.mkdtemp())
+            >>> _ = run.step({"sale": [(7,)]})
+            >>> run.snapshot()
+            >>> run.log.close()
+        """
+        self.refuse_inside_tick("snapshot")
+        if self.log is None:
+            raise CircuitError(
+                "this run has no checkpoint, so it cannot write a snapshot; start it with checkpoint=folder",
+                code="no-checkpoint",
+            )
+        self.log.snapshot()
 
     @ends_at_caller
     def replan(self, circuit: Graph | None = None) -> Replanned:
@@ -148,6 +193,7 @@ class Run(Compaction, StoredRelations, Displayed):
         """
         if self.log is not None:
             proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
+            self.log.wait()
         self._notify()
         work = OpenSwitch(self, sys._getframe(), proposal.graph)
         self.begin(work)
@@ -157,6 +203,11 @@ class Run(Compaction, StoredRelations, Displayed):
         finally:
             self.settle()
         return Replanned(proposal.changes, transplant.kept, transplant.rebuilt, transplant.dropped)
+
+
+def _table_bytes(run: Run | None) -> int:
+    """Return an estimate of the bytes of the tables of a run."""
+    return 0 if run is None else _TABLE_ROW * sum(table.rows for table in run._scope.tables)
 
 
 class OpenSwitch(OpenWork):

@@ -13,21 +13,28 @@ from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.unknown_names import UnknownOutputError, unknown_input
 from dbsp.state.external_traces import ExternalTraces
+from dbsp.state.memory_budget import MemoryBudget
 
 
 class RunBase:
     """A circuit and the scope that steps it; replanning replaces both."""
 
     def __init__(
-        self, graph: Graph, interner: Interner | None = None, traces: ExternalTraces | None = None
+        self,
+        graph: Graph,
+        interner: Interner | None = None,
+        traces: ExternalTraces | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
+        self.budget = budget
+        """The memory that the state may use, if there is a limit."""
         self.interner = Interner() if interner is None else interner
         self.shares_interner = interner is not None or traces is not None
         """Whether values of the interner may be used outside of this run."""
         self._work: OpenWork | None = None
         self._ticks = 0
         shared = () if traces is None else (traces,)
-        self.install(graph, Scope(graph, self.interner, shared=shared))
+        self.install(graph, Scope(graph, self.interner, shared=shared, budget=budget))
 
     def install(self, graph: Graph, scope: Scope) -> None:
         """Step this circuit from the next tick on."""

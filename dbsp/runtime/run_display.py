@@ -35,6 +35,8 @@ _WIDE = 80
 def run_document(run: Run) -> Document:
     """Return the display of a run."""
     facts = f"{counted(run.tick, 'tick')}, {row_count(run.state_rows)} stored, {memory(run.state_bytes)}"
+    if run.file_bytes:
+        facts += f" in memory, {memory(run.file_bytes)} in files"
     title = line(strong(f"run of {printable(run.graph.name, _WIDE)}"), muted(f"  {facts}"))
     return Document(title, tuple(_blocks(run)))
 

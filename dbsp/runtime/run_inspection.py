@@ -103,13 +103,31 @@ class Inspection(RunBase):
     @property
     def state_rows(self) -> int:
         """The number of rows kept in all traces and tables."""
-        return self.scope.rows
+        scope = self.scope
+        return sum(trace.rows for trace in scope.traces) + sum(table.rows for table in scope.tables)
 
     @property
     def state_bytes(self) -> int:
-        """The bytes of the rows and weights in all traces, and of the tables."""
+        """The bytes in memory of the rows and weights in all traces, and of the tables."""
         scope = self.scope
         return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
+
+    @property
+    def file_bytes(self) -> int:
+        """The bytes of the files of the state that is not in memory.
+
+        These are mapped: the system keeps the pages that are in use in memory, and drops them when
+        it needs the memory.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("sales", circuit.input("sale", x=int, kind="set"))
+            >>> run = circuit.start(memory_limit="100K")
+            >>> _ = run.step({"sale": [(x,) for x in range(10_000)]})
+            >>> run.state_bytes < 50_000, run.file_bytes > 80_000
+            (True, True)
+        """
+        return sum(trace.file_bytes for trace in self.scope.traces)
 
 
 def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:

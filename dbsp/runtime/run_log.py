@@ -37,8 +37,14 @@ class RunLog(Protocol):
     def committed(self, result: TickResult, label: Any) -> None:
         """Called during the commit of a recorded tick, perhaps more than once; never raises."""
 
-    def snapshot(self) -> None:
-        """Write the whole state now."""
+    def snapshot(self, *, compacted: bool = False) -> None:
+        """Write the state after the latest tick; it is durable when this returns.
+
+        A tick that has a snapshot gets another one only if the run was `compacted` since then.
+        """
+
+    def wait(self) -> None:
+        """Wait until no snapshot is being written in the background."""
 
     def close(self) -> None:
         """Release the run."""

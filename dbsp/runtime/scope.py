@@ -22,6 +22,7 @@ from dbsp.runtime.ports import CommitListener
 from dbsp.runtime.scope_state import CarriedState, ScopeState, State
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.journal import Journalled
+from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
 
@@ -53,12 +54,15 @@ class Scope:
         carried: CarriedState | None = None,
         timed: bool = True,
         shared: Iterable[object] = (),
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.graph = graph
         self.interner = interner
         self.outer = outer
         self.children: list[Scope] = []
-        self.state = ScopeState(graph.nodes, carried or CarriedState())
+        self.budget: MemoryBudget | None = budget if outer is None else outer.budget
+        """The memory that the traces may use; None without a limit."""
+        self.state = ScopeState(graph.nodes, carried or CarriedState(), self.budget)
         self.journal: list[Journalled] = self.state.journal
         self.nested = outer is not None
         self.timed = timed and outer is not None
@@ -236,6 +240,8 @@ class Scope:
         """Merge sorted runs of this scope and the scopes within it, within the merge budget."""
         for scope in self.scopes():
             scope.state.merge()
+        if self.budget is not None:
+            self.budget.end_tick(len(self.interner))
 
     def repair(self) -> None:
         """Make the traces of this scope and the scopes within it usable after an interrupt."""

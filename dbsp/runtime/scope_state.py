@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.data.types import Type
-from dbsp.errors import CircuitError, InvariantError
+from dbsp.errors import CheckpointError, CircuitError, InvariantError, expect_present
 from dbsp.state.journal import Journalled
+from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
 
@@ -54,10 +55,12 @@ class ScopeState:
     A step gets its state while it is created; the state belongs to the node `starting`.
     """
 
-    __slots__ = ("_unmerged", "by_node", "carried", "first_tick", "journal", "starting")
+    __slots__ = ("_unmerged", "budget", "by_node", "carried", "first_tick", "journal", "starting")
 
-    def __init__(self, nodes: Sequence[Node], carried: CarriedState) -> None:
+    def __init__(self, nodes: Sequence[Node], carried: CarriedState, budget: MemoryBudget | None) -> None:
         self.carried = carried
+        self.budget = budget
+        """The memory that the traces may use; None without a limit."""
         self.journal = carried.journal
         """The state that this tick has changed."""
         self.by_node: dict[Node, list[State]] = {}
@@ -77,7 +80,7 @@ class ScopeState:
         if types is not None and len(types) != width:
             raise InvariantError(f"expected the types of {width} columns, got {len(types)}")
         states, carried = self._of_starting()
-        trace = Trace(width, self.journal) if carried is None else carried[len(states)]
+        trace: State = Trace(width, self.journal, self.budget) if carried is None else carried[len(states)]
         if not isinstance(trace, Trace) or trace.width != width:
             raise InvariantError(f"expected to take over a trace of {width} columns, got {trace!r}")
         trace.types = types
@@ -118,14 +121,18 @@ class ScopeState:
     def merge(self) -> None:
         """Merge committed sorted runs within the merge budget of a tick.
 
-        Merging changes no integral, so a merge without enough memory is dropped; the next tick
-        starts it again.
+        Merging changes no integral, so a merge without enough memory, or without room for its file,
+        is dropped; the next tick starts it again.
         """
         for trace in list(self._unmerged):
             try:
                 trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)
             except MemoryError:
                 trace.repair()
+                continue
+            except CheckpointError as error:
+                trace.repair()
+                expect_present(self.budget, "the limit of a trace with files").fail(error)
                 continue
             trace.grown = 0
             if not trace.merging:

@@ -14,15 +14,20 @@ from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run_base import RunBase
 from dbsp.state.external_traces import ExternalTraces
+from dbsp.state.memory_budget import MemoryBudget
 
 
 class StoredRelations(RunBase):
     """The part of a run that reads the integrals that the circuit keeps."""
 
     def __init__(
-        self, graph: Graph, interner: Interner | None = None, traces: ExternalTraces | None = None
+        self,
+        graph: Graph,
+        interner: Interner | None = None,
+        traces: ExternalTraces | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
-        super().__init__(graph, interner, traces)
+        super().__init__(graph, interner, traces, budget)
         self.record_sizes()
 
     @ends_at_caller

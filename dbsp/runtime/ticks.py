@@ -37,6 +37,7 @@ from dbsp.runtime.run_log import RunLog
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.external_traces import ExternalTraces
+from dbsp.state.memory_budget import MemoryBudget
 
 Changes: TypeAlias = Mapping[str, InputChange]
 
@@ -49,10 +50,14 @@ class Ticks(RunBase):
     """The part of a run that applies changes."""
 
     def __init__(
-        self, graph: Graph, interner: Interner | None = None, traces: ExternalTraces | None = None
+        self,
+        graph: Graph,
+        interner: Interner | None = None,
+        traces: ExternalTraces | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self._handles: dict[str, InputHandle] = {}
-        super().__init__(graph, interner, traces)
+        super().__init__(graph, interner, traces, budget)
         self._handles = {name: InputHandle(port, self.interner) for name, port in self.input_ports.items()}
         self._nothing = {
             name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))
@@ -263,6 +268,8 @@ class Ticks(RunBase):
         self.begin(work)
         log = self.log
         try:
+            if self.budget is not None:
+                self.budget.begin_tick()
             if log is not None:
                 log.begin(self)
             staged = stage(work)

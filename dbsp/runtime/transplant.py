@@ -45,7 +45,7 @@ class Transplant:
 
     def __init__(self, old: Scope, graph: Graph) -> None:
         self.old = old
-        self._draft = Scope(graph, old.interner)
+        self._draft = Scope(graph, old.interner, budget=old.budget)
         _check_ports(old, self._draft)
         numbers = equal_nodes([old.graph, graph])
         self._equal: dict[int, list[Node]] = {}
@@ -163,7 +163,8 @@ class Transplant:
             for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True)
         }
         kept = {new: states[old] for new, old in pairs.items() if old in states}
-        scope = Scope(graph, self.old.interner, carried=CarriedState(self.old.journal, kept, nested))
+        carried = CarriedState(self.old.journal, kept, nested)
+        scope = Scope(graph, self.old.interner, carried=carried, budget=self.old.budget)
         for each in scope.scopes():
             for node, step in each.by_node.items():
                 if node in pairs:

@@ -171,9 +171,12 @@ class Pipeline:
 
         - `rowsPerTick`: maximum rows of each source per tick (default: a micro-batch is one tick);
         - `tickWindow`: one tick per window of event time (`event_time`), such as "1 minute";
-        - `snapshotEvery`: ticks between snapshots of the whole state (default 100);
+        - `snapshotEvery`: when to write a snapshot of the state: ticks, a time ("30 s") or bytes of
+          journal ("64 MB"), or several with commas between them (default "1000, 16 MB");
         - `sync`: "false" if a power failure, but not a crash, may lose the latest ticks (default
-          "true").
+          "true");
+        - `memoryLimit`: the memory for the state of the circuit, such as "4G" or "25%"; the state
+          beyond it is stored in files (default: no limit).
 
         Parameters:
             name: the name of the option.

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbsp.data.schema import suggestion
-from dbsp.errors import InputError, SchemaError, shorten
+from dbsp.durable.snapshot_policy import DEFAULT, EXPECTED, SnapshotPolicy
+from dbsp.errors import ArgumentError, InputError, SchemaError, shorten
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.runtime.memory import capacity_of
 from dbsp.spark.cut import Cut, microseconds
 
-_NAMES = ("checkpointLocation", "rowsPerTick", "tickWindow", "snapshotEvery", "sync")
+_NAMES = ("checkpointLocation", "rowsPerTick", "tickWindow", "snapshotEvery", "sync", "memoryLimit")
 
 
 def canonical(name: str) -> str:
@@ -35,12 +37,20 @@ def synced(options: Mapping[str, Any]) -> bool:
     return text == "true"
 
 
-def snapshot_every(options: Mapping[str, Any]) -> int:
-    """Return the number of ticks between snapshots."""
-    every = options.get("snapshotEvery", 100)
-    if not str(every).isdecimal() or int(every) < 1:
-        raise _invalid("snapshotEvery", "a number of ticks from 1", options)
-    return int(every)
+def snapshot_every(options: Mapping[str, Any]) -> SnapshotPolicy:
+    """Return when the run of the pipeline writes a snapshot."""
+    try:
+        return SnapshotPolicy.of(options.get("snapshotEvery", DEFAULT))
+    except ArgumentError:
+        raise _invalid("snapshotEvery", EXPECTED, options) from None
+
+
+def memory_limit(options: Mapping[str, Any]) -> int | None:
+    """Return the bytes of memory for the state of the circuit; None without a limit."""
+    try:
+        return capacity_of(options.get("memoryLimit"))
+    except ArgumentError:
+        raise _invalid("memoryLimit", "bytes, or an amount such as '8G', '500M' or '25%'", options) from None
 
 
 def cut_of(options: Mapping[str, Any], times: Mapping[str, str], sources: Mapping[str, SparkSource]) -> Cut:

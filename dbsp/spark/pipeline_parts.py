@@ -27,7 +27,7 @@ from dbsp.operators.streams.spark_pair import bind_ports, plain_ports
 from dbsp.runtime.run import Run
 from dbsp.spark.checked_files import CheckedFile
 from dbsp.spark.driver import Driver
-from dbsp.spark.pipeline_options import cut_of, snapshot_every, synced
+from dbsp.spark.pipeline_options import cut_of, memory_limit, snapshot_every, synced
 from dbsp.spark.port_binding import check_frame, sink_struct
 from dbsp.spark.row_order import RowOrder, row_order
 from dbsp.spark.sink_delivery import BoundSink
@@ -149,13 +149,13 @@ class PipelineParts:
         # The operators of the pair are not part of the running circuit, so that its checkpoint does
         # not depend on the encodings and on which sinks there are.
         circuit = plain_ports(bind_ports(self._query, sources.values()))
-        store = None
+        store, limit = None, memory_limit(self.options)
         if folder is not None:
             every = snapshot_every(self.options)
             store = Store(folder / "state", snapshot_every=every, sync=synced(self.options))
         if isinstance(self.program, Circuit):
-            return circuit.start(checkpoint=store)
-        return self.program.start(circuit=circuit, checkpoint=store)
+            return circuit.start(checkpoint=store, memory_limit=limit)
+        return self.program.start(circuit=circuit, checkpoint=store, memory_limit=limit)
 
     # --- DataFrames ------------------------------------------------------------------------------
 

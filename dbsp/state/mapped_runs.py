@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,29 +34,31 @@ def write_run(path: Path, run: SortedRun) -> RunFile:
         file.write(bytes(HEADER))
         _write(file.fileno(), rows)
         weights_at = 0
-        if size and not (run.weights == 1).all():
+        if not (run.stored == 1).all():
             weights_at = HEADER + rows.nbytes
-            _write(file.fileno(), np.ascontiguousarray(run.weights))
+            _write(file.fileno(), np.ascontiguousarray(run.stored))
     return RunFile(path, width, size, weights_at, run.largest)
 
 
-def map_run(file: RunFile) -> SortedRun:
+def map_run(file: RunFile, released: Callable[[], None] | None = None) -> SortedRun:
     """Return the run of a file, whose pages are read when they are touched.
 
-    O(1). Raises OSError, and ValueError for a file that is too short.
+    `released` is called when nobody refers to its arrays any more. O(1). Raises OSError, and
+    ValueError for a file that is too short.
     """
     descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         content = mmap.mmap(descriptor, file.end, access=mmap.ACCESS_READ)
     finally:
         os.close(descriptor)
+    if released is not None:
+        weakref.finalize(content, released)
     rows = _mapped(content, HEADER, (file.size, file.width))
     if file.weights_at:
-        weights = _mapped(content, file.weights_at, (file.size,))
+        run = SortedRun(rows, _mapped(content, file.weights_at, (file.size,)))
+        run.largest = file.largest
     else:
-        weights = np.ones(file.size, np.int64)
-    run = SortedRun(rows, weights)
-    run.largest = file.largest
+        run = SortedRun.of_ones(rows)
     run.file = file
     return run
 

@@ -2,7 +2,7 @@
 
 0       a page of 4,096 bytes for a header, which `dbsp.durable` writes when it seals the file
 4,096   the rows, int64[n, k] in C order, as kernels read them
-...     the weights, int64[n], unless all of them are 1
+...     the weights, int64[n], unless all of them are 1; a gap may precede them
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class RunFile:
     """The place of the weights in the file; 0 if all weights are 1."""
     largest: int
     """The largest absolute weight, or a bound of it."""
+    digest: str = ""
+    """The checksum that the manifest of a checkpoint names; empty for a file of no checkpoint."""
 
     @property
     def end(self) -> int:

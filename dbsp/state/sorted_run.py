@@ -8,21 +8,58 @@ from dbsp.kernels import merge_some
 from dbsp.kernels.arrays import Codes
 from dbsp.state.run_file import RunFile
 
+_ONE = np.ones(1, np.int64)
+
+_IMPLICIT = 4096
+"""Runs of at least this many rows, all with weight 1, keep no weights."""
+
 
 class SortedRun:
     """One immutable sorted run; `largest` bounds the absolute weight of its rows.
 
-    `file` is the file that is mapped to its arrays; None for a run in memory.
+    `stored` are the weights, or a single 1 if all weights are 1; kernels that search a run table
+    and `merge_some` accept both. `file` is the file that is mapped to the arrays; None for a run in
+    memory. `saved` is the file with the same rows in the latest snapshot of a checkpoint.
     """
 
-    __slots__ = ("file", "largest", "rows", "size", "weights")
+    __slots__ = ("file", "largest", "rows", "saved", "size", "stored")
 
     def __init__(self, rows: Codes, weights: Codes) -> None:
         self.rows = rows
-        self.weights = weights
-        self.size = len(weights)  # read so often in a tick that a function call is measurable
+        self.stored = weights
+        self.size = len(rows)  # read so often in a tick that a function call is measurable
         self.largest = 0
         self.file: RunFile | None = None
+        self.saved: RunFile | None = None
+
+    @staticmethod
+    def of(rows: Codes, weights: Codes) -> SortedRun:
+        """Return a run, which does not keep the weights if it is large and they are all 1."""
+        if len(rows) >= _IMPLICIT and weights[0] == 1 and (weights == 1).all():
+            return SortedRun.of_ones(rows)
+        return SortedRun(rows, weights)
+
+    @staticmethod
+    def of_ones(rows: Codes) -> SortedRun:
+        """Return a run whose weights are all 1."""
+        run = SortedRun(rows, _ONE if len(rows) else _ONE[:0])
+        run.largest = len(run.stored)
+        return run
+
+    @property
+    def weights(self) -> Codes:
+        """The weight of each row. O(n) if they are not stored."""
+        return self.stored if len(self.stored) == self.size else np.ones(self.size, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the rows, and of the weights if they are stored."""
+        return int(self.rows.nbytes + (self.stored.nbytes if self.stored is not _ONE else 0))
+
+    def entry(self) -> tuple[int, int, int]:
+        """The run in a run table (see `dbsp.kernels.run_search`)."""
+        implicit = len(self.stored) < self.size
+        return self.rows.ctypes.data, self.stored.ctypes.data + implicit, self.size
 
     def __len__(self) -> int:
         return self.size
@@ -31,10 +68,10 @@ class SortedRun:
 class RunMerge:
     """An incremental merge of the committed runs at `index` and `index + 1`."""
 
-    __slots__ = ("index", "newer", "older", "rows", "state", "weights")
+    __slots__ = ("index", "newer", "older", "rows", "size", "state", "weights")
 
     def __init__(self, index: int, older: SortedRun, newer: SortedRun) -> None:
-        size = len(older) + len(newer)
+        size = self.size = len(older) + len(newer)
         self.index = index
         self.older = older
         self.newer = newer
@@ -42,10 +79,15 @@ class RunMerge:
         self.weights = np.empty(size, np.int64)
         self.state = np.zeros(3, np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the merge has in memory."""
+        return self.rows.nbytes + self.weights.nbytes
+
     def advance(self, fuel: int) -> bool:
         older, newer = self.older, self.newer
         return merge_some(
-            older.rows, older.weights, newer.rows, newer.weights, self.rows, self.weights, self.state, fuel
+            older.rows, older.stored, newer.rows, newer.stored, self.rows, self.weights, self.state, fuel
         )
 
     def result(self) -> SortedRun:
@@ -54,4 +96,4 @@ class RunMerge:
         if size < len(self.weights) * 7 // 8:
             # Release the memory reserved for cancelled rows if that is worth a copy.
             rows, weights = rows.copy(), weights.copy()
-        return SortedRun(rows, weights)
+        return SortedRun.of(rows, weights)

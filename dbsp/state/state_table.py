@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterator, MutableMapping
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from dbsp.state.journal import Journalled
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+ABSENT: Final = object()
+"""The value of a key that is not in a table any more."""
+
 
 class StateTable(MutableMapping[K, V]):
     """A dictionary whose changes are committed or rolled back with the tick.
 
     `Scope.new_table` returns one. Values must be replaced, not modified in place. O(1) per access;
-    a rollback costs O(changes of the tick).
+    a rollback costs O(changes of the tick). From the first capture for a checkpoint on, the table
+    records the keys that change.
     """
 
-    __slots__ = ("_before", "_journal", "_values")
+    __slots__ = ("_before", "_changed", "_journal", "_unwritten", "_values", "saved")
 
     def __init__(self, journal: list[Journalled]) -> None:
         self._values: dict[K, V] = {}
         self._before: dict[K, tuple[V, ...]] = {}
         """By key changed in this tick, its earlier value in a tuple, or () if it had none."""
+        self._changed: set[K] | None = None
+        """The keys that changed since the latest `capture`; None before the first one."""
+        self._unwritten: set[K] | None = None
+        """The captured keys whose snapshot is not complete; None for all keys."""
+        self.saved: list[Any] | None = None
+        """The files of the latest snapshot with the entries of this table."""
         self._journal = journal
 
     def __getitem__(self, key: K) -> V:
@@ -55,6 +65,8 @@ class StateTable(MutableMapping[K, V]):
         return sys.getsizeof(self._values)
 
     def commit(self) -> None:
+        if self._changed is not None:
+            self._changed.update(self._before)
         self._before.clear()
 
     def rollback(self) -> None:
@@ -64,6 +76,37 @@ class StateTable(MutableMapping[K, V]):
             else:
                 self._values.pop(key, None)
         self._before.clear()
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def capture(self) -> dict[K, V | Any]:
+        """Return the entries that changed since the latest snapshot; `ABSENT` marks removed ones.
+
+        Between ticks. If that snapshot is not completed, the next capture has them, too.
+        O(changes).
+        """
+        self._note_capture()
+        if self._unwritten is None:
+            return dict(self._values)
+        return {key: self._values.get(key, ABSENT) for key in self._unwritten}
+
+    def capture_all(self) -> dict[K, V | Any]:
+        """Return a copy of all entries, for a snapshot that has no others. O(n)."""
+        self._note_capture()
+        return dict(self._values)
+
+    def _note_capture(self) -> None:
+        if self._changed and self._unwritten is not None:
+            # A new set, unless there was none: nothing is lost if this is interrupted.
+            self._unwritten = self._unwritten | self._changed if self._unwritten else self._changed
+        self._changed = set()
+
+    def captured(self, saved: list[Any]) -> None:
+        """Note that the snapshot of the latest capture is durable; `saved` are its files."""
+        self.saved = saved
+        self._unwritten = set()
+        if self._changed is None:
+            self._changed = set()
 
     def _remember(self, key: K) -> None:
         if not self._before:

@@ -9,17 +9,21 @@ tick read it, and merges runs geometrically afterwards. So one trace contains bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.data.types import Type
+from dbsp.errors import CheckpointError
 from dbsp.kernels import concatenate, consolidate, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state.journal import Journalled
+from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.sorted_run import RunMerge, SortedRun
+from dbsp.state.streamed_merge import StreamedMerge
 
 RATIO = 8
 """A run stays separate from the next newer run while it is more than this many times larger."""
@@ -44,11 +48,14 @@ class Trace:
     the
     stream: the last columns hold the iterations, outermost scope first. `table` is the run table
     for kernels (see `dbsp.kernels.run_search`), `count` the number of runs in it, `past` the number
-    of committed runs. `fresh` means that the newest run is the delta of the current step.
+    of committed runs. `fresh` means that the newest run is the delta of the current step. With a
+    `budget`, runs may be in files.
     """
 
     __slots__ = (
+        "__weakref__",
         "_bound",
+        "_budget",
         "_journal",
         "_merge",
         "_replacing",
@@ -63,7 +70,7 @@ class Trace:
         "width",
     )
 
-    def __init__(self, width: int, journal: list[Journalled]) -> None:
+    def __init__(self, width: int, journal: list[Journalled], budget: MemoryBudget | None = None) -> None:
         self.width = width
         self.types: tuple[Type, ...] | None = None
         """The types of the columns, if they are known."""
@@ -77,9 +84,12 @@ class Trace:
         """The number of rows that the latest committed tick added."""
         self._bound = 0
         self._journal = journal
-        self._merge: RunMerge | None = None
+        self._merge: RunMerge | StreamedMerge | None = None
         self._replacing = False
-        """Whether a merge replaces committed runs: until it ends, the table may not fit them."""
+        """Whether runs are being replaced: until this ends, the table may not fit them."""
+        self._budget = budget
+        if budget is not None:
+            budget.watch(self)
 
     @property
     def before(self) -> int:
@@ -93,10 +103,28 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of rows and weights, including a merge in progress."""
-        kept = sum(run.rows.nbytes + run.weights.nbytes for run in (*self.runs, *self.current))
-        merge = self._merge
-        return kept + (merge.rows.nbytes + merge.weights.nbytes if merge is not None else 0)
+        """The bytes of rows and stored weights in memory, including a merge in progress."""
+        kept = sum([run.nbytes for run in self.in_memory()])
+        return kept if self._merge is None else kept + self._merge.nbytes
+
+    @property
+    def file_bytes(self) -> int:
+        """The bytes of rows and weights in files."""
+        return sum([run.file.end for run in (*self.runs, *self.current) if run.file is not None])
+
+    def in_memory(self) -> Iterator[SortedRun]:
+        """Yield the runs that are not in files."""
+        return (run for run in (*self.runs, *self.current) if run.file is None)
+
+    def map(self, run: SortedRun, mapped: SortedRun) -> None:
+        """Replace the arrays of a run by those of its file; if interrupted, call `repair`."""
+        index = [id(each) for each in (*self.runs, *self.current)].index(id(run))
+        self._replacing = True
+        run.rows = mapped.rows
+        run.stored = mapped.stored
+        run.file = mapped.file
+        self._register(index, run)
+        self._replacing = False
 
     def release(self) -> None:
         """Release all runs."""
@@ -108,12 +136,17 @@ class Trace:
         """Whether a merge is in progress and continues in later ticks."""
         return self._merge is not None
 
-    def restore(self, runs: Sequence[tuple[Codes, Codes]]) -> None:
-        """Restore an empty trace from sorted, consolidated and committed runs, oldest first."""
+    def restore(self, runs: Sequence[SortedRun]) -> None:
+        """Restore an empty trace from sorted, consolidated and committed runs, oldest first.
+
+        The weights of a run whose `largest` is known are not read, so mapped runs stay in files.
+        """
         if len(runs) > len(self.table):
             self.table = np.zeros((len(runs) + 8, 3), np.int64)
-        for rows, weights in runs:
-            self._push(self.runs, SortedRun(rows, weights))
+        for run in runs:
+            self._push(self.runs, run)
+            if self._budget is not None and run.file is None:
+                self._budget.add(run.nbytes)
         self.past = self.count
 
     @staticmethod
@@ -126,7 +159,7 @@ class Trace:
         if len(runs) > len(trace.table):
             trace.table = np.zeros((len(runs) + 8, 3), np.int64)
         for index, run in enumerate(runs):
-            trace.table[index] = run.rows.ctypes.data, run.weights.ctypes.data, run.size
+            trace.table[index] = run.entry()
             trace._bound += run.largest
         trace.runs = list(runs)
         trace.count = trace.past = len(runs)
@@ -140,13 +173,15 @@ class Trace:
         Raises OverflowError if the weight of a row is outside int64. O(delta), plus the merges of
         the runs of this tick (amortised O(log) per row).
         """
+        if self._budget is not None:
+            self._budget.add(rows.nbytes + weights.nbytes)
         if self.current:
             self._merge_current()
         else:
             self._journal.append(self)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-        self._push(self.current, SortedRun(rows, weights))
+        self._push(self.current, SortedRun.of(rows, weights))
         self.fresh = True
         if self._bound > INT64_MAX:
             # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
@@ -154,19 +189,27 @@ class Trace:
 
     def contents(self) -> Batch:
         """Return the integral as one batch, in the column order of the trace. O(n log runs)."""
+        whole = self._whole()
+        return Batch.empty(self.width) if whole is None else Batch(whole.rows, whole.weights)
+
+    def _whole(self) -> SortedRun | None:
+        """Return the integral as one run; None without runs."""
         runs = [*self.runs, *self.current]
-        if not runs:
-            return Batch.empty(self.width)
+        if len(runs) < 2:
+            return runs[0] if runs else None
         if self._bound > INT64_MAX:
             # Sums over some of the runs may be outside int64 although the totals fit.
             rows = np.concatenate([run.rows for run in runs])
-            return Batch(*consolidate(rows, np.concatenate([run.weights for run in runs])))
+            return SortedRun.of(*consolidate(rows, np.concatenate([run.weights for run in runs])))
+        if self._budget is not None:
+            with contextlib.suppress(CheckpointError):  # without room for a file, try in memory
+                return self._budget.merged(runs)
         # Newer runs are smaller, so most rows are copied once.
         newest = runs.pop()
         rows, weights = newest.rows, newest.weights
         for run in reversed(runs):
             rows, weights = concatenate(run.rows, run.weights, rows, weights, 1)
-        return Batch(rows, weights)
+        return SortedRun.of(rows, weights)
 
     def since(self, iteration: int) -> Batch:
         """Return the committed rows of iterations after this one, by the last column. O(n)."""
@@ -210,10 +253,7 @@ class Trace:
         self.fresh = False
 
     def repair(self) -> None:
-        """Restore the table after an interrupted merge, between ticks; the runs are the truth.
-
-        O(n) if a merge was interrupted: it reads the weights of all runs again.
-        """
+        """Restore the table after an interrupted merge, between ticks; the runs are the truth."""
         self.fresh = False
         if not self._replacing:
             return
@@ -221,7 +261,7 @@ class Trace:
         if len(self.runs) > len(self.table):
             self.table = np.zeros((len(self.runs) + 8, 3), np.int64)
         for index, run in enumerate(self.runs):
-            run.largest = register_run(self.table, index, run.rows, run.weights)
+            self._register(index, run)
         self._bound = sum(run.largest for run in self.runs)
         self.count = self.past = len(self.runs)
         self._replacing = False
@@ -253,19 +293,23 @@ class Trace:
                 return
             self._finish(self._merge)
         while (index := self._next_merge(0)) is not None:
-            merge = self._merge = RunMerge(index, self.runs[index], self.runs[index + 1])
-            size = len(merge.weights)
+            merge = self._merge = self._merge_of(index, self.runs[index], self.runs[index + 1])
             if not merge.advance(max(fuel, SMALL)):
                 return
             self._finish(merge)
-            fuel -= size
+            fuel -= merge.size
+
+    def _merge_of(self, index: int, older: SortedRun, newer: SortedRun) -> RunMerge | StreamedMerge:
+        if self._budget is not None:
+            return self._budget.merge(index, older, newer)
+        return RunMerge(index, older, newer)
 
     def compact(self) -> None:
         """Merge everything into one run; insertions and their retractions cancel. O(n)."""
         if len(self.runs) > 1:
-            batch = self.contents()
+            whole = self._whole()
             self._replacing = True
-            self.runs = [SortedRun(batch.rows, batch.weights)] if len(batch) else []
+            self.runs = [whole] if whole else []
             self.repair()
 
     def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
@@ -284,16 +328,23 @@ class Trace:
         self._bound -= sum(run.largest for run in small)
         self.count = offset + start
         for run in merged:
-            run.largest = register_run(self.table, self.count, run.rows, run.weights)
+            run.largest = register_run(self.table, self.count, run.rows, run.stored)
             self._bound += run.largest
             self.count += 1
 
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
-        run.largest = register_run(self.table, self.count, run.rows, run.weights)
+        self._register(self.count, run)
         self._bound += run.largest
         runs.append(run)
         self.count += 1
+
+    def _register(self, index: int, run: SortedRun) -> None:
+        """Write a run into the table."""
+        if run.largest:
+            self.table[index] = run.entry()
+        else:
+            run.largest = register_run(self.table, index, run.rows, run.stored)
 
     def _next_merge(self, first: int) -> int | None:
         """Return the newest pair of adjacent committed runs, from `first` on, to merge."""
@@ -303,27 +354,29 @@ class Trace:
                 return index
         return None
 
-    def _merge_newer(self, current: RunMerge, fuel: int) -> None:
+    def _merge_newer(self, current: RunMerge | StreamedMerge, fuel: int) -> None:
         """Merge runs that are newer than those of a large merge in progress, to keep them few."""
         while (index := self._next_merge(current.index + 2)) is not None:
-            merge = RunMerge(index, self.runs[index], self.runs[index + 1])
-            fuel -= len(merge.weights)
-            if fuel < 0 and len(merge.weights) > SMALL:
+            older, newer = self.runs[index : index + 2]
+            size = len(older) + len(newer)
+            fuel -= size
+            if fuel < 0 and size > SMALL:
                 return
+            merge = self._merge_of(index, older, newer)
             merge.advance(INT64_MAX)
             self._replace(merge)
 
-    def _finish(self, merge: RunMerge) -> None:
+    def _finish(self, merge: RunMerge | StreamedMerge) -> None:
         self._replace(merge)
         self._merge = None
 
-    def _replace(self, merge: RunMerge) -> None:
+    def _replace(self, merge: RunMerge | StreamedMerge) -> None:
         index = merge.index
         run = merge.result()
         replaced = self.runs[index].largest + self.runs[index + 1].largest
         if len(run):
             self.runs[index : index + 2] = [run]
-            run.largest = register_run(self.table, index, run.rows, run.weights)
+            self._register(index, run)
             self.table[index + 1 : self.count - 1] = self.table[index + 2 : self.count]
             self.count -= 1
         else:
@@ -343,7 +396,7 @@ class Trace:
             older, newer = current[-2], current[-1]
             if len(older) >= RATIO_IN_TICK * len(newer):
                 return
-            merge = RunMerge(0, older, newer)
+            merge = self._merge_of(0, older, newer)
             merge.advance(INT64_MAX)
             del current[-2:]
             self.count -= 2

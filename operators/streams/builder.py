@@ -37,6 +37,7 @@ from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
 from dbsp.operators.streams.stream import Stream, own_stream
 from dbsp.operators.time.delay import Delay
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
+from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.run import Run
 
 
@@ -426,6 +427,7 @@ class Circuit(graph.Graph):
         stage: Stage | str = Stage.PHYSICAL,
         *,
         checkpoint: str | Path | Checkpoint | None = None,
+        memory_limit: int | str | None = None,
     ) -> Run:
         """Start a run of the circuit; `run.step` takes changes and returns the changes of outputs.
 
@@ -436,12 +438,15 @@ class Circuit(graph.Graph):
             stage: "physical", "incremental" or "query".
             checkpoint: a folder. Every tick is durable when `step` returns, and a run started on
                 the same folder continues after the last tick (see `dbsp.durable`).
+            memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
+                the machine's. The state beyond it is stored in files, in the folder `spill` of the
+                checkpoint or in a temporary one, and the run continues, slower.
 
         Returns:
             A run in its initial state, or in that of the checkpoint.
 
         Raises:
-            ArgumentError: `stage` is not one of the three.
+            ArgumentError: `stage` is not one of the three, or `memory_limit` is not an amount.
             CircuitError: the circuit is not complete (see `validate`).
             CheckpointError: the checkpoint is damaged, in use, or of another circuit.
 
@@ -453,10 +458,18 @@ class Circuit(graph.Graph):
             [(2,)]
         """
         self.validate()
-        runnable = three_stages.runnable(self, choice("stage", Stage, stage))
+        stage = choice("stage", Stage, stage)
+        limit = capacity_of(memory_limit)
         if checkpoint is None:
-            return Run(runnable)
-        return open_checkpoint(checkpoint).resume(self, lambda _: Run(runnable))
+            return self.start_within(stage, limit, None)
+        opened = open_checkpoint(checkpoint)
+        return opened.resume(self, lambda _: self.start_within(stage, limit, opened.spill))
+
+    def start_within(self, stage: Stage | str, limit: int | None, spill: Path | None) -> Run:
+        """Start a run whose state beyond `limit` bytes is stored in the folder `spill`."""
+        self.validate()
+        runnable = three_stages.runnable(self, choice("stage", Stage, stage))
+        return Run(runnable, memory_limit=limit, spill=spill)
 
     def declare(self, kind: str, name: str) -> None:
         """Reserve a name for an "input" or "output"; raise CircuitError if it is in use."""

@@ -114,7 +114,7 @@ def test_objects_may_hold_huge_ints() -> None:
 
 @pytest.mark.usefixtures("compiled_kernels")
 def test_the_command_line_refuses_huge_sizes(folder: Path, run: Command) -> None:
-    for option in ("--max-memory", "--max-unpacked"):
+    for option in ("--max-memory", "--memory-limit", "--max-unpacked"):
         for size in (f"{DIGITS}G", "9" * 30):
             done = run("run", "reach.dl", "-F", "facts", option, size)
             assert done.code == 2

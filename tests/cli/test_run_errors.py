@@ -187,6 +187,11 @@ def test_a_file_that_the_system_refuses(folder: Path, run: Command, monkeypatch:
             "0G",
             "expected an amount of memory such as 8G, 500M or 90%, got '0G' [invalid-option]",
         ),
+        (
+            "--memory-limit",
+            "some",
+            "expected an amount of memory such as 8G, 500M or 90%, got 'some' [invalid-option]",
+        ),
     ],
 )
 def test_an_invalid_value_of_an_option(
@@ -225,6 +230,18 @@ def test_options_that_exclude_each_other(
     done = run("why", "reach.dl", "path(1, 2)", "-F", "facts", *options)
     assert done.code == 2
     assert message in " ".join(done.err.replace("│", " ").split())
+
+
+def test_a_memory_limit_changes_no_result(folder: Path, run: Command) -> None:
+    (folder / "facts" / "edge.facts").write_text("".join(f"{x}\t{x + 1}\n" for x in range(200)))
+    (folder / "changes.txt").write_text("-edge(99, 100)\ncommit\n+edge(99, 100)\ncommit\n")
+    free, limited = folder / "free", folder / "limited"
+    for output, options in ((free, ()), (limited, ("--memory-limit", "1K"))):
+        command = ("run", "reach.dl", "-F", "facts", "-D", str(output), "--deltas", "changes.txt", *options)
+        assert run(*command).code == 0
+    for path in free.iterdir():
+        assert path.read_bytes() == (limited / path.name).read_bytes()
+    assert len((free / "path.csv").read_text().splitlines()) == 200 * 201 // 2
 
 
 def test_the_limit_of_compressed_files(folder: Path, run: Command) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 import dbsp
 from dbsp import CheckpointError, Circuit, Run
 from dbsp.durable import DeltaLog, Inbox, Store, parquet_files
+from dbsp.durable.folder_report import verify_folder
 from dbsp.errors import CheckpointWarning
 
 PROGRAM = dbsp.compile("""
@@ -65,6 +67,54 @@ def test_one_flipped_bit_of_the_journal(tmp_path: Path) -> None:
         f"cannot read {path}: tick 2 does not match its checksum; restore the folder from a copy, or start "
         "in an empty folder [checkpoint-unreadable]"
     )
+
+
+def test_ticks_of_the_journal_that_are_in_the_snapshot_are_not_read(tmp_path: Path) -> None:
+    started(tmp_path, 2, (2,))
+    path = tmp_path / "journal" / "1.ticks"
+    content = path.read_bytes()
+    second = content.index(b"dbspseal", 8)
+    flip(path, second + 100)
+    assert reopened(tmp_path).view("o").rows() == sorted(ROWS[:2])
+    flip(path, 10)  # of the version of the seal: only `verify` reads it
+    assert reopened(tmp_path).tick == 2
+    assert any("1.ticks: tick 1 " in problem for problem in verify_folder(tmp_path).problems)
+    run = PROGRAM.start(checkpoint=Store(tmp_path, sync=False))
+    run.step({"e": [ROWS[2]]})
+    assert run.log is not None
+    run.log.close()
+    for end in (second + 7, second, 60, 0):
+        path.write_bytes(content[:end])
+        assert reopened(tmp_path).view("o").rows() == sorted(ROWS[:3])
+    (tmp_path / "small" / "2.runs").unlink()
+    with pytest.raises(CheckpointError, match=r"small/2\.runs: the file is missing"):
+        reopened(tmp_path)
+
+
+def test_ticks_after_the_snapshot_in_the_same_file(tmp_path: Path) -> None:
+    run = PROGRAM.start(checkpoint=Store(tmp_path, sync=False))
+    assert isinstance(run.log, Store)
+    run.step({"e": [ROWS[0]]})
+    run.step({"e": [ROWS[1]]})
+    with mock.patch("dbsp.durable.tick_journal.TickJournal.end_file"):
+        run.log.snapshot()
+    run.step({"e": [ROWS[2]]})
+    run.step({"e": [ROWS[3]]})
+    run.log.close()
+    path = tmp_path / "journal" / "1.ticks"
+    content = path.read_bytes()
+    flip(path, 100)
+    assert reopened(tmp_path).view("o").rows() == sorted(ROWS)
+    seals = [found.start() for found in re.finditer(b"dbspseal", content)]
+    for tick in (3, 4):
+        path.write_bytes(content)
+        flip(path, seals[tick - 1] + 60)
+        with pytest.raises(CheckpointError, match=rf"1\.ticks: tick {tick} does not match its checksum"):
+            reopened(tmp_path)
+    path.write_bytes(content)
+    flip(path, 16)  # the size of tick 1: the place of tick 3 is then unknown
+    with pytest.raises(CheckpointError, match=r"1\.ticks: "):
+        reopened(tmp_path)
 
 
 def test_every_byte_of_a_journal_is_verified(tmp_path: Path) -> None:
@@ -166,7 +216,7 @@ def test_a_folder_without_its_manifest_is_no_new_folder(tmp_path: Path) -> None:
 def test_a_young_folder_of_an_earlier_version(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "1.arrow").touch()
-    with pytest.raises(CheckpointError, match=r"has format version 1, .* expects 2; .*checkpoint-version"):
+    with pytest.raises(CheckpointError, match=r"has format version 1, .* expects 3; .*checkpoint-version"):
         reopened(tmp_path)
 
 

@@ -31,7 +31,7 @@ ECHO = ".decl e(x: symbol)\n.input e\n.output e\n"
 
 
 def opened(start: Callable[..., Run], folder: Path, every: int = 1000) -> Run:
-    return start(checkpoint=Store(folder, snapshot_every=every, sync=False))
+    return start(checkpoint=Store(folder, snapshot_every=every, sync=False, background=False))
 
 
 def interned_files(folder: Path) -> list[str]:

@@ -59,7 +59,7 @@ def ended(run: Run) -> None:
 
 
 def opened(folder: Path, every: int = 3) -> Store:
-    return Store(folder, snapshot_every=every, sync=False)
+    return Store(folder, snapshot_every=every, sync=False, background=False)
 
 
 @pytest.mark.slow

@@ -50,8 +50,10 @@ class Stack:
         self.runs = [canonical(zset, arity) for zset in zsets]
         self.count = len(zsets)
         self.total = reference.add(*zsets)
+        self.one = np.ones(1, np.int64)
         for index, (rows, run_weights) in enumerate(self.runs):
-            largest = register_run(self.table, index, rows, run_weights)
+            implicit = len(rows) and index % 2 == 0 and (run_weights == 1).all()
+            largest = register_run(self.table, index, rows, self.one if implicit else run_weights)
             assert largest == max((abs(w) for w in run_weights.tolist()), default=0)
 
 

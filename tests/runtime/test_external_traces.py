@@ -18,6 +18,7 @@ from dbsp.operators.streams.stream import Stream
 from dbsp.runtime.run import Run
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.journal import Journalled
+from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace
 
 Row = tuple[int, int]
@@ -36,7 +37,7 @@ class Index:
             trace = self.traces[relation, order] = Trace(2, self.journal)
             batch = as_batch(dict.fromkeys(self.rows[relation], 1))
             if len(batch):
-                trace.restore([arrange(batch.rows, batch.weights, np.array(order))])
+                trace.restore([SortedRun(*arrange(batch.rows, batch.weights, np.array(order)))])
         return self.traces[relation, order]
 
     def change(self, relation: str, delta: dict[Row, int]) -> Batch:

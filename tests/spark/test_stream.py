@@ -99,6 +99,7 @@ def test_the_deltas_equal_those_of_the_circuit_without_spark(spark: Any, data: s
             pipeline.sink(name, sink)
         if durable:
             pipeline.options(checkpointLocation=f"{folder}/checkpoint", snapshotEvery=3, sync="false")
+            pipeline.option("memoryLimit", 256)
         finish(pipeline)
         assert {name: sink.ticks for name, sink in sinks.items()} == expected
 
@@ -339,8 +340,9 @@ def test_invalid_arguments_raise_before_the_start(spark: Any, tmp_path: Path) ->
         (
             {"checkpointLocation": "checkpoint", "snapshotEvery": 0},
             "",
-            "'snapshotEvery' expects a number of ticks from 1, got 0",
+            "'snapshotEvery' expects ticks such as 1000, a time such as '30 s' or .*, got 0",
         ),
+        ({"memoryLimit": "much"}, "", r"'memoryLimit' expects bytes, or an amount such as .*, got 'much'"),
     ],
 )
 def test_invalid_options(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dbsp.kernels import consolidate, sum_weights
 from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.run_file import HEADER
-from dbsp.state.sorted_run import SortedRun
+from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.trace import Trace
 
 
@@ -57,3 +57,53 @@ def test_a_file_is_never_overwritten_or_too_short(tmp_path: Path) -> None:
         content.truncate(file.end - 8)
     with pytest.raises(ValueError, match="length is greater than file size"):
         map_run(file)
+
+
+@pytest.mark.parametrize("ones", [True, False])
+def test_large_runs_keep_no_weights_of_one(ones: bool) -> None:
+    trace, size = Trace(1, []), 20_000
+    rows = np.arange(size, dtype=np.int64).reshape(-1, 1)
+    trace.append(rows, np.full(size, 1 if ones else -1))
+    trace.commit()
+    assert trace.nbytes == size * (8 if ones else 16)
+    trace.append(rows[: size // 2] + size, np.ones(size // 2, np.int64))
+    trace.commit()
+    trace.maintain(10**9)
+    (run,) = trace.runs
+    assert trace.nbytes == run.size * (8 if ones else 16)
+    assert (run.weights == trace.contents().weights).all()
+    assert set(run.weights[:size].tolist()) == {1 if ones else -1}
+    assert sum_weights(np.array([[-1], [0], [size - 1], [size]]), trace.table, trace.count).tolist() == (
+        [0, 1, 1, 1] if ones else [0, -1, -1, 1]
+    )
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 50), st.booleans(), st.booleans())
+def test_runs_without_weights_merge_as_those_with_weights(
+    older: int, newer: int, fuel: int, first: bool, second: bool
+) -> None:
+    rows = np.arange(60, dtype=np.int64).reshape(-1, 1)
+    runs = [SortedRun(part, np.ones(len(part), np.int64)) for part in (rows[::older], rows[5::newer])]
+    expected = merged(runs, 10**9)
+    some = zip(runs, (first, second), strict=True)
+    bare = [SortedRun.of_ones(run.rows) if implicit else run for run, implicit in some]
+    assert merged(bare, fuel) == expected
+
+
+def merged(runs: list[SortedRun], fuel: int) -> tuple[list[int], list[int]]:
+    merge = RunMerge(0, *runs)
+    while not merge.advance(fuel):
+        pass
+    result = merge.result()
+    return result.rows[:, 0].tolist(), result.weights.tolist()
+
+
+def test_opening_reads_neither_rows_nor_weights(tmp_path: Path) -> None:
+    run = SortedRun(np.arange(10, dtype=np.int64).reshape(-1, 1), np.full(10, 3))
+    run.largest = 3
+    mapped = map_run(write_run(tmp_path / "1.run", run))
+    assert (mapped.largest, mapped.nbytes) == (3, 160)
+    trace = Trace(1, [])
+    trace.restore([mapped])
+    assert trace.table[0].tolist() == [mapped.rows.ctypes.data, mapped.stored.ctypes.data, 10]
+    assert trace._bound == 3

@@ -1,0 +1,75 @@
+"""The state of a run at the end of a tick, captured to be written while the run takes more ticks.
+
+Sorted runs and batches never change, so the capture only refers to them: its cost is the number of
+sorted runs, and not that of their rows. Of a large table it has the changed entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+
+from dbsp.circuit.graph import Graph, Node
+from dbsp.data.interner import Interner
+from dbsp.durable.result_frames import written_result
+from dbsp.durable.step_memory import captured_memories
+from dbsp.durable.table_pieces import CapturedTable, captured_tables
+from dbsp.kernels.arrays import Codes
+from dbsp.runtime.run_base import RunBase
+from dbsp.runtime.tick_result import TickResult
+from dbsp.state.sorted_run import SortedRun
+
+
+@dataclass(frozen=True)
+class JournalPlace:
+    """The end of the journal after a tick."""
+
+    label: Any
+    """The label of the tick."""
+    digest: str
+    """The checksum of the tick."""
+    size: int
+    """The bytes that the journal had written."""
+    time: float
+    """By the monotonic clock."""
+    end: int
+    """The number of values of the interner that the journal has; later ones are of no tick."""
+    lost: Container[int]
+    """The ids of refused values."""
+
+
+@dataclass(frozen=True)
+class CapturedState:
+    """All that a snapshot writes; nothing of it changes when the run takes more ticks."""
+
+    tick: int
+    journal: JournalPlace
+    result: tuple[Any, list[Codes]]
+    """The frames of the result of the tick."""
+    graph: Graph
+    interner: Interner
+    traces: list[tuple[SortedRun, ...]]
+    memories: list[tuple[Node, Any]]
+    """By step, its node and its memory."""
+    tables: list[CapturedTable]
+
+    @staticmethod
+    def of(
+        run: RunBase, result: TickResult | None, journal: JournalPlace, known: Container[str]
+    ) -> CapturedState:
+        """Capture the state of a run between two ticks; `result` is that of its latest tick.
+
+        `known` are the files of the latest snapshot.
+        """
+        scope = run.scope
+        return CapturedState(
+            tick=run.tick,
+            journal=journal,
+            result=written_result(result),
+            graph=run.graph,
+            interner=run.interner,
+            traces=[tuple(trace.runs) for trace in scope.traces],
+            memories=captured_memories(scope),
+            tables=captured_tables(scope, known),
+        )

@@ -1,0 +1,103 @@
+"""The folder of the run files that a memory limit moves out of memory.
+
+Its files belong to one process and need not survive it. A file is removed when nobody refers to its
+run any more. A snapshot of a checkpoint may rename one into its own folder: then it stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import uuid
+import weakref
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from dbsp.errors import CheckpointError
+from dbsp.state.mapped_runs import map_run
+from dbsp.state.run_file import RunFile
+from dbsp.state.sorted_run import SortedRun
+
+_PREFIX = "dbsp-spill-"
+_LOCK = "lock"
+
+
+class SpillFolder:
+    """A folder that is made when its first file is; without a path, a temporary folder."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._given = path
+        self._path: Path | None = None
+        self._name = uuid.uuid4().hex[:12]  # an earlier run of the same folder may still remove its files
+        self._next = 0
+
+    @property
+    def place(self) -> Path:
+        """The folder, or the folder in which a temporary one will be made."""
+        return self._path or self._given or Path(tempfile.gettempdir())
+
+    def new_path(self) -> Path:
+        """Return the path of a new file. Raises OSError."""
+        if self._path is None:
+            self._path = _temporary(self) if self._given is None else self._given
+            self._path.mkdir(exist_ok=True)
+        self._next += 1
+        return self._path / f"{self._name}-{self._next}.run"
+
+    def mapped(self, file: RunFile) -> SortedRun:
+        """Return the run of a new file of the folder, which disappears with the run."""
+        return map_run(file, lambda: remove_file(file.path))
+
+    def refusal(self, error: OSError) -> CheckpointError:
+        """Return the error for a file that cannot be written."""
+        return CheckpointError(
+            f"cannot move state to files in {self.place}, as the memory limit demands: {error.strerror}; "
+            "make room there or raise memory_limit=, and repeat the tick that did not take place",
+            code="checkpoint-write",
+        )
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file of the folder, unless a snapshot has taken it or the folder is gone."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def remove_spilled(folder: Path) -> None:
+    """Remove the files that ended processes have left in the spill folder of a checkpoint."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            remove_file(path)
+
+
+def _temporary(owner: SpillFolder) -> Path:
+    """Make a temporary folder that is removed with its owner, or by a later process."""
+    parent = Path(tempfile.gettempdir())
+    for found in parent.glob(f"{_PREFIX}*"):
+        _remove_leftover(found)
+    # It gets the name of a spill folder once it is locked, so that nobody takes it for a leftover.
+    made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    lock = FileLock(made / _LOCK, thread_local=False)
+    lock.acquire(blocking=False)
+    path = made.rename(made.with_name(made.name[1:]))
+    weakref.finalize(owner, _remove_folder, path, lock, os.getpid())
+    return path
+
+
+def _remove_leftover(folder: Path) -> None:
+    lock = FileLock(folder / _LOCK, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except (Timeout, OSError):  # a living process uses it, or one of another user
+        return
+    _remove_folder(folder, lock, os.getpid())
+
+
+def _remove_folder(folder: Path, lock: FileLock, process: int) -> None:
+    if os.getpid() != process:  # a forked child, which shares the files
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.release()
