@@ -9,7 +9,6 @@ values ids after all those of the journal, so both kinds of ids stay apart for t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -37,21 +36,21 @@ from dbsp.runtime.tick_result import TickResult
 class Replay:
     """Applies successive ticks of a journal to a run at the tick before them."""
 
-    def __init__(self, run: Run, ticks: Sequence[TickChanges], folder: Path, allow_pickle: bool) -> None:
+    def __init__(self, run: Run, folder: Path, allow_pickle: bool, last: int = 0) -> None:
+        """`last` is the next id after the last tick, if the run writes further ticks after it."""
         self._run = run
-        self._ticks = ticks
         self._folder = folder
         self._allow_pickle = allow_pickle
+        self._last = last
         self._written: Interner = run.interner
         """The values of the rows in the journal, under the ids that they have there."""
 
-    def __iter__(self) -> Iterator[TickResult]:
-        """Yield the result of each tick after applying it. Raises CheckpointError."""
-        for changes in self._ticks:
-            with reading_values(changes.path, self._folder):
-                self._add_values(changes)
-                staged = self._staged(changes)
-            yield self._run.step_staged(staged)
+    def apply(self, changes: TickChanges) -> TickResult:
+        """Apply the next tick, and return its result. Raises CheckpointError."""
+        with reading_values(changes.path, self._folder):
+            self._add_values(changes)
+            staged = self._staged(changes)
+        return self._run.step_staged(staged)
 
     def _add_values(self, changes: TickChanges) -> None:
         piece, end, interner = changes.head["values"], changes.head["interned"], self._run.interner
@@ -62,7 +61,7 @@ class Replay:
                 restore_values(interner, piece, self._allow_pickle)
             except RepeatedValueError:
                 self._written = RepeatedValues.before(interner, piece["start"])
-                interner.skip_to(self._ticks[-1].head["interned"])
+                interner.skip_to(self._last)
         if self._written is not interner:
             restore_values(self._written, piece, self._allow_pickle)
         if self._written.end > end:

@@ -152,6 +152,14 @@ class Snapshots:
         self._files = written.files
         self.generation = written.generation
 
+    def differs(self, run: RunBase) -> bool:
+        """Return whether a run at the tick of the latest snapshot was compacted since then."""
+        files = self._files
+        if files is not None and run.interner.generation != self.generation:
+            return True
+        written = [] if files is None else [len(names) for names in files.traces]
+        return files is not None and written != [len(trace.runs) for trace in run.scope.traces]
+
     # --- writing ----------------------------------------------------------------------------------
 
     def capture(self, run: RunBase, result: TickResult | None, journal: JournalPlace) -> CapturedState:
@@ -221,7 +229,9 @@ class Snapshots:
                 interned.append(write(f"interned/{next_file}.values", *piece))
                 ends.append(end)
                 next_file += 1
-            tick = self._place(state.tick, next_file)
+            stem = str(state.tick)
+            if before is not None and before.small.startswith((f"small/{stem}.", f"small/{stem}-")):
+                stem, next_file = f"{stem}-{next_file}", next_file + 1  # the same tick, compacted
             small_tables = [{} if table.large else table.entries for table in state.tables]
             memories = written_memories(state.memories, small_tables, self.allow_pickle)
             tables: list[list[Piece]] = []
@@ -235,9 +245,9 @@ class Snapshots:
                 signature=described.signature,
                 circuit=described.json,
                 traces=traces,
-                small=write(f"small/{tick}.runs", None, small),
-                memory=write(f"memory/{tick}.json", *memories),
-                result=write(f"memory/{tick}.result", *state.result),
+                small=write(f"small/{stem}.runs", None, small),
+                memory=write(f"memory/{stem}.json", *memories),
+                result=write(f"memory/{stem}.result", *state.result),
                 interned=interned,
                 ends=ends,
                 next_file=next_file,
@@ -248,11 +258,6 @@ class Snapshots:
             written.remove()
             raise
         return replace(written, files=files, generation=state.interner.generation)
-
-    def _place(self, tick: int, next_file: int) -> str:
-        """Return how the files of a tick are named; a second snapshot of it has other files."""
-        known = self._files is not None and f"small/{tick}.runs" in self._files.digests
-        return f"{tick}-{next_file}" if known else str(tick)
 
     def _digest(self, name: str) -> str:
         """Return the checksum of a file of the latest snapshot."""

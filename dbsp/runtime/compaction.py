@@ -118,7 +118,7 @@ class Compaction(Ticks, Inspection):
         give_back()
         freed = size - self.state_bytes + value_bytes
         if self.log is not None:
-            self.log.snapshot(compacted=True)
+            self.log.snapshot()
         return Compacted(values, rows - self.state_rows, freed, self._values_kept_because())
 
     def free_many_values(self) -> None:

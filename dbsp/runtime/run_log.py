@@ -37,11 +37,8 @@ class RunLog(Protocol):
     def committed(self, result: TickResult, label: Any) -> None:
         """Called during the commit of a recorded tick, perhaps more than once; never raises."""
 
-    def snapshot(self, *, compacted: bool = False) -> None:
-        """Write the state after the latest tick; it is durable when this returns.
-
-        A tick that has a snapshot gets another one only if the run was `compacted` since then.
-        """
+    def snapshot(self) -> None:
+        """Write the state after the latest tick; it is durable when this returns."""
 
     def wait(self) -> None:
         """Wait until no snapshot is being written in the background."""
