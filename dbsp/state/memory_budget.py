@@ -170,9 +170,20 @@ class MemoryBudget:
 
     def _move(self, trace: BudgetedTrace, run: SortedRun) -> None:
         try:
+<<<<<<< HEAD
+            trace.map(run, self._saved(run) or self._written(run))
+=======
             trace.map(run, _saved(run) or self._written(run))
+>>>>>>> main
         except OSError as error:
             raise self.folder.refusal(error) from None
+
+    def _saved(self, run: SortedRun) -> SortedRun | None:
+        """Return the run mapped from a checkpoint that has it; None if that file is gone."""
+        try:
+            return None if run.saved is None else map_run(run.saved)
+        except (FileNotFoundError, ValueError):
+            return None
 
     def _written(self, run: SortedRun) -> SortedRun:
         path = self.folder.new_path()
