@@ -21,7 +21,8 @@ These measure nothing, check that results are exact, and are not part of `all`: 
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
-run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `damage`
+run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `windows`
+steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both must stay flat. `damage`
 damages the files of checkpoints, delta logs, inboxes and pipelines at random, `--count` times, and
 `fuzz` sends `--count` random programs, fact files, change scripts and JSON circuits to dbsp;
 `--seed` repeats them. The exit code is 1 if a result is wrong, a process dies, or another exception
@@ -94,6 +95,7 @@ from benchmarks.report import (
     print_soak,
     print_startup,
     print_usage,
+    print_windows,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import measure_rewrites
@@ -107,6 +109,8 @@ from benchmarks.startup import REPEATS as STARTS
 from benchmarks.startup import measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
+from benchmarks.windows import TICKS as WINDOWED
+from benchmarks.windows import measure_windows
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.errors import SetupError
 
@@ -153,6 +157,7 @@ class What(StrEnum):
     faults = "faults"
     kills = "kills"
     soak = "soak"
+    windows = "windows"
     spark_crash = "spark-crash"
     damage = "damage"
     spark = "spark"
@@ -178,6 +183,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.faults: [],
     What.kills: [],
     What.soak: [],
+    What.windows: [],
     What.spark_crash: [],
     What.damage: [],
     What.spark: [],
@@ -328,6 +334,8 @@ def main(
     if what is What.soak:
         with tempfile.TemporaryDirectory() as folder:
             agreed = print_soak(console, measure_soak(seconds, Path(folder)))
+    if what is What.windows:
+        agreed = print_windows(console, measure_windows(one_of(WINDOWED, size, what)))
     if what is What.spark_crash:
         kills = one_of(KILLS, size, what)
         with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:

@@ -27,6 +27,7 @@ from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
 from benchmarks.startup import Start
 from benchmarks.usage import Cost
+from benchmarks.windows import Windowed
 
 WORST_RATIO = 1.2
 """Target: time of the chosen plan divided by that of the best plan."""
@@ -201,6 +202,23 @@ def print_soak(console: Console, reports: Iterable[Soaked]) -> bool:
         if soaked.problem:
             right = False
             console.print(soaked.problem, style="red", markup=False)
+    return right
+
+
+def print_windows(console: Console, reports: Iterable[Windowed]) -> bool:
+    """Print one line per report; return whether every check found the right views."""
+    right = True
+    for report in reports:
+        console.print(
+            f"{report.ticks:>10,} ticks; a tick {report.median * 1e3:.2f} ms (median), "
+            f"{report.slow * 1e3:.2f} (99 %), {report.slowest * 1e3:.0f} (max); "
+            f"{report.state_rows:,} rows, {report.largest_trace:,} in the largest trace, "
+            f"{report.view_rows:,} in views; {report.resident_bytes / 2**20:.0f} MB, "
+            f"{report.processor:,.0f} s of processor time"
+        )
+        if report.problem:
+            right = False
+            console.print(report.problem, style="red", markup=False)
     return right
 
 

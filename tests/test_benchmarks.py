@@ -53,6 +53,7 @@ from benchmarks.report import (
     print_soak,
     print_startup,
     print_usage,
+    print_windows,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import compared, measure_rewrites
@@ -63,8 +64,10 @@ from benchmarks.soak import measure_soak
 from benchmarks.startup import Start, measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
+from benchmarks.windows import measure_windows
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.compiler.datalog.compiler_passes import REWRITES as REWRITING_PASSES
+from dbsp.state.trace_limit import TraceLimit
 
 WORKLOADS = list(SIZES)
 GRAPHS = list(PATTERNS_OF)
@@ -443,6 +446,22 @@ def test_a_soak_test_notices_a_wrong_view(tmp_path: Path) -> None:
     assert "differs in" in last.problem
     console = Console(file=io.StringIO(), width=190)
     assert not print_soak(console, [last])
+
+
+def test_windows_stay_flat() -> None:
+    reports = list(measure_windows(1200, reports=3))
+    assert [report.ticks for report in reports] == [400, 800, 1200]
+    assert reports[-1].state_rows < 2 * reports[0].state_rows
+    console = Console(file=io.StringIO(), width=190)
+    assert print_windows(console, reports)
+
+
+def test_windows_that_forget_too_much_are_noticed() -> None:
+    right = TraceLimit.threshold
+    with patch.object(TraceLimit, "threshold", lambda limit: right(limit) + 60):
+        *_, last = measure_windows(2000, reports=4)
+    assert "differs from a run over the latest" in last.problem
+    assert not print_windows(Console(file=io.StringIO(), width=190), [last])
 
 
 @pytest.mark.slow

@@ -40,6 +40,10 @@ MAX_RUNS = 24
 """Beyond this many committed runs, all pending merges are done at once."""
 
 
+LEAST_FORGOTTEN = 2
+"""A run is copied without its forgotten rows if these are at least one of this many rows."""
+
+
 class Trace:
     """A stack of sorted runs, oldest first: `runs` are committed, `current` belong to this tick.
 
@@ -306,6 +310,29 @@ class Trace:
             whole = self._whole()
             self._replacing = True
             self.runs = [whole] if whole else []
+            self.repair()
+
+    def forget(self, column: int, threshold: int) -> None:
+        """Drop committed rows whose `column` is below a threshold, between ticks. O(n).
+
+        A run is copied only if enough of its rows go. So the weight of such a row may lack some of
+        its changes afterwards: the caller promises that no step reads it again. Raises
+        CheckpointError if the memory limit leaves no room for the copies.
+        """
+        kept = []
+        for run in self.runs:
+            recent = run.rows[:, column] >= threshold
+            size = int(np.count_nonzero(recent))
+            if LEAST_FORGOTTEN * (run.size - size) < max(run.size, 1):
+                kept.append(run)
+            elif size:
+                copy = SortedRun.of(run.rows[recent], run.weights[recent])
+                if self._budget is not None:
+                    self._budget.add(copy.nbytes)
+                kept.append(copy)
+        if len(kept) < len(self.runs) or any(a is not b for a, b in zip(kept, self.runs, strict=True)):
+            self._replacing = True
+            self.runs = kept
             self.repair()
 
     def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
