@@ -10,7 +10,8 @@ code is 1 if they are not.
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
 caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
-and DuckDB, `checkpoint` what snapshots write and what opening costs, `startup` the cost of a first
+and DuckDB, `checkpoint` what snapshots write and what opening costs, `pauses` the ticks that wait
+for snapshots and the files of a long run, `startup` the cost of a first
 use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
@@ -66,6 +67,9 @@ from benchmarks.kills import KILLS as KILLED
 from benchmarks.kills import measure_kills
 from benchmarks.limited_memory import LIMITS, measure_limits
 from benchmarks.patterns import WORKLOADS as GRAPHS
+from benchmarks.pauses import ROWS as PAUSES
+from benchmarks.pauses import TICKS as AGES
+from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.recursion import MODES, measure_recursion
 from benchmarks.recursion_report import print_recursion
@@ -143,6 +147,7 @@ class What(StrEnum):
     startup = "startup"
     io = "io"
     checkpoint = "checkpoint"
+    pauses = "pauses"
     recursion = "recursion"
     fuzz = "fuzz"
     faults = "faults"
@@ -167,6 +172,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.startup: [],
     What.io: [],
     What.checkpoint: [],
+    What.pauses: [],
     What.recursion: [],
     What.fuzz: [],
     What.faults: [],
@@ -291,6 +297,11 @@ def main(
             snapshots = list(measure_snapshots(rows, Path(folder)))
             openings = list(measure_openings(Path(folder)))
         print_checkpoints(console, rows, snapshots, openings)
+    if what in (What.all, What.pauses):
+        rows = one_of(PAUSES, size, what)
+        with console.status("pauses"):
+            print_pauses(console, rows, list(measure_pauses(rows)))
+            print_age(console, list(measure_age(one_of(AGES, size, what))))
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):

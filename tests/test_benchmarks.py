@@ -34,6 +34,8 @@ from benchmarks.kills import measure_kills
 from benchmarks.limited_memory import LIMITS, measure_limits
 from benchmarks.patterns import PATTERNS
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
+from benchmarks.pauses import TICKS as AGES
+from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
 from benchmarks.report import (
     print_costs,
@@ -471,3 +473,28 @@ def test_checkpoints_are_measured(tmp_path: Path) -> None:
     print_checkpoints(console, rows, [first, second], openings)
     assert isinstance(console.file, io.StringIO)
     assert "opening 20,000 rows" in console.file.getvalue()
+
+
+def test_pauses_are_measured() -> None:
+    pauses = list(measure_pauses(20_000, ticks=60, every=20))
+    assert [(each.mode, each.snapshots > 0) for each in pauses] == [
+        ("no checkpoint", False),
+        *(("journal", False), ("background", True), ("in the tick", True)) * 2,
+    ]
+    for each in pauses:
+        assert 0 < each.median <= each.slow <= each.slowest
+        assert (each.beginning > 0) == (each.snapshots > 0)
+    ages = list(measure_age(AGES["tiny"], parts=2, every=20))
+    console = Console(file=io.StringIO(), width=120)
+    print_pauses(console, 20_000, pauses)
+    print_age(console, ages)
+    assert isinstance(console.file, io.StringIO)
+    assert "Single-row ticks of a state of 20,000 rows" in console.file.getvalue()
+
+
+def test_the_files_of_a_long_run_stay_the_same() -> None:
+    ages = list(measure_age(2_000, parts=5, every=10))
+    files, sizes, manifests = zip(*((age.files, age.size, age.manifest) for age in ages), strict=True)
+    assert max(files) < 40
+    assert max(manifests) < 6_000
+    assert max(sizes) < 2 * min(sizes)

@@ -87,16 +87,17 @@ def read_intact(
             failures.append(error)
             continue
         if failures:
-            kept = "the journal replaces"
-            if snapshot is not None:
-                kept = f"the snapshot of tick {manifest.tick} and the journal replace"
-            warnings.warn(
-                f"{failures[0].message.partition('; ')[0]}; nothing is lost, since {kept} it",
-                CheckpointWarning,
-                stacklevel=5,
-            )
+            warnings.warn(replacement(failures[0], manifest), CheckpointWarning, stacklevel=5)
         return Recovered(manifest, snapshot, ticks)
     raise failures[0]
+
+
+def replacement(damage: CheckpointError, manifest: Manifest) -> str:
+    """Return the text of a warning: a file is damaged, and an older snapshot replaces it."""
+    kept = "the journal replaces"
+    if manifest.snapshot is not None:
+        kept = f"the snapshot of tick {manifest.tick} and the journal replace"
+    return f"{damage.message.partition('; ')[0]}; nothing is lost, since {kept} it"
 
 
 def replay(run: Run, changes: TickChanges, folder: Path, allow_pickle: bool) -> TickResult:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dbsp.durable.array_frames import read_frames
-from dbsp.durable.atomic_files import draft_of, sync_folder, write_all
+from dbsp.durable.atomic_files import draft_of, sync_folder, sync_gently, write_all
 from dbsp.durable.sealed_files import decoding, is_sealed, read_sealed, unreadable
 from dbsp.durable.step_memory import read_batch
 from dbsp.errors import CheckpointError, counted
@@ -58,7 +58,7 @@ def write_run_file(path: Path, name: str, run: SortedRun, sync: bool) -> RunFile
     draft = draft_of(path)
     draft.unlink(missing_ok=True)  # of an ended process with the same id
     try:
-        file = write_run(draft, run)
+        file = write_run(draft, run, sync_gently if sync else None)
         content = _hash()
         for array in (run.rows, run.stored) if file.weights_at else (run.rows,):
             content.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

@@ -145,6 +145,12 @@ class Snapshots:
             table.captured(pieces)
         self._files = written.files
 
+    def differs(self, run: RunBase) -> bool:
+        """Return whether the traces of a run at the latest snapshot's tick are compacted since."""
+        files = self._files
+        written = [] if files is None else [len(names) for names in files.traces]
+        return files is not None and written != [len(trace.runs) for trace in run.scope.traces]
+
     # --- writing ----------------------------------------------------------------------------------
 
     def capture(self, run: RunBase, result: TickResult | None, journal: JournalPlace) -> CapturedState:
@@ -208,7 +214,9 @@ class Snapshots:
                 piece, _ = values_piece(state.interner, start, end, self.allow_pickle, state.journal.lost)
                 interned.append(write(f"interned/{start}.json", piece, []))
                 ends.append(end)
-            tick = state.tick
+            stem = str(state.tick)
+            if before is not None and before.small.startswith((f"small/{stem}.", f"small/{stem}-")):
+                stem, next_file = f"{stem}-{next_file}", next_file + 1  # the same tick, compacted
             small_tables = [{} if table.large else table.entries for table in state.tables]
             memories = written_memories(state.memories, small_tables, self.allow_pickle)
             tables: list[list[Piece]] = []
@@ -222,9 +230,9 @@ class Snapshots:
                 signature=described.signature,
                 circuit=described.json,
                 traces=traces,
-                small=write(f"small/{tick}.runs", None, small),
-                memory=write(f"memory/{tick}.json", *memories),
-                result=write(f"memory/{tick}.result", *state.result),
+                small=write(f"small/{stem}.runs", None, small),
+                memory=write(f"memory/{stem}.json", *memories),
+                result=write(f"memory/{stem}.result", *state.result),
                 interned=interned,
                 ends=ends,
                 next_file=next_file,

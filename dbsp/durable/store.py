@@ -5,6 +5,7 @@
     runs, small, interned, memory   the files of snapshots (see `dbsp.durable.snapshots`)
     journal/41.ticks         the changes of the inputs in the ticks after a snapshot, from 41 on
     journal/latest           the number of the latest tick
+    history/40.json          an earlier manifest (see `dbsp.durable.history`), with `keep`
     spill                    state beyond the memory limit; it need not survive the process
     lock, owner              the lock of the run that writes here, and its process id
 
@@ -29,11 +30,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbsp.circuit.value_json import MissingPartError
 from dbsp.data.batch import Batch
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.background import BackgroundWork, rest, wait_for_folder
 from dbsp.durable.captured_state import CapturedState, JournalPlace
+from dbsp.durable.circuit_match import expect_query, starting
+from dbsp.durable.history import History
+from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, SPILL, Manifest
@@ -48,7 +51,6 @@ from dbsp.errors import (
     ArgumentError,
     CheckpointError,
     CheckpointWarning,
-    CircuitError,
     expect_present,
     shorten,
 )
@@ -79,6 +81,7 @@ class Store:
         allow_pickle: bool = False,
         verify: bool = True,
         background: bool = True,
+        keep: int | str | None = None,
     ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
@@ -89,16 +92,21 @@ class Store:
         are stored, pickled: reading them can run any code, so open only folders that you trust.
         Without `verify`, only the headers of large files are verified, so that opening does not
         read a state that is larger than memory. Without `background`, a tick that begins a snapshot
-        waits until it is written.
+        waits until it is written. `keep` says how much of the past `program.open` can open: a
+        number of ticks, or a duration such as "1 day". 0 ends the history. By default the folder's
+        setting stays; in a new folder it is 0.
 
         Raises CheckpointError when another process uses the folder, or the folder is damaged, is
         not a checkpoint, or has pickled values that are not allowed, ArgumentError when
-        `snapshot_every` is none of these.
+        `snapshot_every` or `keep` is none of these.
         """
+        if keep is not None:
+            HistoryWindow.of(keep)
         self.folder = Path(folder)
         self.snapshot_every = SnapshotPolicy.of(snapshot_every)
         self.sync = sync
         self.allow_pickle = allow_pickle
+        self.keep = keep
         self.verify = verify
         self.background = background
         self.label: Any = None
@@ -109,6 +117,10 @@ class Store:
         self._run: weakref.ref[Run] | None = None
         self._journal = TickJournal(self.folder, sync)
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
+        self._history = History(self.folder, sync)
+        self._time = 0.0
+        """The time of the latest tick; it never decreases, even if the clock does."""
+        self._recorded_time = 0.0
         self._writing: BackgroundWork[SavedSnapshot] | None = None
         """The snapshot that is being written in the background, or waits to be taken over."""
         self._recovered: Recovered | None = None
@@ -161,13 +173,13 @@ class Store:
 
     def check(self, query: str) -> None:
         """Raise CheckpointError unless the checkpoint is of this query, given by its identity."""
-        if self._manifest is not None and self._manifest.query != query:
+        if self._manifest is None:
+            return
+        try:
+            expect_query(self.folder, self._manifest, query)
+        except CheckpointError:
             self.close()
-            raise CheckpointError(
-                f"{self.folder} is the checkpoint of another query ('{self._manifest.name}'); "
-                "start the same query, or choose another folder",
-                code="checkpoint-other-program",
-            )
+            raise
 
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
         """Return a run at the latest durable tick and log it (see `runtime.checkpoints`)."""
@@ -175,25 +187,8 @@ class Store:
         self.check(identity)
         try:
             self._read()
-            run = start(self.circuit)
-        except MissingPartError as error:
-            self.close()
-            if self.circuit is None:
-                raise
-            raise CheckpointError(
-                f"{self.folder} is the checkpoint of a circuit with {error.part}, which the circuit to start"
-                " does not have; start the circuit that wrote it, or choose another folder",
-                code="checkpoint-other-program",
-            ) from None
-        except CircuitError as error:
-            self.close()
-            if self.circuit is None:
-                raise
-            raise CheckpointError(
-                f"cannot read the circuit of {self.folder}: {error.message}. Continue with"
-                " the version of dbsp that wrote it, or start in an empty folder",
-                code="checkpoint-version",
-            ) from None
+            with starting(self.folder, self.circuit):
+                run = start(self.circuit)
         except BaseException:
             self.close()
             raise
@@ -216,13 +211,21 @@ class Store:
         try:
             if self._manifest is None:
                 self._journal.create()
-                manifest = Manifest(uuid.uuid4().hex, run.graph.name, query, self.allow_pickle)
+                manifest = Manifest(
+                    uuid.uuid4().hex, run.graph.name, query, self.allow_pickle, time=clock(), keep=self.keep
+                )
                 manifest.write(self.folder, self.sync)
                 self._manifest, self._recovered = manifest, Recovered(manifest, None, [])
-            elif self.allow_pickle and not self._manifest.pickle:
-                self._read()
-                self._manifest = replace(self._manifest, pickle=True)
-                self._manifest.write(self.folder, self.sync)
+            else:
+                keep = self._manifest.keep if self.keep is None else self.keep
+                changed = replace(
+                    self._manifest, pickle=self.allow_pickle or self._manifest.pickle, keep=keep
+                )
+                if changed != self._manifest:
+                    self._read()
+                    changed = replace(self._manifest, pickle=changed.pickle, keep=keep)
+                    changed.write(self.folder, self.sync)
+                    self._manifest = changed
             self._recover(run)
         except BaseException:
             self.close()
@@ -244,9 +247,11 @@ class Store:
         if recovered.snapshot is not None:
             self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
+        self._time = manifest.time or 0.0
         for changes in recovered.ticks:
             self.result = replay(run, changes, self.folder, self.allow_pickle)
             self.label = changes.head["label"]
+            self._time = max(self._time, changes.time or 0.0)
         self._journal.open(manifest.tick, recovered.ticks)
         self._written = len(run.interner)
         self._snapshots.describe(run.graph)  # here, since it may take longer than a tick
@@ -283,10 +288,12 @@ class Store:
         if refused or self._lost:
             self._refuse(refused, staged, run)
         self._recorded_lost = self._lost | refused.keys()
+        self._recorded_time = max(self._time, clock())
         head = {
             "label": label,
             "interned": end,
             "values": values,
+            "time": self._recorded_time,
             "inputs": [[name, batch.arity] for name, batch in staged.items()],
         }
         self._recorded_values = end
@@ -310,6 +317,7 @@ class Store:
         """Note the commit of the recorded tick."""
         self._journal.note(result.number)
         self._written, self._lost = self._recorded_values, self._recorded_lost
+        self._time = self._recorded_time
         self.result = result
         self.label = label
 
@@ -332,7 +340,7 @@ class Store:
         with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
             self._adopt()
         before = expect_present(self._manifest, "the manifest of an attached checkpoint")
-        if run.tick != before.tick:
+        if run.tick != before.tick or self._snapshots.differs(run):
             self._install(self._write(self._capture(run), before))
 
     def wait(self) -> None:
@@ -363,6 +371,7 @@ class Store:
             digest=self._journal.digest,
             size=self._journal.written,
             time=time.monotonic(),
+            tick_time=self._time or None,
             end=self._written,
             lost=self._lost,
         )
@@ -377,9 +386,13 @@ class Store:
             label=state.journal.label,
             journal=state.journal.digest,
             snapshot=written.files,
+            time=state.journal.tick_time,
         )
         try:
             rest()
+            for replaced in self._manifests:
+                if isinstance(replaced, Manifest) and replaced.tick < before.tick:
+                    self._history.add(replaced, before, state.tick)
             before.write(self.folder, self.sync, PREVIOUS)
             rest()
             manifest.write(self.folder, self.sync)
@@ -411,15 +424,16 @@ class Store:
         self._snapshot_time, self._snapshot_size = saved.journal.time, saved.journal.size
         self._manifests, self._manifest = [saved.manifest, saved.before], saved.manifest
 
-    def _collect(self, manifests: Sequence[Manifest]) -> None:
-        """Remove what neither manifest needs: earlier state, and leftovers of ended processes."""
+    def _collect(self, current: Sequence[Manifest]) -> None:
+        """Remove what no manifest needs: earlier state, and leftovers of ended processes."""
+        manifests = [*current, *self._history.expire(current)]
         kept: set[str] = set()
         for manifest in manifests:
             kept |= set() if manifest.snapshot is None else manifest.snapshot.digests.keys()
         self._journal.remove_until(min(manifest.tick for manifest in manifests))
         for part in ("", *PARTS):
-            rest()
             for path in (self.folder / part).iterdir():
+                rest()
                 unnamed = part not in ("", "journal") and f"{part}/{path.name}" not in kept
                 if unnamed or path.name.startswith("."):
                     path.unlink()

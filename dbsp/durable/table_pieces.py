@@ -5,8 +5,8 @@
 
 The first form is that of keys that are tuples of k ints, and of values that are ints. A later piece
 replaces the entries of earlier ones. A piece is merged with the one before it unless that one is
-more than `RATIO` times larger, so a snapshot writes O(changes log n), amortised, and the pieces have
-O(n) entries.
+more than `RATIO` times larger, so a snapshot writes O(changes log n), amortised, and the pieces
+have O(n) entries.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _tuples(keys: Codes, width: int, count: int) -> Iterator[tuple[int, ...]]:
 
 
 def restored(pieces: Iterable[Frames], allow_pickle: bool) -> dict[Any, Any]:
-    """Return the entries of a table from its pieces, oldest first. Raises errors of a wrong form."""
+    """Return the entries of a table from its pieces, oldest first. Raises if the form is wrong."""
     entries: dict[Any, Any] = {}
     for piece in pieces:
         for key, value in entries_of(piece, allow_pickle):

@@ -50,6 +50,11 @@ class TickChanges:
     end: int
     """The place in the file after this tick."""
 
+    @property
+    def time(self) -> float | None:
+        """When it was written, in seconds since 1970; None if an earlier version wrote it."""
+        return self.head.get("time")
+
 
 class TickJournal:
     """The folder `journal` of a checkpoint; `id` is the unique name of the checkpoint."""
@@ -79,9 +84,18 @@ class TickJournal:
 
     def read(self, after: int, digest: str) -> list[TickChanges]:
         """Return all ticks after a tick with this checksum. Raises CheckpointError."""
-        found: list[TickChanges] = []
+        found = list(self.ticks(after, digest))
+        self.digest = found[-1].digest if found else digest
+        return found
+
+    def ticks(self, after: int, digest: str) -> Iterator[TickChanges]:
+        """Yield the ticks after a tick with this checksum, one file in memory at a time.
+
+        Raises CheckpointError.
+        """
         latest = self._read_latest()
-        expected, last = after + 1, self.folder / f"{after + 1}{_SUFFIX}"
+        expected = after + 1
+        last = self.folder / f"{expected}{_SUFFIX}"
         files = self.files()
         for place, (first, path) in enumerate(files):
             following = files[place + 1][0] if place + 1 < len(files) else None
@@ -93,16 +107,14 @@ class TickJournal:
             for changes in self._ticks_of(path, start, first, latest if following is None else None):
                 if changes.head.get("before") != digest:
                     raise unreadable(path, f"tick {expected} does not follow the ticks before it")
-                found.append(changes)
                 last = path
                 digest, expected = changes.digest, expected + 1
+                yield changes
         if latest is not None and latest[0] >= expected:
             problem = f"tick {expected} is missing" if last.exists() else "the file is missing"
             raise unreadable(last, problem)
-        if latest is not None and latest[0] == expected - 1 and found and latest[1] != digest:
+        if latest is not None and latest[0] == expected - 1 > after and latest[1] != digest:
             raise unreadable(last, f"tick {expected - 1} is not the one that was written there last")
-        self.digest = digest
-        return found
 
     def _ticks_of(
         self, path: Path, begin: int, first: int, latest: tuple[int, str] | None

@@ -477,7 +477,7 @@ def test_a_checkpoint_of_version_2_is_read_and_continued(tmp_path: Path) -> None
     as_version_2(tmp_path)
     assert {path.read_bytes()[:8] for path in large_files(tmp_path)} == {b"dbspseal"}
     assert verify_folder(tmp_path).problems == []
-    assert "20,000 rows" in dict(describe_folder(tmp_path))["snapshot"]
+    assert "20,000 rows" in {fact.name: fact.text for fact in describe_folder(tmp_path)}["snapshot"]
     run = counting().start(checkpoint=Store(tmp_path, sync=False))
     assert rows_in(run) == expected(2 * ROWS)
     run.step({"a": rows_of(2 * ROWS, 3 * ROWS)})

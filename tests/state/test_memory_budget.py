@@ -17,6 +17,7 @@ from benchmarks.faults import Injector
 from dbsp.data.batch import Batch
 from dbsp.errors import CheckpointError
 from dbsp.state import spill_folder, streamed_merge
+from dbsp.state.mapped_runs import write_run
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.spill_folder import SpillFolder, remove_spilled
@@ -153,6 +154,29 @@ def test_a_file_that_a_snapshot_has_taken_stays(tmp_path: Path) -> None:
     owner.trace.release()
     gc.collect()
     assert taken.exists()
+
+
+@pytest.mark.parametrize("state", ["same", "other", "shorter", "gone"])
+def test_a_run_that_a_snapshot_has_is_not_written_again(tmp_path: Path, state: str) -> None:
+    owner = LimitedOwner(limit=10**6, path=tmp_path / "spill")
+    owner.tick(interval(0, 5000, 2))
+    (run,) = owner.trace.runs
+    content = run if state != "other" else run_of(interval(1, 5001, 2))
+    run.saved = write_run(tmp_path / "saved.run", content)
+    if state == "shorter":
+        os.truncate(tmp_path / "saved.run", 9000)
+    if state == "gone":
+        (tmp_path / "saved.run").unlink()
+    owner.budget.limit = 1000
+    owner.budget.used = 10**6
+    owner.budget.end_tick(0)
+    assert run.file is not None
+    assert (run.file.path.name == "saved.run") == (state == "same")
+    assert owner.value == interval(0, 5000, 2)
+    owner.trace.release()
+    del run
+    gc.collect()
+    assert (tmp_path / "saved.run").exists() == (state != "gone")
 
 
 def test_two_runs_of_one_folder_keep_their_files_apart(tmp_path: Path) -> None:
