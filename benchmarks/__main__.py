@@ -10,17 +10,20 @@ code is 1 if they are not.
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
 caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
-and DuckDB, `checkpoint` what snapshots write and what opening costs, `startup` the cost of a first
+and DuckDB, `checkpoint` what snapshots write and what opening costs, `pauses` the ticks that wait
+for snapshots and the files of a long run, `startup` the cost of a first
 use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
-live, and `limits` state of four times the memory limit beside a run without a limit.
+live, `limits` state of four times the memory limit beside a run without a limit, and `transaction`
+loads of the same rows in a transaction, in ticks, and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
-run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `damage`
+run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `windows`
+steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both must stay flat. `damage`
 damages the files of checkpoints, delta logs, inboxes and pipelines at random, `--count` times, and
 `fuzz` sends `--count` random programs, fact files, change scripts and JSON circuits to dbsp;
 `--seed` repeats them. The exit code is 1 if a result is wrong, a process dies, or another exception
@@ -47,6 +50,8 @@ import typer
 from rich.console import Console
 
 import dbsp
+from benchmarks.bulk_load import ROWS as BULK
+from benchmarks.bulk_load import measure_bulk_loads
 from benchmarks.checkpoints import ROWS as CHECKPOINTS
 from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
 from benchmarks.circuits import measure_circuit
@@ -66,11 +71,15 @@ from benchmarks.kills import KILLS as KILLED
 from benchmarks.kills import measure_kills
 from benchmarks.limited_memory import LIMITS, measure_limits
 from benchmarks.patterns import WORKLOADS as GRAPHS
+from benchmarks.pauses import ROWS as PAUSES
+from benchmarks.pauses import TICKS as AGES
+from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.recursion import MODES, measure_recursion
 from benchmarks.recursion_report import print_recursion
 from benchmarks.recursive_programs import CASES as PROGRAMS
 from benchmarks.report import (
+    print_bulk_loads,
     print_costs,
     print_crashes,
     print_damages,
@@ -90,6 +99,7 @@ from benchmarks.report import (
     print_soak,
     print_startup,
     print_usage,
+    print_windows,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import measure_rewrites
@@ -103,6 +113,8 @@ from benchmarks.startup import REPEATS as STARTS
 from benchmarks.startup import measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
+from benchmarks.windows import TICKS as WINDOWED
+from benchmarks.windows import measure_windows
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.errors import SetupError
 
@@ -140,14 +152,17 @@ class What(StrEnum):
     rewrites = "rewrites"
     shapes = "shapes"
     usage = "usage"
+    transaction = "transaction"
     startup = "startup"
     io = "io"
     checkpoint = "checkpoint"
+    pauses = "pauses"
     recursion = "recursion"
     fuzz = "fuzz"
     faults = "faults"
     kills = "kills"
     soak = "soak"
+    windows = "windows"
     spark_crash = "spark-crash"
     damage = "damage"
     spark = "spark"
@@ -164,14 +179,17 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.shapes: [],
     What.usage: [],
+    What.transaction: [],
     What.startup: [],
     What.io: [],
     What.checkpoint: [],
+    What.pauses: [],
     What.recursion: [],
     What.fuzz: [],
     What.faults: [],
     What.kills: [],
     What.soak: [],
+    What.windows: [],
     What.spark_crash: [],
     What.damage: [],
     What.spark: [],
@@ -276,6 +294,11 @@ def main(
         with console.status("usage"):
             costs = list(measure_usage(rows))
         print_usage(console, costs)
+    if what in (What.all, What.transaction):
+        rows = one_of(BULK, size, what)
+        with console.status("transaction"):
+            loads = list(measure_bulk_loads(rows))
+        print_bulk_loads(console, rows, loads)
     if what in (What.all, What.startup):
         with console.status("startup"):
             starts = list(measure_startup(one_of(STARTS, size, what)))
@@ -291,6 +314,11 @@ def main(
             snapshots = list(measure_snapshots(rows, Path(folder)))
             openings = list(measure_openings(Path(folder)))
         print_checkpoints(console, rows, snapshots, openings)
+    if what in (What.all, What.pauses):
+        rows = one_of(PAUSES, size, what)
+        with console.status("pauses"):
+            print_pauses(console, rows, list(measure_pauses(rows)))
+            print_age(console, list(measure_age(one_of(AGES, size, what))))
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):
@@ -317,6 +345,8 @@ def main(
     if what is What.soak:
         with tempfile.TemporaryDirectory() as folder:
             agreed = print_soak(console, measure_soak(seconds, Path(folder)))
+    if what is What.windows:
+        agreed = print_windows(console, measure_windows(one_of(WINDOWED, size, what)))
     if what is What.spark_crash:
         kills = one_of(KILLS, size, what)
         with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:

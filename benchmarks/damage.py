@@ -117,6 +117,21 @@ def _large_runs(folder: Path, chance: random.Random) -> None:
     _closed(run)
 
 
+def _history(folder: Path, chance: random.Random) -> None:
+    store = Store(folder, sync=False, snapshot_every=2, background=False, keep=100)
+    run = RECURSIVE.start(checkpoint=store)
+    for tick in range(9):
+        run.step(_recursive_changes(chance), label=tick)
+    _closed(run)
+
+
+def _read_history(folder: Path) -> str:
+    past = [RECURSIVE.open(folder, as_of=tick) for tick in (1, 4, 5)]
+    change = sorted(past[2].deltas("path", since=1, until=7).items())
+    results = [sorted(result["path"].items()) for result in past[2].ticks(2)]
+    return repr(([_rows_of(run) for run in past], change, results))
+
+
 def _log(folder: Path, chance: random.Random) -> None:
     run, log = RECURSIVE.start(), DeltaLog(folder, sync=False)
     with mock.patch.object(delta_log, "_KEEP_FROM", 4):
@@ -177,6 +192,8 @@ SPECIMENS = (
     Specimen("snapshots", _snapshots, _opened(RECURSIVE.start)),
     Specimen("state", _state, _opened(lambda **options: _stateful().start(**options))),
     Specimen("large runs", _large_runs, _opened(lambda **options: _large().start(**options))),
+    Specimen("history", _history, _read_history),
+    Specimen("present of a history", _history, _opened(RECURSIVE.start)),
     Specimen("delta log", _log, _read_log),
     Specimen("inbox", _inbox, _read_inbox),
     Specimen("Spark pipeline", write_pipeline, read_pipeline),

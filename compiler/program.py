@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -51,6 +51,8 @@ from dbsp.runtime.run import Run
 
 if TYPE_CHECKING:
     from dbsp.display.document import Document
+    from dbsp.durable.moments import Moment
+    from dbsp.durable.past_run import PastRun
 
 
 @methods_end_at_caller
@@ -304,9 +306,7 @@ class Program(QuestionMethods, Displayed):
             [('pen',), ('tea',)]
         """
         planner = None
-        # A row keeps the number that autoinc() gave it, so the circuit keeps its plans.
-        fixed = any(map(numbers_rows, self.rewritten.rules))
-        if circuit is None and stage == Stage.PHYSICAL and not fixed:
+        if circuit is None and self._replans(stage):
             planner = ProgramPlanner(self, self.plans if plans is None else plans, max_iterations)
         if circuit is None and plans is None and max_iterations == MAX_ITERATIONS:
             circuit = self._query
@@ -317,7 +317,11 @@ class Program(QuestionMethods, Displayed):
             run = circuit.start(stage, memory_limit=limit)
         else:
             opened = open_checkpoint(checkpoint)
-            resumed = partial(self._resumed, circuit, stage, limit, opened.spill)
+
+            def resumed(written: str | None) -> Run:
+                graph = self._graph_of(circuit, stage, written)
+                return Run(graph, memory_limit=limit, spill=opened.spill)
+
             run = opened.resume(self._identity, resumed)
         try:
             run.planner = planner
@@ -331,6 +335,70 @@ class Program(QuestionMethods, Displayed):
             if run.log is not None:
                 run.log.close()
             raise
+
+    def open(
+        self,
+        folder: str | Path,
+        *,
+        as_of: Moment | None = None,
+        stage: Stage | str = Stage.PHYSICAL,
+        allow_pickle: bool = False,
+        verify: bool = True,
+        memory_limit: int | str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> PastRun:
+        """Open a checkpoint of this program as of a tick, to read it.
+
+        Nothing is locked or changed, so a run may write to the folder meanwhile. The ticks that can
+        be opened are those that `Store(folder, keep=...)` keeps. Cost: reading the snapshot before
+        that tick, and repeating the ticks since then.
+
+        Parameters:
+            folder: the folder of the checkpoint.
+            as_of: a tick, a datetime or the ISO text of one; by default the latest tick. A time
+                means the last tick that was written until then.
+            stage: the stage that `start` was called with.
+            allow_pickle: whether to read pickled values, which can run any code.
+            verify: whether to verify the content of large files (see `dbsp.durable.Store`).
+            memory_limit: the memory for the state, as for `start`.
+            progress: is called with the number of every tick that is repeated.
+
+        Returns:
+            A run at that tick, to be read only: views, `query`, `why` and `explain`.
+
+        Raises:
+            ArgumentError: `as_of` is neither a tick nor a time.
+            CheckpointError: the tick is outside the history, or the folder is damaged or of another
+                program.
+
+        Examples:
+            >>> import tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> program = compile(".decl edge(x: number) .input edge .output edge")
+            >>> run = program.start({"edge": [(1,)]}, checkpoint=folder)
+            >>> _ = run.step({"edge": [(2,)]})
+            >>> past = program.open(folder, as_of=1)
+            >>> past.view("edge").rows(), program.why(past, "edge", (2,))
+            ([(1,)], None)
+        """
+        from dbsp.durable.past_ticks import PastTicks
+
+        graph_of = partial(self._graph_of, self._query, stage)
+        past = PastTicks(
+            folder,
+            self._identity,
+            graph_of,
+            allow_pickle=allow_pickle,
+            verify=verify,
+            memory_limit=capacity_of(memory_limit),
+            progress=progress,
+        )
+        run = past.open(as_of)
+        if self._replans(stage):
+            run.planner = planner = ProgramPlanner(self, self.plans, MAX_ITERATIONS)
+            planner.restored = True
+        run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
+        return run
 
     def counted(
         self, initial: Mapping[str, InputChange] | None = None, *, max_iterations: int = MAX_ITERATIONS
@@ -349,14 +417,15 @@ class Program(QuestionMethods, Displayed):
         text = "\0".join(self._texts.values())
         return hashlib.sha256((text + word).encode(errors="surrogatepass")).hexdigest()
 
-    def _resumed(
-        self, circuit: Circuit, stage: Stage | str, limit: int | None, spill: Path, written: str | None
-    ) -> Run:
-        """Return a run of the circuit of a checkpoint, because a new plan might differ from it."""
+    def _replans(self, stage: Stage | str) -> bool:
+        # A row keeps the number that autoinc() gave it, so the circuit keeps its plans.
+        return stage == Stage.PHYSICAL and not any(map(numbers_rows, self.rewritten.rules))
+
+    def _graph_of(self, circuit: Circuit, stage: Stage | str, written: str | None) -> Graph:
+        """Return the graph to run: that of a checkpoint if it has one; a new plan may differ."""
         if written is None:
-            return circuit.start_within(stage, limit, spill)
-        graph = read_circuit(written, self.options.functors, like=circuit.circuit(stage))
-        return Run(graph, memory_limit=limit, spill=spill)
+            return circuit.runnable(stage)
+        return read_circuit(written, self.options.functors, like=circuit.circuit(stage))
 
     def explain(
         self,

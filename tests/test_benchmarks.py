@@ -16,6 +16,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import ENTRIES
+from benchmarks.bulk_load import ROWS as BULK
+from benchmarks.bulk_load import WAYS, measure_bulk_loads
 from benchmarks.changes import Codes, Row
 from benchmarks.checkpoints import ROWS as CHECKPOINTS
 from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
@@ -34,8 +36,11 @@ from benchmarks.kills import measure_kills
 from benchmarks.limited_memory import LIMITS, measure_limits
 from benchmarks.patterns import PATTERNS
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
+from benchmarks.pauses import TICKS as AGES
+from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
 from benchmarks.report import (
+    print_bulk_loads,
     print_costs,
     print_faults,
     print_growth,
@@ -51,6 +56,7 @@ from benchmarks.report import (
     print_soak,
     print_startup,
     print_usage,
+    print_windows,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import compared, measure_rewrites
@@ -61,8 +67,10 @@ from benchmarks.soak import measure_soak
 from benchmarks.startup import Start, measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
+from benchmarks.windows import measure_windows
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.compiler.datalog.compiler_passes import REWRITES as REWRITING_PASSES
+from dbsp.state.trace_limit import TraceLimit
 
 WORKLOADS = list(SIZES)
 GRAPHS = list(PATTERNS_OF)
@@ -395,6 +403,18 @@ def test_what_the_choices_of_a_caller_cost() -> None:
 
 
 @pytest.mark.slow
+def test_the_ways_to_load_many_rows() -> None:
+    loads = list(measure_bulk_loads(BULK["tiny"], parts=10))
+    assert [load.way for load in loads] == list(WAYS)
+    assert {load.totals for load in loads} == {1_000}
+    assert all(load.seconds > 0 and load.kept > 0 for load in loads)
+    console = Console(file=io.StringIO(), width=190)
+    print_bulk_loads(console, BULK["tiny"], loads)
+    assert isinstance(console.file, io.StringIO)
+    assert all(load.way in console.file.getvalue() for load in loads)
+
+
+@pytest.mark.slow
 def test_the_routes_of_data() -> None:
     measured = list(measure_routes(ROUTES["tiny"], repeat=1))
     assert {one.shape for one in measured} == {"(int, int)", "(int, str, float)"}
@@ -443,6 +463,22 @@ def test_a_soak_test_notices_a_wrong_view(tmp_path: Path) -> None:
     assert not print_soak(console, [last])
 
 
+def test_windows_stay_flat() -> None:
+    reports = list(measure_windows(1200, reports=3))
+    assert [report.ticks for report in reports] == [400, 800, 1200]
+    assert reports[-1].state_rows < 2 * reports[0].state_rows
+    console = Console(file=io.StringIO(), width=190)
+    assert print_windows(console, reports)
+
+
+def test_windows_that_forget_too_much_are_noticed() -> None:
+    right = TraceLimit.threshold
+    with patch.object(TraceLimit, "threshold", lambda limit: right(limit) + 60):
+        *_, last = measure_windows(2000, reports=4)
+    assert "differs from a run over the latest" in last.problem
+    assert not print_windows(Console(file=io.StringIO(), width=190), [last])
+
+
 @pytest.mark.slow
 def test_startup() -> None:
     starts = list(measure_startup(1, cold=False))
@@ -471,3 +507,28 @@ def test_checkpoints_are_measured(tmp_path: Path) -> None:
     print_checkpoints(console, rows, [first, second], openings)
     assert isinstance(console.file, io.StringIO)
     assert "opening 20,000 rows" in console.file.getvalue()
+
+
+def test_pauses_are_measured() -> None:
+    pauses = list(measure_pauses(20_000, ticks=60, every=20))
+    assert [(each.mode, each.snapshots > 0) for each in pauses] == [
+        ("no checkpoint", False),
+        *(("journal", False), ("background", True), ("in the tick", True)) * 2,
+    ]
+    for each in pauses:
+        assert 0 < each.median <= each.slow <= each.slowest
+        assert (each.beginning > 0) == (each.snapshots > 0)
+    ages = list(measure_age(AGES["tiny"], parts=2, every=20))
+    console = Console(file=io.StringIO(), width=120)
+    print_pauses(console, 20_000, pauses)
+    print_age(console, ages)
+    assert isinstance(console.file, io.StringIO)
+    assert "Single-row ticks of a state of 20,000 rows" in console.file.getvalue()
+
+
+def test_the_files_of_a_long_run_stay_the_same() -> None:
+    ages = list(measure_age(2_000, parts=5, every=10))
+    files, sizes, manifests = zip(*((age.files, age.size, age.manifest) for age in ages), strict=True)
+    assert max(files) < 40
+    assert max(manifests) < 6_000
+    assert max(sizes) < 2 * min(sizes)

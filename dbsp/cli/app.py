@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dbsp.cli import (
+    as_of_command,
     check_command,
     checkpoint_command,
     explain_command,
@@ -69,13 +70,17 @@ for module, command in (
 checkpoints = typer.Typer(
     name="checkpoint",
     no_args_is_help=True,
-    help="Verify or describe the folder of a checkpoint, a delta log or an inbox.",
+    help="Verify or describe the folder of a checkpoint, a delta log or an inbox; compact a checkpoint, or "
+    "look into its past.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(checkpoints)
 for subcommand, examples in (
     (checkpoint_command.verify, checkpoint_command.VERIFY_EXAMPLES),
     (checkpoint_command.show, checkpoint_command.SHOW_EXAMPLES),
+    (checkpoint_command.compact, checkpoint_command.COMPACT_EXAMPLES),
+    (as_of_command.as_of, as_of_command.EXAMPLES),
 ):
-    checkpoints.command(cls=Command, help=paragraphs(subcommand.__doc__), epilog=examples)(subcommand)
+    register = checkpoints.command(cls=Command, help=paragraphs(subcommand.__doc__), epilog=examples)
+    register(expanded(subcommand))
 app.add_typer(databases)

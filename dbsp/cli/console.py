@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -93,6 +94,28 @@ def loading(total_bytes: int) -> Iterator[Callable[[int | None, str], None]]:
         yield advance
 
 
+@contextmanager
+def slow_work(description: str) -> Iterator[Callable[[str], None]]:
+    """Show the progress of work that takes more than a second; only on a terminal.
+
+    Yields a function that takes the current step as text, and may be called often.
+    """
+    shown_at, shown = time.monotonic() + 0.8, False
+
+    def show(step: str) -> None:
+        nonlocal shown_at, shown
+        now = time.monotonic()
+        if now - shown_at > 0.2 and sys.stderr.isatty():
+            print(f"\r\x1b[K{description}: {step}", end="", file=sys.stderr, flush=True)
+            shown_at, shown = now, True
+
+    try:
+        yield show
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
 def in_option_names(error: DbspError) -> str:
     """Return the text of an error that names options as the command line does.
 
@@ -102,4 +125,6 @@ def in_option_names(error: DbspError) -> str:
     text = str(error)
     if error.code == "unpacked-too-large":
         return text.replace("max_unpacked=", "--max-unpacked ")
+    if error.code == "checkpoint-pickle":
+        return text.replace("allow_pickle=True", "--allow-pickle")
     return text.replace("max_iterations=", "--max-iterations ") if error.code == "iteration-limit" else text

@@ -229,6 +229,9 @@ MaxUnpacked = Annotated[
         show_default=False,
     ),
 ]
+AllowPickle = Annotated[
+    bool, typer.Option("--allow-pickle", help="Read pickled values, which can run any code.")
+]
 Timing = Annotated[bool, typer.Option("--time", help="Print the duration of each tick.")]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dbsp.durable.background import in_background, pause
 from dbsp.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ def _draft(path: Path, content: Content | Sequence[Content], sync: bool) -> Path
         with open(draft, "wb", buffering=0) as file:
             for part in content if isinstance(content, list | tuple) else (content,):
                 write_all(file.fileno(), part)
+                if sync:
+                    sync_gently(file.fileno())
             if sync:
                 os.fsync(file.fileno())
     except OSError:
@@ -38,6 +42,21 @@ def _draft(path: Path, content: Content | Sequence[Content], sync: bool) -> Path
             draft.unlink(missing_ok=True)
         raise
     return draft
+
+
+def sync_gently(descriptor: int) -> None:
+    """Synchronize a part of a file, as background work, and leave the disk to others as long.
+
+    The end of a large file then does not wait for all of it, nor do the ticks that are written
+    meanwhile.
+    """
+    if in_background():
+        began = time.perf_counter()
+        sync_data(descriptor)
+        pause(time.perf_counter() - began)
+
+
+sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 def draft_of(path: Path) -> Path:

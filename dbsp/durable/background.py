@@ -106,6 +106,12 @@ def rest() -> None:
         work.rested = time.perf_counter()
 
 
+def pause(seconds: float) -> None:
+    """Rest for some time, if this is background work."""
+    if in_background():
+        time.sleep(seconds)
+
+
 def in_background() -> bool:
     """Return whether the caller is background work that should rest."""
     work = _LOCAL.work

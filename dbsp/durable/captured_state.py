@@ -33,6 +33,8 @@ class JournalPlace:
     """The bytes that the journal had written."""
     time: float
     """By the monotonic clock."""
+    tick_time: float | None
+    """When the tick was written, in seconds since 1970."""
     end: int
     """The number of values of the interner that the journal has; later ones are of no tick."""
     lost: Container[int]

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dbsp.durable.array_frames import read_frames
+from dbsp.durable.checkpoint_report import describe_checkpoint, verify_checkpoint
 from dbsp.durable.deliveries import DeliveredFile, deliveries
+from dbsp.durable.folder_state import folder_state, undisturbed
 from dbsp.durable.inbox_record import inbox_id, taken, taken_tick
 from dbsp.durable.ledger import Entry, Ledger
-from dbsp.durable.manifest import CURRENT, PREVIOUS, VERSION, Manifest, read_manifest
+from dbsp.durable.manifest import CURRENT, PREVIOUS
 from dbsp.durable.parquet_files import read_parquet
-from dbsp.durable.run_files import is_run_file, open_run
-from dbsp.durable.sealed_files import read_sealed, unreadable
-from dbsp.durable.snapshots import load_snapshot
-from dbsp.durable.tick_journal import TickJournal
-from dbsp.errors import CheckpointError, counted, shorten
+from dbsp.durable.report_facts import Fact, Watch, attempted, bytes_text, rows_text
+from dbsp.durable.sealed_files import unreadable
+from dbsp.errors import CheckpointError, shorten
 
 _TRIES = 3
 
@@ -36,29 +35,28 @@ class Verification:
     problems: list[str]
 
 
-def verify_folder(folder: Path) -> Verification:
+def verify_folder(folder: Path, watch: Watch | None = None) -> Verification:
     """Verify every file of a folder. Raises CheckpointError if it is of none of the three kinds."""
     kind = _kind(folder)
     for _ in range(_TRIES):
-        before = _state(folder)
+        before = folder_state(folder)
         found: list[str] = []
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            for error in _VERIFY[kind](folder):
+            for error in _VERIFY[kind](folder, watch or _no_watch):
                 if error.message not in found:
                     found.append(error.message)
         found += sorted({str(warning.message) for warning in warned})
-        if not found or _state(folder) == before:
+        if not found or folder_state(folder) == before:
             break  # else a run has changed the folder in between
     files = sum(path.is_file() for path in folder.rglob("*"))
     return Verification(kind, files, found)
 
 
-def describe_folder(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield what a folder has, as names and texts. Raises CheckpointError if it is damaged."""
+def describe_folder(folder: Path) -> list[Fact]:
+    """Return what a folder has. Raises CheckpointError if it is damaged."""
     kind = _kind(folder)
-    yield "kind", kind
-    yield from _DESCRIBE[kind](folder)
+    return [Fact("kind", kind, kind), *undisturbed(folder, lambda: list(_DESCRIBE[kind](folder)))]
 
 
 def _kind(folder: Path) -> str:
@@ -72,108 +70,10 @@ def _kind(folder: Path) -> str:
     )
 
 
-def _state(folder: Path) -> list[tuple[str, int]]:
-    """The names of all files, and when they were changed."""
-    found = []
-    for path in folder.rglob("*"):
-        try:
-            found.append((str(path), path.stat().st_mtime_ns))
-        except OSError:
-            found.append((str(path), 0))
-    return sorted(found)
-
-
-def _attempted(action: Callable[[], object]) -> Iterator[CheckpointError]:
-    try:
-        action()
-    except CheckpointError as error:
-        yield error
-
-
-# --- checkpoints ----------------------------------------------------------------------------------
-
-
-def _manifests(folder: Path) -> tuple[list[Manifest], list[CheckpointError]]:
-    manifests: list[Manifest] = []
-    errors: list[CheckpointError] = []
-    for file in (CURRENT, PREVIOUS):
-        try:
-            manifest = read_manifest(folder / file)
-        except CheckpointError as error:
-            errors.append(error)
-            continue
-        if manifest is not None:
-            manifests.append(manifest)
-        elif file == CURRENT:
-            errors.append(unreadable(folder / file, "the file is missing"))
-    return manifests, errors
-
-
-def _verify_checkpoint(folder: Path) -> Iterator[CheckpointError]:
-    manifests, errors = _manifests(folder)
-    yield from errors
-    for manifest in manifests:
-        files = {} if manifest.snapshot is None else manifest.snapshot.digests
-        for name, digest in files.items():
-            yield from _attempted(partial(_verify_file, folder, manifest.id, name, digest))
-    if manifests:
-        oldest = manifests[-1]
-        journal = TickJournal(folder, sync=False)
-        journal.id = oldest.id
-        yield from _attempted(lambda: journal.read(oldest.tick, oldest.journal))
-
-
-def _verify_file(folder: Path, id_: str, name: str, digest: str) -> None:
-    if is_run_file(name):
-        open_run(folder, id_, name, digest, verify=True)
-    else:
-        read_frames(read_sealed(folder / name, f"{id_}/{name}", digest))
-
-
-def _describe_checkpoint(folder: Path) -> Iterator[tuple[str, str]]:
-    manifests, errors = _manifests(folder)
-    if errors:
-        raise errors[0]
-    current = manifests[0]
-    journal = TickJournal(folder, sync=False)
-    journal.id = current.id
-    ticks = journal.read(current.tick, current.journal)
-    last = ticks[-1] if ticks else None
-    yield "format version", str(VERSION)
-    yield "program", current.name
-    yield "identity", current.query
-    yield "tick", f"{current.tick + len(ticks):,}"
-    yield "label", json.dumps(current.label if last is None else last.head["label"])
-    interned = 0
-    for manifest in manifests:
-        loaded = load_snapshot(folder, manifest)
-        if loaded is None:
-            continue
-        files = loaded.files
-        rows = sum(len(array) for array in loaded.content[files.small][1][1::2])
-        rows += sum(run.size for run in loaded.runs.values())
-        size = sum((folder / name).stat().st_size for name in files.digests)
-        which = "snapshot" if manifest is current else "previous snapshot"
-        yield which, f"tick {manifest.tick:,}: {_rows(rows)}, {len(files.digests)} files, {_bytes(size)}"
-        if manifest is current:
-            interned = files.ends[-1] if files.ends else 0
-    size = sum(path.stat().st_size for _, path in journal.files())
-    after = "no ticks" if not ticks else f"ticks {ticks[0].tick:,} to {ticks[-1].tick:,}"
-    yield "journal", f"{after} after the snapshot, {_bytes(size)}"
-    changes: dict[str, int] = {}
-    for tick in ticks:
-        for (name, _), weights in zip(tick.head["inputs"], tick.arrays[1::2], strict=True):
-            changes[name] = changes.get(name, 0) + len(weights)
-    for name, rows in changes.items():
-        yield f"  changes of {name}", _rows(rows)
-    yield "interned values", f"{interned if last is None else last.head['interned']:,}"
-    yield "pickled values", "allowed" if current.pickle else "none"
-
-
 # --- delta logs -----------------------------------------------------------------------------------
 
 
-def _verify_log(folder: Path) -> Iterator[CheckpointError]:
+def _verify_log(folder: Path, watch: Watch) -> Iterator[CheckpointError]:
     ledger = Ledger(folder)
     for part in ("ticks", "views"):
         try:
@@ -188,37 +88,39 @@ def _verify_log(folder: Path) -> Iterator[CheckpointError]:
                 yield error
                 continue
             for name, path in entry.files.items():
-                yield from _attempted(partial(_verify_output, entry, name, path))
+                yield from attempted(partial(_verify_output, entry, name, path))
 
 
 def _verify_output(entry: Entry, output: str, path: Path) -> None:
     read_parquet(path, entry.read(output), entry.rows[output])
 
 
-def _describe_log(folder: Path) -> Iterator[tuple[str, str]]:
+def _describe_log(folder: Path) -> Iterator[Fact]:
     ledger = Ledger(folder)
     header, ticks = ledger.header(), ledger.ticks()
     if header is None:
         raise unreadable(folder / "log.json", "the file is missing")
-    yield "format version", str(header["version"])
-    yield "tick", f"{ticks[-1]:,}" if ticks else "none"
+    yield Fact("format version", str(header["version"]), header["version"])
+    yield Fact("tick", f"{ticks[-1]:,}" if ticks else "none", ticks[-1] if ticks else None)
     if ticks:
-        yield "label", json.dumps(ledger.entry(ticks[-1]).label)
-        yield "recorded ticks", f"{len(ticks):,}"
-        yield "stored views", f"{len(ledger.ticks('views')):,}"
+        label, views = ledger.entry(ticks[-1]).label, len(ledger.ticks("views"))
+        yield Fact("label", json.dumps(label), label)
+        yield Fact("recorded ticks", f"{len(ticks):,}", len(ticks))
+        yield Fact("stored views", f"{views:,}", views)
     entries = [ledger.entry(tick) for tick in ticks]
     for name, output in header["outputs"].items():
         rows = sum(entry.rows.get(name, 0) for entry in entries)
         size = sum(entry.fingerprints[name].size for entry in entries if name in entry.fingerprints)
         columns = ", ".join(f"{column}: {type_}" for column, type_ in output["columns"])
-        yield f"  {name}({columns})", f"{_rows(rows)} of deltas, {_bytes(size)}"
+        text = f"{rows_text(rows)} of deltas, {bytes_text(size)}"
+        yield Fact(f"  {name}({columns})", text, {"rows": rows, "bytes": size})
 
 
 # --- inboxes --------------------------------------------------------------------------------------
 
 
-def _verify_inbox(folder: Path) -> Iterator[CheckpointError]:
-    yield from _attempted(lambda: taken(folder))
+def _verify_inbox(folder: Path, watch: Watch) -> Iterator[CheckpointError]:
+    yield from attempted(lambda: taken(folder))
     try:
         found = deliveries(folder)
     except CheckpointError as error:
@@ -226,18 +128,18 @@ def _verify_inbox(folder: Path) -> Iterator[CheckpointError]:
         return
     for delivery in found:
         for file in delivery.files:
-            yield from _attempted(partial(_verify_delivered, file))
+            yield from attempted(partial(_verify_delivered, file))
 
 
 def _verify_delivered(file: DeliveredFile) -> None:
     read_parquet(file.path, file.fingerprint.read(file.path), file.rows)
 
 
-def _describe_inbox(folder: Path) -> Iterator[tuple[str, str]]:
+def _describe_inbox(folder: Path) -> Iterator[Fact]:
     if not (folder / "inbox.json").exists():
         raise unreadable(folder / "inbox.json", "the file is missing")
-    yield "identity", inbox_id(folder)
-    yield "taken up to tick", f"{taken_tick(folder):,}"
+    yield Fact("identity", inbox_id(folder), inbox_id(folder))
+    yield Fact("taken up to tick", f"{taken_tick(folder):,}", taken_tick(folder))
     done = taken(folder)
     found = deliveries(folder)
     for writer in sorted({*done, *(delivery.writer for delivery in found)}):
@@ -246,19 +148,13 @@ def _describe_inbox(folder: Path) -> Iterator[tuple[str, str]]:
         rows = sum(delivery.rows for delivery in waiting)
         before = f"taken up to batch {last}" if last >= 0 else "nothing taken"
         batches = f"{len(waiting)} {'batch' if len(waiting) == 1 else 'batches'}"
-        yield f"  writer {shorten(writer)}", f"{before}; {batches} waiting, {_rows(rows)}"
+        text = f"{before}; {batches} waiting, {rows_text(rows)}"
+        value = {"last_batch": None if last < 0 else last, "waiting": len(waiting), "rows": rows}
+        yield Fact(f"  writer {shorten(writer)}", text, value)
 
 
-def _rows(number: int) -> str:
-    return counted(number, "row") if number < 1_000 else f"{number:,} rows"
-
-
-def _bytes(size: int) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if size < 10_000:
-            return f"{size:,} {unit}"
-        size //= 1_000
-    return f"{size:,} GB"
+def _no_watch(text: str) -> None:
+    """Report progress to nobody."""
 
 
 _MARKS = {
@@ -267,5 +163,5 @@ _MARKS = {
     "inbox": ("inbox.json", "taken.json", "batches"),
 }
 """The kinds of folders, and files that only they have."""
-_VERIFY = {"checkpoint": _verify_checkpoint, "delta log": _verify_log, "inbox": _verify_inbox}
-_DESCRIBE = {"checkpoint": _describe_checkpoint, "delta log": _describe_log, "inbox": _describe_inbox}
+_VERIFY = {"checkpoint": verify_checkpoint, "delta log": _verify_log, "inbox": _verify_inbox}
+_DESCRIBE = {"checkpoint": describe_checkpoint, "delta log": _describe_log, "inbox": _describe_inbox}

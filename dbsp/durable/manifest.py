@@ -76,15 +76,19 @@ class Manifest:
     journal: str = ""
     """The checksum of the journal's file of this tick."""
     snapshot: SnapshotFiles | None = None
+    time: float | None = None
+    """When the tick was written, in seconds since 1970; None if an earlier version wrote it."""
+    keep: int | str | None = None
+    """How much of the past is kept (see `dbsp.durable.history_window`)."""
 
-    def content(self) -> bytes:
+    def content(self, place: str = "manifest") -> bytes:
         """Return the file."""
         document = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        return sealed_json("manifest", document, indent=1)
+        return sealed_json(place, document, indent=1)
 
-    def write(self, folder: Path, sync: bool, file: str = CURRENT) -> None:
+    def write(self, folder: Path, sync: bool, file: str = CURRENT, place: str = "manifest") -> None:
         """Write the manifest. Raises CheckpointError."""
-        path, content = folder / file, self.content()
+        path, content = folder / file, self.content(place)
         with reports_full_disk(path):
             try:
                 write_atomically(path, content, sync)
@@ -94,9 +98,9 @@ class Manifest:
                     raise
 
 
-def read_manifest(path: Path) -> Manifest | None:
+def read_manifest(path: Path, place: str = "manifest") -> Manifest | None:
     """Return a manifest; None if there is no file. Raises CheckpointError."""
-    document = read_header(path, FORMAT, VERSION, "manifest", EARLIER)
+    document = read_header(path, FORMAT, VERSION, place, EARLIER)
     if document is None:
         return None
     with decoding(path):
@@ -107,4 +111,6 @@ def read_manifest(path: Path) -> Manifest | None:
         got = (manifest.id, manifest.name, manifest.query, manifest.pickle, manifest.tick, manifest.journal)
         if tuple(map(type, got)) != expected:
             raise TypeError(f"unexpected types in {json.dumps(got)}")
+        if not isinstance(manifest.time, float | None) or not isinstance(manifest.keep, int | str | None):
+            raise TypeError(f"unexpected types in {json.dumps([manifest.time, manifest.keep])}")
         return manifest

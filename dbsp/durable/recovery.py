@@ -1,4 +1,4 @@
-"""Find the newest state of a checkpoint that is intact, and repeat the ticks of its journal."""
+"""Find the newest state of a checkpoint that is intact, and the ticks of its journal since then."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbsp.data.batch import Batch
-from dbsp.durable.code_ranges import check_codes
-from dbsp.durable.interner_file import restore_values
 from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, VERSION, Manifest, read_manifest
 from dbsp.durable.sealed_files import unreadable
-from dbsp.durable.snapshots import LoadedSnapshot, load_snapshot, reading_values
-from dbsp.durable.step_memory import read_batch
+from dbsp.durable.snapshots import LoadedSnapshot, load_snapshot
 from dbsp.durable.tick_journal import TickChanges, TickJournal
-from dbsp.errors import CheckpointError, CheckpointWarning, counted
-from dbsp.runtime.run import Run
-from dbsp.runtime.tick_result import TickResult
+from dbsp.errors import CheckpointError, CheckpointWarning
 
 
 @dataclass(frozen=True)
@@ -87,38 +81,14 @@ def read_intact(
             failures.append(error)
             continue
         if failures:
-            kept = "the journal replaces"
-            if snapshot is not None:
-                kept = f"the snapshot of tick {manifest.tick} and the journal replace"
-            warnings.warn(
-                f"{failures[0].message.partition('; ')[0]}; nothing is lost, since {kept} it",
-                CheckpointWarning,
-                stacklevel=5,
-            )
+            warnings.warn(replacement(failures[0], manifest), CheckpointWarning, stacklevel=5)
         return Recovered(manifest, snapshot, ticks)
     raise failures[0]
 
 
-def replay(run: Run, changes: TickChanges, folder: Path, allow_pickle: bool) -> TickResult:
-    """Apply a tick of the journal to a run at the tick before it. Raises CheckpointError."""
-    path, head = changes.path, changes.head
-    with reading_values(path, folder):
-        restore_values(run.interner, head["values"], allow_pickle)
-        if len(run.interner) != head["interned"]:
-            raise unreadable(path, "it does not follow the ticks before it")
-        inputs, _ = head["inputs"], head["label"]
-        staged = {}
-        for (name, width), rows, weights in zip(
-            inputs, changes.arrays[::2], changes.arrays[1::2], strict=True
-        ):
-            if name not in run.inputs or width != run.inputs[name].arity:
-                raise CheckpointError(
-                    f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which this "
-                    "circuit does not have; start the circuit that wrote the checkpoint, or choose "
-                    "another folder",
-                    code="checkpoint-other-program",
-                )
-            batch = read_batch(rows, weights, width)
-            check_codes(batch.rows, run.inputs[name], run.interner)
-            staged[name] = Batch(batch.rows, batch.weights)
-    return run.step_staged(staged)
+def replacement(damage: CheckpointError, manifest: Manifest) -> str:
+    """Return the text of a warning: a file is damaged, and an older snapshot replaces it."""
+    kept = "the journal replaces"
+    if manifest.snapshot is not None:
+        kept = f"the snapshot of tick {manifest.tick} and the journal replace"
+    return f"{damage.message.partition('; ')[0]}; nothing is lost, since {kept} it"

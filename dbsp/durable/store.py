@@ -5,6 +5,7 @@
     runs, small, interned, memory   the files of snapshots (see `dbsp.durable.snapshots`)
     journal/41.ticks         the changes of the inputs in the ticks after a snapshot, from 41 on
     journal/latest           the number of the latest tick
+    history/40.json          an earlier manifest (see `dbsp.durable.history`), with `keep`
     spill                    state beyond the memory limit; it need not survive the process
     lock, owner              the lock of the run that writes here, and its process id
 
@@ -29,15 +30,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbsp.circuit.value_json import MissingPartError
 from dbsp.data.batch import Batch
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.background import BackgroundWork, rest, wait_for_folder
 from dbsp.durable.captured_state import CapturedState, JournalPlace
+from dbsp.durable.circuit_match import expect_query, starting
+from dbsp.durable.history import History
+from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.interner_file import Refused, values_piece
+from dbsp.durable.journal_replay import Replay
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, SPILL, Manifest
-from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
+from dbsp.durable.recovery import Recovered, found_manifests, read_intact
 from dbsp.durable.refused_values import column_of
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
 from dbsp.durable.snapshots import Snapshots, WrittenSnapshot
@@ -48,10 +52,10 @@ from dbsp.errors import (
     ArgumentError,
     CheckpointError,
     CheckpointWarning,
-    CircuitError,
     expect_present,
     shorten,
 )
+from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -79,6 +83,7 @@ class Store:
         allow_pickle: bool = False,
         verify: bool = True,
         background: bool = True,
+        keep: int | str | None = None,
     ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
@@ -89,16 +94,21 @@ class Store:
         are stored, pickled: reading them can run any code, so open only folders that you trust.
         Without `verify`, only the headers of large files are verified, so that opening does not
         read a state that is larger than memory. Without `background`, a tick that begins a snapshot
-        waits until it is written.
+        waits until it is written. `keep` says how much of the past `program.open` can open: a
+        number of ticks, or a duration such as "1 day". 0 ends the history. By default the folder's
+        setting stays; in a new folder it is 0.
 
         Raises CheckpointError when another process uses the folder, or the folder is damaged, is
         not a checkpoint, or has pickled values that are not allowed, ArgumentError when
-        `snapshot_every` is none of these.
+        `snapshot_every` or `keep` is none of these.
         """
+        if keep is not None:
+            HistoryWindow.of(keep)
         self.folder = Path(folder)
         self.snapshot_every = SnapshotPolicy.of(snapshot_every)
         self.sync = sync
         self.allow_pickle = allow_pickle
+        self.keep = keep
         self.verify = verify
         self.background = background
         self.label: Any = None
@@ -109,16 +119,22 @@ class Store:
         self._run: weakref.ref[Run] | None = None
         self._journal = TickJournal(self.folder, sync)
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
+        self._history = History(self.folder, sync)
+        self._time = 0.0
+        """The time of the latest tick; it never decreases, even if the clock does."""
+        self._recorded_time = 0.0
         self._writing: BackgroundWork[SavedSnapshot] | None = None
         """The snapshot that is being written in the background, or waits to be taken over."""
         self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
         self._written = 0
-        """The number of values of the interner that are in the snapshot or the journal."""
+        """The end of the ids of the interner that are in the snapshot or the journal."""
         self._recorded_values = 0
         """The same, with the tick that is being recorded."""
+        self._recorded_parts = 0
+        """The number of steps that were recorded of an open transaction."""
         self._values_before = 0
-        """The number of values of the interner when the tick began."""
+        """The next id of the interner when the tick began."""
         self._lost: Set[int] = frozenset()
         """The ids of values that are not stored, because their tick was rolled back."""
         self._recorded_lost: Set[int] = frozenset()
@@ -161,13 +177,13 @@ class Store:
 
     def check(self, query: str) -> None:
         """Raise CheckpointError unless the checkpoint is of this query, given by its identity."""
-        if self._manifest is not None and self._manifest.query != query:
+        if self._manifest is None:
+            return
+        try:
+            expect_query(self.folder, self._manifest, query)
+        except CheckpointError:
             self.close()
-            raise CheckpointError(
-                f"{self.folder} is the checkpoint of another query ('{self._manifest.name}'); "
-                "start the same query, or choose another folder",
-                code="checkpoint-other-program",
-            )
+            raise
 
     def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
         """Return a run at the latest durable tick and log it (see `runtime.checkpoints`)."""
@@ -175,25 +191,8 @@ class Store:
         self.check(identity)
         try:
             self._read()
-            run = start(self.circuit)
-        except MissingPartError as error:
-            self.close()
-            if self.circuit is None:
-                raise
-            raise CheckpointError(
-                f"{self.folder} is the checkpoint of a circuit with {error.part}, which the circuit to start"
-                " does not have; start the circuit that wrote it, or choose another folder",
-                code="checkpoint-other-program",
-            ) from None
-        except CircuitError as error:
-            self.close()
-            if self.circuit is None:
-                raise
-            raise CheckpointError(
-                f"cannot read the circuit of {self.folder}: {error.message}. Continue with"
-                " the version of dbsp that wrote it, or start in an empty folder",
-                code="checkpoint-version",
-            ) from None
+            with starting(self.folder, self.circuit):
+                run = start(self.circuit)
         except BaseException:
             self.close()
             raise
@@ -206,6 +205,7 @@ class Store:
         A new folder then belongs to this query. Raises CheckpointError when the checkpoint is of
         another query or circuit, or damaged; the folder is then released.
         """
+        run.refuse_inside_bulk("attach")
         if run.tick:
             raise CheckpointError(
                 f"only a run without ticks can continue from a checkpoint, got a run at tick {run.tick}; "
@@ -216,13 +216,21 @@ class Store:
         try:
             if self._manifest is None:
                 self._journal.create()
-                manifest = Manifest(uuid.uuid4().hex, run.graph.name, query, self.allow_pickle)
+                manifest = Manifest(
+                    uuid.uuid4().hex, run.graph.name, query, self.allow_pickle, time=clock(), keep=self.keep
+                )
                 manifest.write(self.folder, self.sync)
                 self._manifest, self._recovered = manifest, Recovered(manifest, None, [])
-            elif self.allow_pickle and not self._manifest.pickle:
-                self._read()
-                self._manifest = replace(self._manifest, pickle=True)
-                self._manifest.write(self.folder, self.sync)
+            else:
+                keep = self._manifest.keep if self.keep is None else self.keep
+                changed = replace(
+                    self._manifest, pickle=self.allow_pickle or self._manifest.pickle, keep=keep
+                )
+                if changed != self._manifest:
+                    self._read()
+                    changed = replace(self._manifest, pickle=changed.pickle, keep=keep)
+                    changed.write(self.folder, self.sync)
+                    self._manifest = changed
             self._recover(run)
         except BaseException:
             self.close()
@@ -244,11 +252,21 @@ class Store:
         if recovered.snapshot is not None:
             self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
+        self._time = manifest.time or 0.0
+        last = recovered.ticks[-1].head["interned"] if recovered.ticks else 0
+        replay = Replay(run, self.folder, self.allow_pickle, last)
         for changes in recovered.ticks:
-            self.result = replay(run, changes, self.folder, self.allow_pickle)
+            self.result = replay.apply(changes)
             self.label = changes.head["label"]
+            self._time = max(self._time, changes.time or 0.0)
         self._journal.open(manifest.tick, recovered.ticks)
-        self._written = len(run.interner)
+        # Values that only this process has interned are written with the next tick.
+        if recovered.ticks:
+            self._written = last
+        elif recovered.snapshot is not None and recovered.snapshot.files.ends:
+            self._written = recovered.snapshot.files.ends[-1]
+        else:
+            self._written = run.interner.end
         self._snapshots.describe(run.graph)  # here, since it may take longer than a tick
         with contextlib.suppress(OSError):  # by the clock of the system, which may be set back
             age = time.time() - (self.folder / CURRENT).stat().st_mtime
@@ -263,39 +281,65 @@ class Store:
         take place, and the next one begins a snapshot again.
         """
         self._expect_owner().check()
-        self._values_before = len(run.interner)
         self._adopt()
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
         seconds = time.monotonic() - self._snapshot_time
         size = self._journal.written - self._snapshot_size
         if self._writing is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
+            run.free_many_values()
             self._start_snapshot(run, manifest)
+        self._values_before = run.interner.end
+        self._recorded_values, self._recorded_lost, self._recorded_parts = self._written, self._lost, 0
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; they are durable when this returns."""
-        self._expect_owner().check()
+        self.check_label(label)
+        head, arrays = self._record(staged, run)
+        if self._recorded_parts:
+            head["parts"] = self._recorded_parts
+        self._journal.write(tick, {"label": label, **head}, arrays)
+
+    def record_part(self, tick: int, staged: Mapping[str, Batch], run: RunBase) -> None:
+        """Write a step of a transaction; it is durable with the record of its tick."""
+        head, arrays = self._record(staged, run)
+        self._journal.write_part(tick, {"part": self._recorded_parts, **head}, arrays)
+        self._recorded_parts += 1
+
+    def discard_parts(self) -> None:
+        """Remove the steps of a transaction that was rolled back; may be repeated."""
+        self._journal.discard_parts()
+
+    def check_label(self, label: Any) -> None:
+        """Raise ArgumentError for a label that is not a JSON value."""
         try:
             json.dumps(label)
         except (TypeError, ValueError, RecursionError) as error:
             raise ArgumentError(f"label: expected a JSON value, got {shorten(label)}: {error}") from None
-        end = len(run.interner)
-        values, refused = values_piece(run.interner, self._written, end, self.allow_pickle, self._lost)
-        if refused or self._lost:
-            self._refuse(refused, staged, run)
-        self._recorded_lost = self._lost | refused.keys()
+
+    def _record(self, staged: Mapping[str, Batch], run: RunBase) -> tuple[dict[str, Any], list[Codes]]:
+        """Return the head and the arrays of a record: the changes, and the new values."""
+        self._expect_owner().check()
+        start, end, lost = self._recorded_values, run.interner.end, self._recorded_lost
+        if lost:
+            lost = lost & set(run.interner.ids_between(min(lost), end).tolist())
+        values, refused = values_piece(run.interner, start, end, self.allow_pickle, lost)
+        if refused or lost:
+            self._refuse(lost, refused, staged, run)
+        self._recorded_lost = lost | refused.keys()
+        self._recorded_values = end
+        self._recorded_time = max(self._time, clock())
         head = {
-            "label": label,
             "interned": end,
             "values": values,
+            "time": self._recorded_time,
             "inputs": [[name, batch.arity] for name, batch in staged.items()],
         }
-        self._recorded_values = end
-        arrays = [array for batch in staged.values() for array in (batch.rows, batch.weights)]
-        self._journal.write(tick, head, arrays)
+        return head, [array for batch in staged.values() for array in (batch.rows, batch.weights)]
 
-    def _refuse(self, refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
+    def _refuse(self, known: Set[int], refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
         """Raise CheckpointError if a row of this tick has a value that is not stored."""
-        lost = {code: UnsupportedValueError(run.interner.decode(code)) for code in self._lost} | refused
+        interner = run.interner
+        lost = {code: UnsupportedValueError(interner.decode(code)) for code in known} | refused
         new = {code: error for code, error in lost.items() if code >= self._values_before}
         for errors in (new, lost):
             place = column_of(errors, staged, run) if errors else None
@@ -310,6 +354,7 @@ class Store:
         """Note the commit of the recorded tick."""
         self._journal.note(result.number)
         self._written, self._lost = self._recorded_values, self._recorded_lost
+        self._time = self._recorded_time
         self.result = result
         self.label = label
 
@@ -327,12 +372,13 @@ class Store:
                 "closing",
                 code="run-closed",
             )
+        run.refuse_inside_bulk("snapshot")
         self._expect_owner().check()
         self.wait()
         with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
             self._adopt()
         before = expect_present(self._manifest, "the manifest of an attached checkpoint")
-        if run.tick != before.tick:
+        if run.tick != before.tick or self._snapshots.differs(run):
             self._install(self._write(self._capture(run), before))
 
     def wait(self) -> None:
@@ -363,6 +409,7 @@ class Store:
             digest=self._journal.digest,
             size=self._journal.written,
             time=time.monotonic(),
+            tick_time=self._time or None,
             end=self._written,
             lost=self._lost,
         )
@@ -377,9 +424,13 @@ class Store:
             label=state.journal.label,
             journal=state.journal.digest,
             snapshot=written.files,
+            time=state.journal.tick_time,
         )
         try:
             rest()
+            for replaced in self._manifests:
+                if isinstance(replaced, Manifest) and replaced.tick < before.tick:
+                    self._history.add(replaced, before, state.tick)
             before.write(self.folder, self.sync, PREVIOUS)
             rest()
             manifest.write(self.folder, self.sync)
@@ -411,15 +462,16 @@ class Store:
         self._snapshot_time, self._snapshot_size = saved.journal.time, saved.journal.size
         self._manifests, self._manifest = [saved.manifest, saved.before], saved.manifest
 
-    def _collect(self, manifests: Sequence[Manifest]) -> None:
-        """Remove what neither manifest needs: earlier state, and leftovers of ended processes."""
+    def _collect(self, current: Sequence[Manifest]) -> None:
+        """Remove what no manifest needs: earlier state, and leftovers of ended processes."""
+        manifests = [*current, *self._history.expire(current)]
         kept: set[str] = set()
         for manifest in manifests:
             kept |= set() if manifest.snapshot is None else manifest.snapshot.digests.keys()
         self._journal.remove_until(min(manifest.tick for manifest in manifests))
         for part in ("", *PARTS):
-            rest()
             for path in (self.folder / part).iterdir():
+                rest()
                 unnamed = part not in ("", "journal") and f"{part}/{path.name}" not in kept
                 if unnamed or path.name.startswith("."):
                     path.unlink()

@@ -217,10 +217,10 @@ def value_refused(error: UnsupportedValueError, place: str, advice: str) -> Chec
     )
 
 
-def pickle_refused(place: object) -> CheckpointError:
+def pickle_refused(place: object, remedy: str = "Store(folder, allow_pickle=True)") -> CheckpointError:
     """Return the error for a folder with pickled values that is opened without `allow_pickle`."""
     return CheckpointError(
         f"{place} has pickled values, which can run any code when they are read; if you trust the "
-        "folder, open it with Store(folder, allow_pickle=True)",
+        f"folder, open it with {remedy}",
         code="checkpoint-pickle",
     )

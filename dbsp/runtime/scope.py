@@ -14,6 +14,7 @@ from dbsp.circuit.program_place import ProgramPlace
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, StrictStep, keeping
 from dbsp.data.interner import Interner
+from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.node_stats import NodeStats
@@ -24,6 +25,7 @@ from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
+from dbsp.state.trace_limit import TraceLimit
 
 T = TypeVar("T")
 
@@ -73,6 +75,8 @@ class Scope:
         self.stats: list[NodeStats] | None = None
         """The statistics per node, while they are switched on (see `dbsp.runtime.observation`)."""
         self.listeners: list[CommitListener] = [] if outer is None else outer.listeners
+        self.transient: list[Trace] = []
+        """The sums of an open transaction, which belong to no step; no checkpoint has them."""
         self._shared: dict[type, Any] = {type(found): found for found in shared}
         self.by_node: dict[Node, Step] = {}
         for node in graph.nodes:
@@ -100,11 +104,15 @@ class Scope:
     def first_tick(self) -> bool:
         return self.state.first_tick
 
-    def new_trace(self, arity: int) -> Trace:
-        return self.state.new_trace(arity + self.depth)
+    def new_trace(self, arity: int, types: Sequence[Type] | None = None) -> Trace:
+        timed = None if types is None else (*types, *[INT] * self.depth)
+        return self.state.new_trace(arity + self.depth, timed)
 
     def new_table(self) -> StateTable[Any, Any]:
         return self.state.new_table()
+
+    def limit(self, limit: TraceLimit) -> None:
+        self.state.limits.append(limit)
 
     def external_traces(self, relation: str) -> ExternalTraces:
         found: ExternalTraces | None = self._shared.get(ExternalTraces)
@@ -127,10 +135,11 @@ class Scope:
     def keeper(self, node: Node) -> KeepingStep | None:
         """Return the step that keeps the integral of a node's output: its own, or an arrangement.
 
-        Of several arrangements prefer one in the column order of the stream.
+        Of several arrangements prefer one in the column order of the stream. A step that forgets
+        rows keeps no integral.
         """
         step = self.by_node[node]
-        if node.operator.keeps_integral and not isinstance(step, Arranged):
+        if node.operator.keeps_integral and not isinstance(step, Arranged) and keeping(step).complete:
             return keeping(step)  # an arrangement keeps the integral of its input
         return min(
             self._arrangements.get(node, ()),
@@ -143,7 +152,12 @@ class Scope:
         """By node, the steps that keep its stream sorted."""
         found: dict[Node, list[Arranged]] = {}
         for node, step in self.by_node.items():
-            if isinstance(step, Arranged) and node.operator.keeps_integral and len(node.inputs) == 1:
+            if (
+                isinstance(step, Arranged)
+                and step.complete
+                and node.operator.keeps_integral
+                and len(node.inputs) == 1
+            ):
                 found.setdefault(node.inputs[0].node, []).append(step)
         return found
 
@@ -162,6 +176,11 @@ class Scope:
     def tables(self) -> list[StateTable[Any, Any]]:
         """All tables of this scope and of the scopes within it; a new list at each access."""
         return [state for state in self._all_states() if isinstance(state, StateTable)]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in all traces and tables."""
+        return sum(state.rows for state in self._all_states())
 
     def _all_states(self) -> Iterator[State]:
         for scope in self.scopes():

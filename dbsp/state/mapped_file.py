@@ -53,6 +53,10 @@ class MappedFile:
         finally:
             os.close(descriptor)
 
+    def read(self, part: slice) -> bytes:
+        """Return a part of the content."""
+        return ctypes.string_at(self.address + part.start, part.stop - part.start)
+
     def when_released(self, call: Callable[[], None]) -> None:
         """Call a function when the file is not mapped any more, or is about to be unmapped."""
         # On Windows, a mapped file cannot be removed.

@@ -16,26 +16,27 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes
 from dbsp.state.mapped_file import MappedFile
-from dbsp.state.run_file import HEADER, RunFile
+from dbsp.state.run_file import DIGEST, HEADER, RunFile
 from dbsp.state.sorted_run import SortedRun
 
 _PIECE = 1 << 20
 
 
-def write_run(path: Path, run: SortedRun) -> RunFile:
+def write_run(path: Path, run: SortedRun, written: Callable[[int], None] | None = None) -> RunFile:
     """Write a run to a new file with an empty header. Raises OSError.
 
-    O(n), without a copy in memory.
+    `written` is called with the descriptor of the file after each piece of it. O(n), without a copy
+    in memory.
     """
     rows = np.ascontiguousarray(run.rows)
     size, width = rows.shape
     with open(path, "xb", buffering=0) as file:
         file.write(bytes(HEADER))
-        _write(file.fileno(), rows)
+        _write(file.fileno(), rows, written)
         weights_at = 0
         if not (run.stored == 1).all():
             weights_at = HEADER + rows.nbytes
-            _write(file.fileno(), np.ascontiguousarray(run.stored))
+            _write(file.fileno(), np.ascontiguousarray(run.stored), written)
     return RunFile(path, width, size, weights_at, run.largest)
 
 
@@ -48,6 +49,8 @@ def map_run(file: RunFile, released: Callable[[], None] | None = None) -> Sorted
     content = MappedFile(file.path, file.end)
     if released is not None:
         content.when_released(released)
+    if file.digest and content.read(DIGEST).hex() != file.digest:
+        raise ValueError(f"{file.path} is not the file that was written there last")
     rows = _mapped(content, HEADER, (file.size, file.width))
     if file.weights_at:
         run = SortedRun(rows, _mapped(content, file.weights_at, (file.size,)))
@@ -75,7 +78,9 @@ def _mapped(content: MappedFile, at: int, shape: tuple[int, ...]) -> Codes:
     return np.asarray(_Mapping(content, at, shape))
 
 
-def _write(descriptor: int, array: Codes) -> None:
+def _write(descriptor: int, array: Codes, written: Callable[[int], None] | None) -> None:
     left: memoryview = array.reshape(-1).view(np.uint8).data
     while len(left):
         left = left[os.write(descriptor, left[:_PIECE]) :]
+        if written is not None:
+            written(descriptor)

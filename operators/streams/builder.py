@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
@@ -39,6 +39,10 @@ from dbsp.operators.time.delay import Delay
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.run import Run
+
+if TYPE_CHECKING:
+    from dbsp.durable.moments import Moment
+    from dbsp.durable.past_run import PastRun
 
 
 @methods_end_at_caller
@@ -457,7 +461,6 @@ class Circuit(graph.Graph):
             >>> run.step({"n": [(1,), (2,)]})["even"].rows()
             [(2,)]
         """
-        self.validate()
         stage = choice("stage", Stage, stage)
         limit = capacity_of(memory_limit)
         if checkpoint is None:
@@ -467,9 +470,73 @@ class Circuit(graph.Graph):
 
     def start_within(self, stage: Stage | str, limit: int | None, spill: Path | None) -> Run:
         """Start a run whose state beyond `limit` bytes is stored in the folder `spill`."""
+        return Run(self.runnable(stage), memory_limit=limit, spill=spill)
+
+    def open(
+        self,
+        folder: str | Path,
+        *,
+        as_of: Moment | None = None,
+        stage: Stage | str = Stage.PHYSICAL,
+        allow_pickle: bool = False,
+        verify: bool = True,
+        memory_limit: int | str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> PastRun:
+        """Open a checkpoint of this circuit as of a tick, to read it.
+
+        Nothing is locked or changed, so a run may write to the folder meanwhile. The ticks that can
+        be opened are those that `Store(folder, keep=...)` keeps. Cost: reading the snapshot before
+        that tick, and repeating the ticks since then.
+
+        Parameters:
+            folder: the folder of the checkpoint.
+            as_of: a tick, a datetime or the ISO text of one; by default the latest tick. A time
+                means the last tick that was written until then.
+            stage: the stage that `start` was called with.
+            allow_pickle: whether to read pickled values, which can run any code.
+            verify: whether to verify the content of large files (see `dbsp.durable.Store`).
+            memory_limit: the memory for the state, as for `start`.
+            progress: is called with the number of every tick that is repeated.
+
+        Returns:
+            A run at that tick, to be read only.
+
+        Raises:
+            ArgumentError: `as_of` is neither a tick nor a time.
+            CircuitError: the circuit is not complete (see `validate`).
+            CheckpointError: the tick is outside the history, or the folder is damaged or of another
+                circuit.
+
+        Examples:
+            >>> import tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> circuit = Circuit("evens")
+            >>> circuit.output("even", circuit.input("n", x=int).filter(col("x") % 2 == 0))
+            >>> run = circuit.start(checkpoint=folder)
+            >>> _ = run.step({"n": [(1,), (2,)]})
+            >>> _ = run.step({"n": [(4,)]})
+            >>> circuit.open(folder, as_of=1).view("even").rows()
+            [(2,)]
+        """
+        from dbsp.durable.past_ticks import PastTicks
+
+        runnable = self.runnable(stage)
+        past = PastTicks(
+            folder,
+            self,
+            lambda _: runnable,
+            allow_pickle=allow_pickle,
+            verify=verify,
+            memory_limit=capacity_of(memory_limit),
+            progress=progress,
+        )
+        return past.open(as_of)
+
+    def runnable(self, stage: Stage | str) -> graph.Graph:
+        """Return the circuit that a run of this stage steps. Raises as `start`."""
         self.validate()
-        runnable = three_stages.runnable(self, choice("stage", Stage, stage))
-        return Run(runnable, memory_limit=limit, spill=spill)
+        return three_stages.runnable(self, choice("stage", Stage, stage))
 
     def declare(self, kind: str, name: str) -> None:
         """Reserve a name for an "input" or "output"; raise CircuitError if it is in use."""
