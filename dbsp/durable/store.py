@@ -266,7 +266,8 @@ class Store:
         Raises CheckpointError if the snapshot before could not be written; the tick then does not
         take place, and the next one begins a snapshot again.
         """
-        self._expect_owner().check()
+        owner = self._expect_owner()
+        owner.check()
         self._values_before = len(run.interner)
         self._writer.take_over(self._install)
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
@@ -274,7 +275,7 @@ class Store:
         size = self._journal.written - self._snapshot_size
         if self._writer.work is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
             if self.background:
-                self._writer.start(self._capture(run), manifest, self._earlier(manifest))
+                self._writer.start(self._capture(run), manifest, self._earlier(manifest), owner)
             else:
                 self._install(self._writer.write(self._capture(run), manifest, self._earlier(manifest)))
 
