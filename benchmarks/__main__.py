@@ -15,13 +15,15 @@ for snapshots and the files of a long run, `startup` the cost of a first
 use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
-live, and `limits` state of four times the memory limit beside a run without a limit.
+live, `limits` state of four times the memory limit beside a run without a limit, and `transaction`
+loads of the same rows in a transaction, in ticks, and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
-run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `damage`
+run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `windows`
+steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both must stay flat. `damage`
 damages the files of checkpoints, delta logs, inboxes and pipelines at random, `--count` times, and
 `fuzz` sends `--count` random programs, fact files, change scripts and JSON circuits to dbsp;
 `--seed` repeats them. The exit code is 1 if a result is wrong, a process dies, or another exception
@@ -48,6 +50,8 @@ import typer
 from rich.console import Console
 
 import dbsp
+from benchmarks.bulk_load import ROWS as BULK
+from benchmarks.bulk_load import measure_bulk_loads
 from benchmarks.checkpoints import ROWS as CHECKPOINTS
 from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
 from benchmarks.circuits import measure_circuit
@@ -75,6 +79,7 @@ from benchmarks.recursion import MODES, measure_recursion
 from benchmarks.recursion_report import print_recursion
 from benchmarks.recursive_programs import CASES as PROGRAMS
 from benchmarks.report import (
+    print_bulk_loads,
     print_costs,
     print_crashes,
     print_damages,
@@ -94,6 +99,7 @@ from benchmarks.report import (
     print_soak,
     print_startup,
     print_usage,
+    print_windows,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import measure_rewrites
@@ -107,6 +113,8 @@ from benchmarks.startup import REPEATS as STARTS
 from benchmarks.startup import measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
+from benchmarks.windows import TICKS as WINDOWED
+from benchmarks.windows import measure_windows
 from benchmarks.workloads import SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.errors import SetupError
 
@@ -144,6 +152,7 @@ class What(StrEnum):
     rewrites = "rewrites"
     shapes = "shapes"
     usage = "usage"
+    transaction = "transaction"
     startup = "startup"
     io = "io"
     checkpoint = "checkpoint"
@@ -153,6 +162,7 @@ class What(StrEnum):
     faults = "faults"
     kills = "kills"
     soak = "soak"
+    windows = "windows"
     spark_crash = "spark-crash"
     damage = "damage"
     spark = "spark"
@@ -169,6 +179,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.rewrites: [],
     What.shapes: [],
     What.usage: [],
+    What.transaction: [],
     What.startup: [],
     What.io: [],
     What.checkpoint: [],
@@ -178,6 +189,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.faults: [],
     What.kills: [],
     What.soak: [],
+    What.windows: [],
     What.spark_crash: [],
     What.damage: [],
     What.spark: [],
@@ -282,6 +294,11 @@ def main(
         with console.status("usage"):
             costs = list(measure_usage(rows))
         print_usage(console, costs)
+    if what in (What.all, What.transaction):
+        rows = one_of(BULK, size, what)
+        with console.status("transaction"):
+            loads = list(measure_bulk_loads(rows))
+        print_bulk_loads(console, rows, loads)
     if what in (What.all, What.startup):
         with console.status("startup"):
             starts = list(measure_startup(one_of(STARTS, size, what)))
@@ -328,6 +345,8 @@ def main(
     if what is What.soak:
         with tempfile.TemporaryDirectory() as folder:
             agreed = print_soak(console, measure_soak(seconds, Path(folder)))
+    if what is What.windows:
+        agreed = print_windows(console, measure_windows(one_of(WINDOWED, size, what)))
     if what is What.spark_crash:
         kills = one_of(KILLS, size, what)
         with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:

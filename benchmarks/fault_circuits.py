@@ -129,6 +129,7 @@ def windows(circuit: Circuit) -> None:
     marked = circuit.input("seen", time=int, s=str).watermark("time", 5)
     parts = marked.on_time.window("time", 10).group_by("window_start", "window_end")
     circuit.output("count", parts.final(marked.watermark, "window_end", n=count()))
+    circuit.output("open", parts.agg(n=count()).recent(marked.watermark, "window_end"))
     circuit.output("late", marked.late)
 
 

@@ -118,7 +118,8 @@ def inject(
     `how` is the form of the tick: "step" with changes, "staged" by handles before, "stage" with the
     fault in the handles, "durable" with a checkpoint, "reopened" from it after each fault,
     "background" the same with snapshots in the background, "spilled" with a memory limit so small
-    that the state is in files, "replan" and "compact" with the fault in these.
+    that the state is in files, "replan" and "compact" with the fault in these, "transaction" and
+    "reopened transaction" row by row.
     """
     with tempfile.TemporaryDirectory() as folder:
         attempt = _Attempt(circuit, how, Path(folder), random.Random(seed))
@@ -158,7 +159,7 @@ class _Attempt:
     def _open(self) -> Run:
         if self._how == "spilled":
             return self._circuit.start(memory_limit=_TINY)
-        if self._how not in ("durable", "reopened", "background"):
+        if self._how not in ("durable", "reopened", "background", "reopened transaction"):
             return self._circuit.start()
         background = self._how == "background"
         store = Store(self._folder, snapshot_every=3, sync=False, background=background)
@@ -173,12 +174,14 @@ class _Attempt:
         if staged:
             self._stage(change)
         error = injector.call(self._work(change))
+        raised, text = error is not None, repr(error)
+        error = None  # a caller has handled it: its traceback would keep a transaction open
         where = f"{self._circuit.name}, {self._how}, step {at} at {injector.place} ({again}): "
-        if error is not None and not injector.place:
-            done.problems.append(f"{where}{error!r}")
+        if raised and not injector.place:
+            done.problems.append(f"{where}{text}")
             return False
         try:
-            self._check(change, staged, error is not None, done)
+            self._check(change, staged, raised, done)
         except Exception as problem:
             done.problems.append(f"{where}{type(problem).__name__}: {problem}")
             _abandon(self._faulty)
@@ -195,6 +198,8 @@ class _Attempt:
             return lambda: run.replan(circuit)
         if self._how == "compact":
             return run.compact
+        if self._how in ("transaction", "reopened transaction"):
+            return lambda: _apply_rows(run, change)
         return run.step if self._how == "staged" else lambda: run.step(change)
 
     def _stage(self, change: Change) -> None:
@@ -202,7 +207,7 @@ class _Attempt:
             self._faulty.input(name).add(rows)
 
     def _check(self, change: Change, staged: bool, raised: bool, done: Campaign) -> None:
-        if self._how in ("reopened", "background"):
+        if self._how in ("reopened", "background", "reopened transaction"):
             before = self._faulty.tick
             _abandon(self._faulty)
             self._faulty = self._open()
@@ -239,6 +244,14 @@ class _Attempt:
             _expect(f"view {name}", self._faulty.view(name).to_dict(), self._right.view(name).to_dict())
 
 
+def _apply_rows(run: Run, change: Change) -> None:
+    """Apply a change as one tick, one row at a time."""
+    with run.transaction() as transaction:
+        for name, rows in change.items():
+            for row, weight in rows.items():
+                transaction.step({name: {row: weight}})
+
+
 def _abandon(run: Run) -> None:
     if run.log is not None:
         run.log.close()
@@ -249,7 +262,19 @@ def _expect(what: str, mine: Any, right: Any) -> None:
         raise AssertionError(f"{what}: expected {right!r}, got {mine!r}")
 
 
-HOW = ("step", "staged", "stage", "durable", "reopened", "background", "spilled", "replan", "compact")
+HOW = (
+    "step",
+    "staged",
+    "stage",
+    "durable",
+    "reopened",
+    "background",
+    "spilled",
+    "replan",
+    "compact",
+    "transaction",
+    "reopened transaction",
+)
 
 
 def measure_faults(stride: int = 1, only: str = "") -> Iterator[Campaign]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.bulk_load import PARTS, BulkLoad
 from benchmarks.circuits import Costs
 from benchmarks.contest import Phase, Result
 from benchmarks.damage import OUTCOMES, Damages, by_specimen, total_of
@@ -27,6 +28,7 @@ from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
 from benchmarks.startup import Start
 from benchmarks.usage import Cost
+from benchmarks.windows import Windowed
 
 WORST_RATIO = 1.2
 """Target: time of the chosen plan divided by that of the best plan."""
@@ -204,6 +206,23 @@ def print_soak(console: Console, reports: Iterable[Soaked]) -> bool:
     return right
 
 
+def print_windows(console: Console, reports: Iterable[Windowed]) -> bool:
+    """Print one line per report; return whether every check found the right views."""
+    right = True
+    for report in reports:
+        console.print(
+            f"{report.ticks:>10,} ticks; a tick {report.median * 1e3:.2f} ms (median), "
+            f"{report.slow * 1e3:.2f} (99 %), {report.slowest * 1e3:.0f} (max); "
+            f"{report.state_rows:,} rows, {report.largest_trace:,} in the largest trace, "
+            f"{report.view_rows:,} in views; {report.resident_bytes / 2**20:.0f} MB, "
+            f"{report.processor:,.0f} s of processor time"
+        )
+        if report.problem:
+            right = False
+            console.print(report.problem, style="red", markup=False)
+    return right
+
+
 def print_damages(console: Console, damages: Damages, seed: int) -> None:
     """Print how often each kind of folder gave which outcome, and the defects."""
     title = f"damaged at random, seed {seed}"
@@ -298,6 +317,18 @@ def print_usage(console: Console, costs: Sequence[Cost]) -> None:
     for cost in costs:
         state = f"{cost.state_bytes:,}" if cost.state_bytes else ""
         table.add_row(cost.question, cost.choice, f"{cost.seconds_per_row * 1e6:.2f} us", state)
+    console.print(table)
+
+
+def print_bulk_loads(console: Console, rows: int, loads: Sequence[BulkLoad]) -> None:
+    """One line per way to load."""
+    title = f"transaction: {rows:,} rows in {PARTS} parts (transaction, ticks), or at once (one step)"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("way")
+    for name in ("seconds", "peak MB", "kept MB"):
+        table.add_column(name, justify="right")
+    for load in loads:
+        table.add_row(load.way, f"{load.seconds:.1f}", f"{load.peak / 1e6:,.0f}", f"{load.kept / 1e6:,.0f}")
     console.print(table)
 
 

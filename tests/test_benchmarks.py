@@ -16,6 +16,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import ENTRIES
+from benchmarks.bulk_load import ROWS as BULK
+from benchmarks.bulk_load import WAYS, measure_bulk_loads
 from benchmarks.changes import Codes, Row
 from benchmarks.checkpoints import ROWS as CHECKPOINTS
 from benchmarks.checkpoints import measure_openings, measure_snapshots, print_checkpoints
@@ -38,6 +40,7 @@ from benchmarks.pauses import TICKS as AGES
 from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
 from benchmarks.report import (
+    print_bulk_loads,
     print_costs,
     print_faults,
     print_growth,
@@ -53,6 +56,7 @@ from benchmarks.report import (
     print_soak,
     print_startup,
     print_usage,
+    print_windows,
 )
 from benchmarks.rewrites import SHARES as REWRITES
 from benchmarks.rewrites import compared, measure_rewrites
@@ -63,8 +67,10 @@ from benchmarks.soak import measure_soak
 from benchmarks.startup import Start, measure_startup
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
+from benchmarks.windows import measure_windows
 from benchmarks.workloads import COLUMNS, SIZES, Workload, find_folder, make, read_folder, read_graph
 from dbsp.compiler.datalog.compiler_passes import REWRITES as REWRITING_PASSES
+from dbsp.state.trace_limit import TraceLimit
 
 WORKLOADS = list(SIZES)
 GRAPHS = list(PATTERNS_OF)
@@ -397,6 +403,18 @@ def test_what_the_choices_of_a_caller_cost() -> None:
 
 
 @pytest.mark.slow
+def test_the_ways_to_load_many_rows() -> None:
+    loads = list(measure_bulk_loads(BULK["tiny"], parts=10))
+    assert [load.way for load in loads] == list(WAYS)
+    assert {load.totals for load in loads} == {1_000}
+    assert all(load.seconds > 0 and load.kept > 0 for load in loads)
+    console = Console(file=io.StringIO(), width=190)
+    print_bulk_loads(console, BULK["tiny"], loads)
+    assert isinstance(console.file, io.StringIO)
+    assert all(load.way in console.file.getvalue() for load in loads)
+
+
+@pytest.mark.slow
 def test_the_routes_of_data() -> None:
     measured = list(measure_routes(ROUTES["tiny"], repeat=1))
     assert {one.shape for one in measured} == {"(int, int)", "(int, str, float)"}
@@ -443,6 +461,22 @@ def test_a_soak_test_notices_a_wrong_view(tmp_path: Path) -> None:
     assert "differs in" in last.problem
     console = Console(file=io.StringIO(), width=190)
     assert not print_soak(console, [last])
+
+
+def test_windows_stay_flat() -> None:
+    reports = list(measure_windows(1200, reports=3))
+    assert [report.ticks for report in reports] == [400, 800, 1200]
+    assert reports[-1].state_rows < 2 * reports[0].state_rows
+    console = Console(file=io.StringIO(), width=190)
+    assert print_windows(console, reports)
+
+
+def test_windows_that_forget_too_much_are_noticed() -> None:
+    right = TraceLimit.threshold
+    with patch.object(TraceLimit, "threshold", lambda limit: right(limit) + 60):
+        *_, last = measure_windows(2000, reports=4)
+    assert "differs from a run over the latest" in last.problem
+    assert not print_windows(Console(file=io.StringIO(), width=190), [last])
 
 
 @pytest.mark.slow

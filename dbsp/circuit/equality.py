@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from dbsp.circuit.graph import Graph, Node, Stream
-from dbsp.circuit.operator_roles import fingerprint
+from dbsp.circuit.operator_roles import Forgetful, fingerprint
 
 
 def shape(graph: Graph) -> Hashable:
@@ -28,7 +28,8 @@ def equal_nodes(graphs: Sequence[Graph]) -> dict[Node, int]:
     """Return a number for every top-level node of the graphs; equal numbers mean equal streams.
 
     The output of an input node depends on its operator only, so the arrangement with its past rows
-    does not count. O((nodes + edges) * consecutive delays on a cycle).
+    does not count; nor do the watermarks by which a state forgets rows. O((nodes + edges) *
+    consecutive delays on a cycle).
     """
     operators = {node: fingerprint(node) for graph in graphs for node in graph.nodes}
     numbers: dict[Node, int] = {}
@@ -48,7 +49,7 @@ def equal_nodes(graphs: Sequence[Graph]) -> dict[Node, int]:
 
 
 def _delays(node: Node) -> bool:
-    return node.operator.law != "source"
+    return node.operator.law != "source" and not isinstance(node.operator, Forgetful)
 
 
 def _numbers(streams: Iterable[Stream]) -> tuple[int, ...]:

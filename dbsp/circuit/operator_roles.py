@@ -66,6 +66,16 @@ class Identified(Operator, ABC):
 
 
 @dataclass(frozen=True)
+class Forgetful(Operator, ABC):
+    """An operator whose state forgets rows that no node reads; its output is that of `whole`."""
+
+    @property
+    @abstractmethod
+    def whole(self) -> Operator:
+        """The same operator with a state that keeps all rows."""
+
+
+@dataclass(frozen=True)
 class ScopeBoundary(Operator, ABC):
     """An operator at the boundary of a nested scope: it depends on nodes of two graphs."""
 
@@ -89,4 +99,6 @@ def depends_on_ticks(node: Node) -> bool:
 def fingerprint(node: Node) -> Hashable:
     """Return the identity of the operator of a node: see `Identified`."""
     operator = node.operator
+    if isinstance(operator, Forgetful):
+        return operator.whole
     return operator.fingerprint(node) if isinstance(operator, Identified) else operator

@@ -7,6 +7,7 @@
 | ResettingStep   | a fixpoint, before the iterations of a tick  | delay, integrate, differentiate |
 | TimedStep       | a fixpoint, for the next iteration with work | join, distinct, nested fixpoint |
 | RememberingStep | checkpoints and replanning                   | delay, watermark, fixpoint      |
+| IntegralStep    | KeepingStep and ReplayingStep                | arrange, aggregate              |
 | KeepingStep     | views, replanning and fixpoints              | arrange, distinct               |
 | Arranged        | joins and groups, to probe its trace         | arrange, delta_0 of arranged    |
 | ReplayingStep   | replanning                                   | arrange, distinct, aggregate    |
@@ -18,7 +19,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dbsp.circuit.step import Step
@@ -93,10 +94,26 @@ class RememberingStep(Step):
 
     @abstractmethod
     def recall(self, memory: Any) -> None:
-        """Restore what `memory` returned, before the first step."""
+        """Restore what `memory` returned, before the first step or after a rollback."""
+
+    def savepoint(self) -> Callable[[], None]:
+        """Return a function that restores the present memory; it may be called more than once."""
+        memory = self.memory()
+        return lambda: self.recall(memory)
 
 
-class KeepingStep(Step):
+class IntegralStep(Step):
+    """A step whose state holds an integral."""
+
+    __slots__ = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether it holds all rows; else it forgets those that a watermark has passed."""
+        return True
+
+
+class KeepingStep(IntegralStep):
     """A step that keeps the integral of its stream (`Operator.keeps_integral`)."""
 
     __slots__ = ()
@@ -141,7 +158,7 @@ class Arranged(KeepingStep):
         return 0
 
 
-class ReplayingStep(Step):
+class ReplayingStep(IntegralStep):
     """A step that can emit its whole past again from its state."""
 
     __slots__ = ()

@@ -12,6 +12,7 @@ from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.journal import Journalled
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
+from dbsp.state.trace_limit import TraceLimit
 
 T = TypeVar("T")
 
@@ -59,6 +60,9 @@ class StepScope(Protocol):
 
     def new_table(self) -> StateTable[Any, Any]:
         """Return a new dictionary for the state of a step (see `dbsp.state.state_table`)."""
+
+    def limit(self, limit: TraceLimit) -> None:
+        """Drop the rows below the limit after each tick of this run."""
 
     def external_traces(self, relation: str) -> ExternalTraces:
         """Return the traces outside of the circuit.

@@ -66,8 +66,8 @@ def describe_checkpoint(folder: Path) -> Iterator[Fact]:
     changes: dict[str, int] = {}
     for ticks in journal.ticks(current.tick, current.journal):
         tick, time, label, interned = ticks.tick, ticks.time, ticks.head["label"], ticks.head["interned"]
-        for (name, _), weights in zip(ticks.head["inputs"], ticks.arrays[1::2], strict=True):
-            changes[name] = changes.get(name, 0) + len(weights)
+        for name, rows in ticks.changed_rows().items():
+            changes[name] = changes.get(name, 0) + rows
     yield Fact("format version", str(VERSION), VERSION)
     yield Fact("program", current.name, current.name)
     yield Fact("identity", current.query, current.query)

@@ -9,7 +9,9 @@ values ids after all those of the journal, so both kinds of ids stay apart for t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,13 +49,23 @@ class Replay:
 
     def apply(self, changes: TickChanges) -> TickResult:
         """Apply the next tick, and return its result. Raises CheckpointError."""
-        with reading_values(changes.path, self._folder):
-            self._add_values(changes)
-            staged = self._staged(changes)
-        return self._run.step_staged(staged)
+        path = changes.path
+        if not changes.parts:
+            return self._run.step_staged(self._staged(path, changes.head, changes.arrays))
+        with self._run.transaction() as transaction:
+            for part in changes.parts:
+                transaction.step_staged(self._staged(path, *part.read()))
+            self._staged(path, changes.head, ())  # the values of the tick
+        return transaction.result
 
-    def _add_values(self, changes: TickChanges) -> None:
-        piece, end, interner = changes.head["values"], changes.head["interned"], self._run.interner
+    def _staged(self, path: Path, head: dict[str, Any], arrays: Sequence[Codes]) -> dict[str, Batch]:
+        """Return the changes of a record, after adding its new values."""
+        with reading_values(path, self._folder):
+            self._add_values(path, head)
+            return self._changes(path, head, arrays)
+
+    def _add_values(self, path: Path, head: dict[str, Any]) -> None:
+        piece, end, interner = head["values"], head["interned"], self._run.interner
         if self._written is interner:
             try:
                 if interner.end > piece["start"]:  # a constant of the circuit has a new id
@@ -65,18 +77,16 @@ class Replay:
         if self._written is not interner:
             restore_values(self._written, piece, self._allow_pickle)
         if self._written.end > end:
-            raise unreadable(changes.path, "it does not follow the ticks before it")
+            raise unreadable(path, "it does not follow the ticks before it")
         self._written.skip_to(end)
 
-    def _staged(self, changes: TickChanges) -> dict[str, Batch]:
+    def _changes(self, path: Path, head: dict[str, Any], arrays: Sequence[Codes]) -> dict[str, Batch]:
         staged = {}
-        for (name, width), rows, weights in zip(
-            changes.head["inputs"], changes.arrays[::2], changes.arrays[1::2], strict=True
-        ):
+        for (name, width), rows, weights in zip(head["inputs"], arrays[::2], arrays[1::2], strict=True):
             port = self._run.input_ports.get(name)
             if port is None or width != port.columns.arity:
                 raise CheckpointError(
-                    f"{changes.path} has changes of an input '{name}' with {counted(width, 'column')}, which "
+                    f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which "
                     "this circuit does not have; start the circuit that wrote the checkpoint, or choose "
                     "another folder",
                     code="checkpoint-other-program",

@@ -14,6 +14,7 @@ from dbsp.durable.journal_replay import Replay
 from dbsp.durable.moments import Moment, PastMoment
 from dbsp.durable.tick_journal import TickChanges
 from dbsp.errors import ArgumentError, CircuitError
+from dbsp.runtime.bulk_transaction import BulkTransaction
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
@@ -196,6 +197,12 @@ class PastRun(Run):
         if not self._repeating:
             self._refuse("step_staged")
         return super().step_staged(staged)
+
+    def transaction(self, label: Any = None) -> BulkTransaction:
+        """Apply a transaction of the journal; raise CircuitError for any other caller."""
+        if not self._repeating:
+            self._refuse("transaction")
+        return super().transaction(label)
 
     def replan(self, circuit: Graph | None = None) -> NoReturn:
         """Raise CircuitError: the circuit is that of the past."""

@@ -32,7 +32,7 @@ from dbsp.durable.sealed_files import decoding, is_sealed, read_sealed, unreadab
 from dbsp.durable.step_memory import read_batch
 from dbsp.errors import CheckpointError, counted
 from dbsp.state.mapped_runs import map_run, write_run
-from dbsp.state.run_file import HEADER, RunFile
+from dbsp.state.run_file import DIGEST, HEADER, RunFile
 from dbsp.state.sorted_run import SortedRun
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def adopt_run_file(file: RunFile, path: Path, name: str, sync: bool) -> RunFile:
 def _seal(file: RunFile, path: Path, name: str, content: bytes, sync: bool) -> RunFile:
     header = bytearray(_header(file, name, content))
     digest = _page_digest(header)
-    header[_HEAD.size - len(digest) : _HEAD.size] = digest
+    header[DIGEST] = digest
     with open(file.path, "r+b", buffering=0) as written:
         write_all(written.fileno(), header)
         if sync:
@@ -225,7 +225,6 @@ def _content_digest(path: Path) -> bytes:
 
 
 def _page_digest(page: bytes | bytearray) -> bytes:
-    digest = hashlib.blake2b(page[: _HEAD.size - 16], digest_size=16)
-    digest.update(bytes(16))
-    digest.update(page[_HEAD.size :])
-    return digest.digest()
+    zeroed = bytearray(page)
+    zeroed[DIGEST] = bytes(16)
+    return hashlib.blake2b(zeroed, digest_size=16).digest()

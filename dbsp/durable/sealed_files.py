@@ -113,6 +113,13 @@ def sealed_size(path: Path, content: memoryview) -> int:
     return int(_SEAL.size + length + -length % 8 + size)
 
 
+def sealed_name(path: Path, content: memoryview) -> str:
+    """Return the name in a seal, which is not verified. Raises CheckpointError."""
+    sealed_size(path, content)
+    length = _SEAL.unpack_from(content)[2]
+    return bytes(content[SEAL_SIZE : SEAL_SIZE + length]).decode("utf-8", "replace")
+
+
 def unseal(path: Path, content: memoryview, name: str, digest: str | None = None) -> Unsealed:
     """Return what is in a seal, of which `content` is exactly the bytes. Raises CheckpointError."""
     _, version, length, zero, size, found = _SEAL.unpack_from(content)

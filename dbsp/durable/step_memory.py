@@ -18,7 +18,7 @@ import numpy as np
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator import Operator
-from dbsp.circuit.operator_roles import Port
+from dbsp.circuit.operator_roles import Forgetful, Port
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import RememberingStep
 from dbsp.circuit.value_json import encode
@@ -152,32 +152,38 @@ def read_batch(rows: Codes, weights: Codes, width: int) -> Batch:
 # --- the identity of a circuit --------------------------------------------------------------------
 
 
-def signature(graph: Graph) -> str:
-    """Return a hash of the operators, columns and connections, on which the state depends."""
+def signature(graph: Graph, whole: bool = False) -> str:
+    """Return a hash of the operators, columns and connections, on which the state depends.
+
+    With `whole` it is that of the circuit whose states keep all rows: the state of that circuit
+    fits this one, too.
+    """
     digest = hashlib.sha256()
-    for line in _lines(graph):
+    for line in _lines(graph, whole):
         digest.update(line.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
-def _lines(graph: Graph) -> Iterator[str]:
+def _lines(graph: Graph, whole: bool) -> Iterator[str]:
     for node in graph.nodes:
-        inputs = [stream.node.id for stream in (*node.inputs, *node.strict)]
+        operator, strict = node.operator, node.strict
+        if whole and isinstance(operator, Forgetful):
+            operator, strict = operator.whole, ()
+        inputs = [stream.node.id for stream in (*node.inputs, *strict)]
         types = ", ".join(map(str, node.schema.types))
-        yield f"{_operator(node)}|{types}|{inputs}\n"
-        for child in node.operator.children():
+        yield f"{_text(operator)}|{types}|{inputs}\n"
+        for child in operator.children():
             yield "{\n"
-            yield from _lines(child)
+            yield from _lines(child, whole)
             yield "}\n"
 
 
-def _operator(node: Node) -> str:
+def _text(operator: Operator) -> str:
     """The operator as text; a port is the same with any binding and any callback."""
-    operator = node.operator
     if isinstance(operator, Port):
         relevant = ("relation", "kind", "key", "integrated")
         return f"port {[getattr(operator, name, None) for name in relevant]}"
-    return f"{operator.name}|{node.label}|{_parameters(operator)}"
+    return f"{operator.name}|{operator.label}|{_parameters(operator)}"
 
 
 def _parameters(operator: Operator) -> str:

@@ -55,6 +55,7 @@ from dbsp.errors import (
     expect_present,
     shorten,
 )
+from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -130,6 +131,8 @@ class Store:
         """The end of the ids of the interner that are in the snapshot or the journal."""
         self._recorded_values = 0
         """The same, with the tick that is being recorded."""
+        self._recorded_parts = 0
+        """The number of steps that were recorded of an open transaction."""
         self._values_before = 0
         """The next id of the interner when the tick began."""
         self._lost: Set[int] = frozenset()
@@ -202,6 +205,7 @@ class Store:
         A new folder then belongs to this query. Raises CheckpointError when the checkpoint is of
         another query or circuit, or damaged; the folder is then released.
         """
+        run.refuse_inside_bulk("attach")
         if run.tick:
             raise CheckpointError(
                 f"only a run without ticks can continue from a checkpoint, got a run at tick {run.tick}; "
@@ -285,37 +289,57 @@ class Store:
             run.free_many_values()
             self._start_snapshot(run, manifest)
         self._values_before = run.interner.end
+        self._recorded_values, self._recorded_lost, self._recorded_parts = self._written, self._lost, 0
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; they are durable when this returns."""
-        self._expect_owner().check()
+        self.check_label(label)
+        head, arrays = self._record(staged, run)
+        if self._recorded_parts:
+            head["parts"] = self._recorded_parts
+        self._journal.write(tick, {"label": label, **head}, arrays)
+
+    def record_part(self, tick: int, staged: Mapping[str, Batch], run: RunBase) -> None:
+        """Write a step of a transaction; it is durable with the record of its tick."""
+        head, arrays = self._record(staged, run)
+        self._journal.write_part(tick, {"part": self._recorded_parts, **head}, arrays)
+        self._recorded_parts += 1
+
+    def discard_parts(self) -> None:
+        """Remove the steps of a transaction that was rolled back; may be repeated."""
+        self._journal.discard_parts()
+
+    def check_label(self, label: Any) -> None:
+        """Raise ArgumentError for a label that is not a JSON value."""
         try:
             json.dumps(label)
         except (TypeError, ValueError, RecursionError) as error:
             raise ArgumentError(f"label: expected a JSON value, got {shorten(label)}: {error}") from None
-        end = run.interner.end
-        if self._lost:
-            self._lost &= set(run.interner.ids_between(min(self._lost), end).tolist())
-        values, refused = values_piece(run.interner, self._written, end, self.allow_pickle, self._lost)
-        if refused or self._lost:
-            self._refuse(refused, staged, run)
-        self._recorded_lost = self._lost | refused.keys()
+
+    def _record(self, staged: Mapping[str, Batch], run: RunBase) -> tuple[dict[str, Any], list[Codes]]:
+        """Return the head and the arrays of a record: the changes, and the new values."""
+        self._expect_owner().check()
+        start, end, lost = self._recorded_values, run.interner.end, self._recorded_lost
+        if lost:
+            lost = lost & set(run.interner.ids_between(min(lost), end).tolist())
+        values, refused = values_piece(run.interner, start, end, self.allow_pickle, lost)
+        if refused or lost:
+            self._refuse(lost, refused, staged, run)
+        self._recorded_lost = lost | refused.keys()
+        self._recorded_values = end
         self._recorded_time = max(self._time, clock())
         head = {
-            "label": label,
             "interned": end,
             "values": values,
             "time": self._recorded_time,
             "inputs": [[name, batch.arity] for name, batch in staged.items()],
         }
-        self._recorded_values = end
-        arrays = [array for batch in staged.values() for array in (batch.rows, batch.weights)]
-        self._journal.write(tick, head, arrays)
+        return head, [array for batch in staged.values() for array in (batch.rows, batch.weights)]
 
-    def _refuse(self, refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
+    def _refuse(self, known: Set[int], refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
         """Raise CheckpointError if a row of this tick has a value that is not stored."""
         interner = run.interner
-        lost = {code: UnsupportedValueError(interner.decode(code)) for code in self._lost} | refused
+        lost = {code: UnsupportedValueError(interner.decode(code)) for code in known} | refused
         new = {code: error for code, error in lost.items() if code >= self._values_before}
         for errors in (new, lost):
             place = column_of(errors, staged, run) if errors else None
@@ -348,6 +372,7 @@ class Store:
                 "closing",
                 code="run-closed",
             )
+        run.refuse_inside_bulk("snapshot")
         self._expect_owner().check()
         self.wait()
         with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed

@@ -4,8 +4,11 @@
     journal/latest     the number and the checksum of the latest tick, in two slots
 
 Each tick is sealed, and has the checksum of the tick before it, so a tick of another history does
-not fit. `latest` is written after the tick; ticks overwrite its two slots in turn. So it
-distinguishes damage from what a process has left that ended while it wrote a tick.
+not fit. A transaction is written as its steps, one after the other, and then its tick, which has no
+changes of its own; each has the checksum of the record before it. Steps without their tick belong
+to a transaction that did not end; readers ignore them, and writers remove them. `latest` is written
+after the tick; ticks overwrite its two slots in turn. So it distinguishes damage from what a
+process has left that ended while it wrote a tick.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from typing import Any, BinaryIO
 
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, sync_folder, write_all, write_atomically
-from dbsp.durable.sealed_files import SEAL_SIZE, read_bytes, seal, sealed_size, unreadable, unseal
+from dbsp.durable.journal_parts import TickPart, changed_rows, first_record, records
+from dbsp.durable.sealed_files import decoding, seal, unreadable, unseal
 from dbsp.errors import CheckpointError, CheckpointWarning
 from dbsp.kernels.arrays import Codes
 
@@ -49,6 +53,21 @@ class TickChanges:
     digest: str
     end: int
     """The place in the file after this tick."""
+    parts: Sequence[TickPart] = ()
+    """The steps of a transaction, whose changes are in the file only."""
+
+    @property
+    def before(self) -> str | None:
+        """The checksum of the tick before it."""
+        return self.parts[0].before if self.parts else self.head.get("before")
+
+    def changed_rows(self) -> dict[str, int]:
+        """Return by input the number of rows that the tick changes."""
+        total = changed_rows(self.head, self.arrays)
+        for part in self.parts:
+            for name, rows in part.rows.items():
+                total[name] = total.get(name, 0) + rows
+        return total
 
     @property
     def time(self) -> float | None:
@@ -74,6 +93,8 @@ class TickJournal:
         """The bytes of all ticks that this process has read or written."""
         self._attempt = (0, 0, "")
         """The tick that was written last, its end and its checksum."""
+        self._parts: tuple[int, str] | None = None
+        """The place after the latest step of an open transaction, and its checksum."""
 
     def files(self) -> list[tuple[int, Path]]:
         """Return the files in their order, each with its first tick."""
@@ -103,9 +124,9 @@ class TickJournal:
                 continue  # all of it is in the snapshot
             if first > expected:
                 raise unreadable(path, f"tick {expected} is missing from the journal, which continues here")
-            start, first = _skip(path, first, expected)
+            start, first = first_record(path, first, expected)
             for changes in self._ticks_of(path, start, first, latest if following is None else None):
-                if changes.head.get("before") != digest:
+                if changes.before != digest:
                     raise unreadable(path, f"tick {expected} does not follow the ticks before it")
                 last = path
                 digest, expected = changes.digest, expected + 1
@@ -117,30 +138,39 @@ class TickJournal:
             raise unreadable(last, f"tick {expected - 1} is not the one that was written there last")
 
     def _ticks_of(
-        self, path: Path, begin: int, first: int, latest: tuple[int, str] | None
+        self, path: Path, start: int, first: int, latest: tuple[int, str] | None
     ) -> Iterator[TickChanges]:
         """Yield the ticks of a file from the place of the first one on.
 
         With `latest`, the file may end with a part of a later tick, which is left out.
         """
-        content, start, tick = memoryview(read_bytes(path, begin)), 0, first
-        while start < len(content):
-            try:
-                size = sealed_size(path, content[start:])
-                if size > len(content) - start:
-                    raise unreadable(path, f"tick {tick} is not complete")
-                file = unseal(path, content[start : start + size], self._place(tick))
+        tick = first
+        parts: list[TickPart] = []
+        try:
+            for end, record in records(path, start):
+                file = unseal(path, memoryview(record), self._place(tick))
                 head, arrays = read_frames(file)
                 if not isinstance(head, dict):
                     raise unreadable(path, f"tick {tick} has no head")
-            except CheckpointError as error:
-                if latest is not None and tick > latest[0]:
-                    return
-                error.message = error.message.replace("its content does not", f"tick {tick} does not")
-                raise
-            start += size
-            yield TickChanges(tick, path, head, arrays, file.digest, begin + start)
-            tick += 1
+                step = head.get("part")
+                if (head.get("parts", 0) if step is None else step) != len(parts):
+                    raise unreadable(path, f"a step of tick {tick} is missing")
+                if parts and head.get("before") != parts[-1].digest:
+                    raise unreadable(path, f"tick {tick} does not follow its steps")
+                if step is None:
+                    yield TickChanges(tick, path, head, arrays, file.digest, end, parts)
+                    tick, parts = tick + 1, []
+                else:
+                    with decoding(path):
+                        rows, before = changed_rows(head, arrays), head["before"]
+                    parts.append(TickPart(path, start, self._place(tick), file.digest, before, rows))
+                start = end
+        except CheckpointError as error:
+            if latest is not None and tick > latest[0]:
+                return
+            error.message = error.message.replace("its content does not", f"tick {tick} does not")
+            error.message = error.message.replace("it ends within a record", f"tick {tick} is not complete")
+            raise
 
     def _read_latest(self) -> tuple[int, str] | None:
         """Return number and checksum of the latest tick, or of one before it; None if unknown."""
@@ -199,9 +229,30 @@ class TickJournal:
 
         Raises CheckpointError; `recorded` returns whether the tick is in the journal all the same.
         """
-        sealed = seal(self._place(tick), frames({**head, "before": self.digest}, arrays))
+        self._append(tick, head, arrays, final=True)
+        self.note(tick)
+
+    def write_part(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
+        """Write a step of a transaction, which is durable with its tick. Raises CheckpointError."""
+        self._attempt = (0, 0, "")  # of an earlier tick of this number, which was rolled back
+        self._parts = self._append(tick, head, arrays, final=False)
+
+    def discard_parts(self) -> None:
+        """Remove the steps of a transaction that was rolled back; may be repeated."""
+        self._parts = None
+        with contextlib.suppress(OSError):  # the next record overwrites them
+            if self._file >= 0:
+                os.ftruncate(self._file, self._end)
+
+    def _append(
+        self, tick: int, head: dict[str, Any], arrays: Sequence[Codes], final: bool
+    ) -> tuple[int, str]:
+        """Append a record; return the place after it and its checksum."""
+        start, before = self._parts or (self._end, self.digest)
+        sealed = seal(self._place(tick), frames({**head, "before": before}, arrays))
         content = b"".join(sealed.parts)
         path = self.folder / f"{tick}{_SUFFIX}"
+        end = start + len(content)
         try:
             if self._file < 0:
                 # An interrupt may have left an empty file; a tick is never overwritten.
@@ -209,22 +260,23 @@ class TickJournal:
                 self._open_file(path, os.O_RDWR | os.O_CREAT | (0 if empty else os.O_EXCL))
                 if self.sync:
                     sync_folder(self.folder)
-            elif os.fstat(self._file).st_size != self._end:
-                os.ftruncate(self._file, self._end)
-            self._attempt = (tick, self._end + len(content), sealed.digest)
+            elif os.fstat(self._file).st_size != start:
+                os.ftruncate(self._file, start)
+            if final:
+                self._attempt = (tick, end, sealed.digest)
             write_all(self._file, content)
-            if self.sync:
+            if final and self.sync:
                 _sync(self._file)
         except OSError as error:
             with contextlib.suppress(OSError):  # else it would be read later
                 if self._file >= 0:
-                    os.ftruncate(self._file, self._end)
+                    os.ftruncate(self._file, start)
             raise CheckpointError(
                 f"cannot write tick {tick} to {self.folder}: {error.strerror or error}; the tick was rolled "
                 "back",
                 code="checkpoint-write",
             ) from None
-        self.note(tick)
+        return end, sealed.digest
 
     def recorded(self, tick: int) -> bool:
         """Return whether this process has put the whole tick into the journal."""
@@ -236,7 +288,7 @@ class TickJournal:
         attempt, end, digest = self._attempt
         if attempt == tick:
             self.written += end - self._end
-            self._end, self.digest = end, digest
+            self._end, self.digest, self._parts = end, digest, None
             self._note(tick)
 
     def _note(self, tick: int) -> None:
@@ -260,7 +312,7 @@ class TickJournal:
     def _close_file(self) -> None:
         if self._file >= 0:
             os.close(self._file)
-            self._file = -1
+        self._file, self._end = -1, 0
 
     def remove_until(self, tick: int) -> None:
         """Remove the files that have no tick after this one."""
@@ -275,27 +327,6 @@ class TickJournal:
         if self._latest is not None:
             self._latest.close()
             self._latest = None
-
-
-def _skip(path: Path, tick: int, expected: int) -> tuple[int, int]:
-    """Return the place and number of the first tick of a file that is not in the snapshot.
-
-    O(number of ticks before it), since only their seals are read. A damaged seal ends the search,
-    so that the tick is read, and refused.
-    """
-    start = 0
-    with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
-        end = file.seek(0, os.SEEK_END)
-        while tick < expected and start < end:
-            file.seek(start)
-            try:
-                size = sealed_size(path, memoryview(file.read(SEAL_SIZE)))
-            except CheckpointError:
-                break
-            if size > end - start:
-                break
-            start, tick = start + size, tick + 1
-    return start, tick
 
 
 def _slot(tick: int, digest: str) -> bytes:

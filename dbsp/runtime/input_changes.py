@@ -97,7 +97,7 @@ def encode_deletions(rows: Any, port: InputPort, interner: Interner) -> Piece:
                 code="invalid-weight",
             )
     except DbspError as error:
-        _add_relation(error, port.relation)
+        add_relation(error, port.relation)
         raise
     return codes, np.full(len(codes), -1), True
 
@@ -151,7 +151,7 @@ def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> 
                 return schema.encode_rows(change, interner), np.ones(len(change), np.int64), False
         return encode_chunks(chunks_of(change, schema), schema, interner)
     except DbspError as error:
-        _add_relation(error, relation)
+        add_relation(error, relation)
         raise
 
 
@@ -160,7 +160,8 @@ def _has_columns(change: Mapping[Any, Any] | ZSet) -> bool:
     return isinstance(change, Mapping) and isinstance(next(iter(change), None), str)
 
 
-def _add_relation(error: DbspError, relation: str) -> None:
+def add_relation(error: DbspError, relation: str) -> None:
+    """Name the relation in the place of an error of its rows."""
     where = f"relation '{relation}'"
     if error.where and not error.where.startswith(where):
         where = f"{where}, {error.where}"
@@ -319,13 +320,7 @@ def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int,
     Raises InputError when the batch has two rows for one key.
     """
     upserts = np.ascontiguousarray(rows[weights > 0])
-    if (clash := _repeated_key(upserts, key)) >= 0:
-        raise InputError(
-            f"relation '{relation}': a change without an order has two rows of one key "
-            f"(row {clash + 1} of the change in key order); pass a list of rows to keep the last row of "
-            "each key",
-            code="duplicate-key",
-        )
+    expect_distinct_keys(upserts, key, relation)
     columns = np.arange(key)
     keys, _ = project(rows, np.ones(len(rows), np.int64), columns)
     old, old_weights, _ = gather(keys, key, table, runs, rows.shape[1], 0)
@@ -338,6 +333,17 @@ def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int,
     )
     present = (len(upserts) + len(old) - len(changes)) // 2  # a row and itself cancel
     return changed, changes, present, len(keys) - len(met)
+
+
+def expect_distinct_keys(rows: Codes, m: int, relation: str) -> None:
+    """Raise InputError if two of the sorted rows have the same m-column key."""
+    if (clash := _repeated_key(rows, m)) >= 0:
+        raise InputError(
+            f"relation '{relation}': a change without an order has two rows of one key "
+            f"(row {clash + 1} of the change in key order); pass a list of rows to keep the last row of "
+            "each key",
+            code="duplicate-key",
+        )
 
 
 def _repeated_key(rows: Codes, m: int) -> int:

@@ -163,6 +163,10 @@ class InputHandle(Displayed):
         """The staged changes, oldest first."""
         return self._pieces[:]
 
+    def restore(self, pieces: Sequence[Piece]) -> None:
+        """Replace the staged changes by these, which were staged before a transaction."""
+        self._pieces = list(pieces)
+
     def remove(self, pieces: Sequence[Piece]) -> None:
         """Remove the oldest staged changes; do nothing if they are removed already."""
         if pieces and self._pieces and self._pieces[0] is pieces[0]:

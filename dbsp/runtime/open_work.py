@@ -25,9 +25,9 @@ class OpenWork:
 
     __slots__ = ("_thread", "decided", "frame", "name")
 
-    def __init__(self, name: str, frame: FrameType) -> None:
+    def __init__(self, name: str, frame: FrameType | None) -> None:
         self.name = name
-        self.frame: FrameType | None = frame
+        self.frame = frame
         self._thread = threading.get_ident()
         self.decided = False
 

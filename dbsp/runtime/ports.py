@@ -44,6 +44,14 @@ class CommitListener(ABC):
     def drop(self) -> None:
         """Discard the changes of a tick that was rolled back."""
 
+    @abstractmethod
+    def take(self) -> Batch | None:
+        """Return the change of this tick, which is part of a transaction, and discard it."""
+
+    @abstractmethod
+    def give(self, change: Batch | None) -> None:
+        """Replace the change of this tick by the change of the whole transaction."""
+
 
 class OutputPort(Step):
     """The step of an output: `out` is the tick's delta, `view()` the integral."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph
 from dbsp.data.interner import Interner
@@ -14,6 +15,9 @@ from dbsp.runtime.scope import Scope
 from dbsp.runtime.unknown_names import UnknownOutputError, unknown_input
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
+
+if TYPE_CHECKING:
+    from dbsp.runtime.bulk_progress import BulkProgress
 
 
 class RunBase:
@@ -32,6 +36,8 @@ class RunBase:
         self.shares_interner = interner is not None or traces is not None
         """Whether values of the interner may be used outside of this run."""
         self._work: OpenWork | None = None
+        self._bulk: BulkProgress | None = None
+        """The open transaction."""
         self._ticks = 0
         shared = () if traces is None else (traces,)
         self.install(graph, Scope(graph, self.interner, shared=shared, budget=budget))
@@ -72,6 +78,25 @@ class RunBase:
         self._work = work
 
     def refuse_inside_tick(self, name: str) -> None:
+        """Raise CircuitError inside other work or a transaction; settle what has been abandoned."""
+        self.refuse_inside_work(name)
+        self.refuse_inside_bulk(name)
+
+    def refuse_inside_bulk(self, name: str) -> None:
+        """Raise CircuitError inside a transaction; settle one that has been abandoned."""
+        bulk = self._bulk
+        if bulk is None:
+            return
+        if bulk.abandoned():
+            self.settle_bulk()
+        elif not bulk.ending:
+            raise CircuitError(
+                f"{name} was called inside a transaction of this run; call it after the block, and apply the "
+                "changes inside the block by the step of the transaction",
+                code="inside-transaction",
+            )
+
+    def refuse_inside_work(self, name: str) -> None:
         """Raise CircuitError inside other work; settle work whose call has ended."""
         if self._work is None:
             return
@@ -83,9 +108,17 @@ class RunBase:
         self.settle()
 
     def recover(self) -> None:
-        """Settle work whose call has ended; do nothing inside a tick."""
+        """Settle work whose call has ended, and an abandoned transaction; do nothing in a tick."""
         if self._work is not None and not self._work.runs_here():
             self.settle()
+        if self._bulk is not None and self._work is None and self._bulk.abandoned():
+            self.settle_bulk()
+
+    def settle_bulk(self) -> None:
+        """Undo the open transaction, unless its tick is final, and close it.
+
+        If this is interrupted, call it again.
+        """
 
     def settle(self) -> None:
         """Complete or undo the open work, and close it. If this is interrupted, call it again."""

@@ -31,6 +31,18 @@ class RunLog(Protocol):
         If it raises, `recorded` decides whether the tick is rolled back or committed.
         """
 
+    def check_label(self, label: Any) -> None:
+        """Raise ArgumentError for a label that cannot be stored."""
+
+    def record_part(self, tick: int, staged: Mapping[str, Batch], run: RunBase) -> None:
+        """Called for each part of a transaction; the record of its tick makes the part final.
+
+        `begin` is called before the first part. The tick itself is recorded without changes.
+        """
+
+    def discard_parts(self) -> None:
+        """Called when a transaction is rolled back, perhaps more than once; never raises."""
+
     def recorded(self, tick: int) -> bool:
         """Return whether a tick is in the log, so that it must be committed in memory, too."""
 

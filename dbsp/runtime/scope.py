@@ -25,6 +25,7 @@ from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
+from dbsp.state.trace_limit import TraceLimit
 
 T = TypeVar("T")
 
@@ -74,6 +75,8 @@ class Scope:
         self.stats: list[NodeStats] | None = None
         """The statistics per node, while they are switched on (see `dbsp.runtime.observation`)."""
         self.listeners: list[CommitListener] = [] if outer is None else outer.listeners
+        self.transient: list[Trace] = []
+        """The sums of an open transaction, which belong to no step; no checkpoint has them."""
         self._shared: dict[type, Any] = {type(found): found for found in shared}
         self.by_node: dict[Node, Step] = {}
         for node in graph.nodes:
@@ -108,6 +111,9 @@ class Scope:
     def new_table(self) -> StateTable[Any, Any]:
         return self.state.new_table()
 
+    def limit(self, limit: TraceLimit) -> None:
+        self.state.limits.append(limit)
+
     def external_traces(self, relation: str) -> ExternalTraces:
         found: ExternalTraces | None = self._shared.get(ExternalTraces)
         if found is None:
@@ -129,10 +135,11 @@ class Scope:
     def keeper(self, node: Node) -> KeepingStep | None:
         """Return the step that keeps the integral of a node's output: its own, or an arrangement.
 
-        Of several arrangements prefer one in the column order of the stream.
+        Of several arrangements prefer one in the column order of the stream. A step that forgets
+        rows keeps no integral.
         """
         step = self.by_node[node]
-        if node.operator.keeps_integral and not isinstance(step, Arranged):
+        if node.operator.keeps_integral and not isinstance(step, Arranged) and keeping(step).complete:
             return keeping(step)  # an arrangement keeps the integral of its input
         return min(
             self._arrangements.get(node, ()),
@@ -145,7 +152,12 @@ class Scope:
         """By node, the steps that keep its stream sorted."""
         found: dict[Node, list[Arranged]] = {}
         for node, step in self.by_node.items():
-            if isinstance(step, Arranged) and node.operator.keeps_integral and len(node.inputs) == 1:
+            if (
+                isinstance(step, Arranged)
+                and step.complete
+                and node.operator.keeps_integral
+                and len(node.inputs) == 1
+            ):
                 found.setdefault(node.inputs[0].node, []).append(step)
         return found
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph, Node
@@ -13,6 +14,7 @@ from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
+from dbsp.state.trace_limit import TraceLimit
 
 MERGE_FUEL = 4096
 """The rows that a trace may merge after every tick."""
@@ -55,7 +57,7 @@ class ScopeState:
     A step gets its state while it is created; the state belongs to the node `starting`.
     """
 
-    __slots__ = ("_unmerged", "budget", "by_node", "carried", "first_tick", "journal", "starting")
+    __slots__ = ("_unmerged", "budget", "by_node", "carried", "first_tick", "journal", "limits", "starting")
 
     def __init__(self, nodes: Sequence[Node], carried: CarriedState, budget: MemoryBudget | None) -> None:
         self.carried = carried
@@ -68,6 +70,8 @@ class ScopeState:
         self.starting: Node | None = None
         """The node whose step is being created."""
         self.first_tick = True
+        self.limits: list[TraceLimit] = []
+        """The traces that forget rows."""
         self._unmerged: set[Trace] = {
             state
             for node in nodes
@@ -118,22 +122,39 @@ class ScopeState:
             state.rollback()
         self.journal.clear()
 
-    def merge(self) -> None:
-        """Merge committed sorted runs within the merge budget of a tick.
+    def rewind(self, first_tick: bool) -> None:
+        """Continue after the traces and tables have returned to a savepoint."""
+        self.journal.clear()
+        self.first_tick = first_tick
+        # Merges that were in progress have been dropped.
+        self._unmerged.update(
+            [state for states in self.by_node.values() for state in states if isinstance(state, Trace)]
+        )
 
-        Merging changes no integral, so a merge without enough memory, or without room for its file,
-        is dropped; the next tick starts it again.
+    def merge(self) -> None:
+        """Merge committed sorted runs within the merge budget of a tick, and drop forgotten rows.
+
+        Neither changes what later ticks return, so a merge without enough memory, or without room
+        for its file, is dropped; the next tick starts it again.
         """
+        for limit in self.limits:
+            self._attempt(limit.apply, limit.trace)
         for trace in list(self._unmerged):
-            try:
-                trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)
-            except MemoryError:
-                trace.repair()
-                continue
-            except CheckpointError as error:
-                trace.repair()
-                expect_present(self.budget, "the limit of a trace with files").fail(error)
-                continue
-            trace.grown = 0
-            if not trace.merging:
-                self._unmerged.discard(trace)
+            fuel = MERGE_FUEL + MERGE_FACTOR * trace.grown
+            if self._attempt(partial(trace.maintain, fuel), trace):
+                trace.grown = 0
+                if not trace.merging:
+                    self._unmerged.discard(trace)
+
+    def _attempt(self, work: Callable[[], None], trace: Trace) -> bool:
+        """Do work on a trace, or repair it if there is no room for the work; return which."""
+        try:
+            work()
+        except MemoryError:
+            trace.repair()
+            return False
+        except CheckpointError as error:
+            trace.repair()
+            expect_present(self.budget, "the limit of a trace with files").fail(error)
+            return False
+        return True

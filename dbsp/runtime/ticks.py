@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
@@ -27,7 +27,7 @@ from dbsp.errors import (
     shorten,
 )
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.input_changes import InputChange, encode_change, net_change
+from dbsp.runtime.input_changes import InputChange, Piece, encode_change, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.open_tick import OpenTick, TakenPieces
@@ -42,7 +42,7 @@ from dbsp.state.memory_budget import MemoryBudget
 Changes: TypeAlias = Mapping[str, InputChange]
 
 
-_MANY = 1_000
+MANY = 1_000
 """After a tick of more changes than this, the deltas inside the circuit are released."""
 
 
@@ -144,7 +144,7 @@ class Ticks(RunBase):
         """
 
         def stage(work: OpenTick) -> Mapping[str, Batch]:
-            staged, work.taken = self._net(changes)
+            staged, work.taken = self.net(changes)
             return staged
 
         return self._tick(stage, label)
@@ -195,9 +195,7 @@ class Ticks(RunBase):
         work = OpenTick(self, sys._getframe(), self._ticks + 1, None)
         self.begin(work)
         try:
-            for name, port in self.input_ports.items():
-                port.staged = staged.get(name)
-            self._scope.run()
+            self._compute(staged)
             result = self._result(work.number)
         finally:
             self.settle()  # rolls the tick back, since it is not decided
@@ -207,7 +205,7 @@ class Ticks(RunBase):
 
     def prepare(self, changes: Changes | None = None) -> dict[str, Batch]:
         """Return the given and the staged changes by input, for `step_staged`. Raises as `step`."""
-        staged, taken = self._net(changes)
+        staged, taken = self.net(changes)
         for part in taken:
             part.handle.remove(part.pieces)
         for batch in staged.values():
@@ -230,7 +228,7 @@ class Ticks(RunBase):
                 error.where = f"relation '{name}', column '{column}'"
                 raise error
 
-    def _net(self, changes: Changes | None) -> tuple[dict[str, Batch], list[TakenPieces]]:
+    def net(self, changes: Changes | None) -> tuple[dict[str, Batch], list[TakenPieces]]:
         """Return the given and the staged changes by input, and the staged changes among them."""
         handles = self._handles.values()
         taken = [TakenPieces(handle, pieces) for handle in handles if (pieces := handle.staged)]
@@ -258,6 +256,15 @@ class Ticks(RunBase):
                 staged[name] = batch
         return staged, taken
 
+    def staged_pieces(self) -> dict[str, Sequence[Piece]]:
+        """Return by input the changes that its handle has staged."""
+        return {name: handle.staged for name, handle in self._handles.items()}
+
+    def restore_pieces(self, staged: Mapping[str, Sequence[Piece]]) -> None:
+        """Stage the changes again that `staged_pieces` returned, and no others."""
+        for name, handle in self._handles.items():
+            handle.restore(staged[name])
+
     # --- a tick -----------------------------------------------------------------------------------
 
     def _tick(self, stage: Callable[[OpenTick], Mapping[str, Batch]], label: Any) -> TickResult:
@@ -267,23 +274,22 @@ class Ticks(RunBase):
         work = OpenTick(self, sys._getframe(), self._ticks + 1, label)
         self.begin(work)
         log = self.log
+        bulk = self._bulk  # other ticks are refused while it is open, so this is its last tick
         try:
             if self.budget is not None:
                 self.budget.begin_tick()
-            if log is not None:
+            if log is not None and bulk is None:
                 log.begin(self)
             staged = stage(work)
-            for name, port in self.input_ports.items():
-                port.staged = staged.get(name)
-            self._scope.run()
+            self._compute(staged)
             work.result = self._result(work.number)
             if log is not None:
                 work.recording = True
-                log.record(work.number, staged, self, label)
+                log.record(work.number, staged if bulk is None else {}, self, label)
             # Nothing before this line is final, and everything after it can be repeated.
             work.decided = True
             self.commit(work)
-            if sum(map(len, staged.values())) > _MANY:
+            if sum(map(len, staged.values())) > MANY:
                 self._scope.forget()
             self._scope.merge()
             self.close(work)
@@ -301,15 +307,23 @@ class Ticks(RunBase):
         self._notify()
         return result
 
+    def _compute(self, staged: Mapping[str, Batch]) -> None:
+        """Step the circuit with these changes."""
+        for name, port in self.input_ports.items():
+            port.staged = staged.get(name)
+        self._scope.run()
+
     def _result(self, number: int) -> TickResult:
-        deltas = {
-            name: self._nothing[name]
-            if port.out is None
-            else ZSet.wrap(port.columns, self.interner, port.out)
-            for name, port in self.output_ports.items()
-        }
         absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
         present = {name: port.present for name, port in self.input_ports.items() if port.present}
+        changes: Mapping[str, Batch | None] = {name: port.out for name, port in self.output_ports.items()}
+        if self._bulk is not None:
+            changes = self._bulk.outputs(self)
+            absent, present = self._bulk.absent, self._bulk.present
+        deltas = {
+            name: self._nothing[name] if change is None else ZSet.wrap(port.columns, self.interner, change)
+            for (name, port), change in zip(self.output_ports.items(), changes.values(), strict=True)
+        }
         return TickResult(deltas, number, 0.0, absent, present, self.input_ports)
 
     def commit(self, work: OpenTick) -> None:
@@ -320,6 +334,8 @@ class Ticks(RunBase):
             part.handle.remove(part.pieces)
         if self.log is not None:
             self.log.committed(expect_present(work.result, "the result of a decided tick"), work.label)
+        if self._bulk is not None:
+            self._bulk.commit(work.result)
         self._unnotified = bool(self._scope.listeners)
         work.committed = True
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 
 from dbsp.circuit.equality import equal_nodes
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.operator_roles import depends_on_ticks
+from dbsp.circuit.operator_roles import Forgetful, depends_on_ticks
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import KeepingStep, RememberingStep, ReplayingStep, TracedStep
 from dbsp.errors import CircuitError, DbspError
@@ -84,9 +84,17 @@ class Transplant:
         pairs: dict[Node, Node] = {}
         left = {number: list(reversed(nodes)) for number, nodes in self._equal.items()}
         for node in graph.nodes:
-            if equal := left.get(self._numbers[node]):
+            equal = left.get(self._numbers[node])
+            if equal and self._state_fits(node, equal[-1]):
                 pairs[node] = equal.pop()
         return pairs
+
+    def _state_fits(self, node: Node, old: Node) -> bool:
+        """Return whether the state of an equal node has all rows that the new node may read."""
+        if not isinstance(old.operator, Forgetful):
+            return True
+        read, late = ([self._numbers[stream.node] for stream in each.strict] for each in (node, old))
+        return node.operator == old.operator and read == late
 
     def _decide(self, graph: Graph) -> None:
         """Decide which nodes take part in the rebuilding step, and how."""
@@ -111,14 +119,15 @@ class Transplant:
             node = waiting.pop()
             if node in self._actions:
                 continue
-            if node in self._pairs and isinstance(self._draft.by_node[node], ReplayingStep):
+            step = self._draft.by_node[node]
+            if node in self._pairs and isinstance(step, ReplayingStep) and step.complete:
                 self._actions[node] = _replay
                 continue
             keeper = self._keeper(node)
             if keeper is not None:
                 self._actions[node] = _EmitIntegral(keeper)
                 continue
-            if isinstance(self._draft.by_node[node], InputPort) or depends_on_ticks(node):
+            if isinstance(step, InputPort) or depends_on_ticks(node):
                 raise CircuitError(
                     "the new circuit needs all past rows of this node, and the running circuit does not "
                     "keep them; the run continues with its current circuit",

@@ -7,9 +7,7 @@ run are never written, so kernels get them as they are.
 
 from __future__ import annotations
 
-import mmap
 import os
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from dbsp.kernels.arrays import Codes
-from dbsp.state.run_file import HEADER, RunFile
+from dbsp.state.mapped_file import MappedFile
+from dbsp.state.run_file import DIGEST, HEADER, RunFile
 from dbsp.state.sorted_run import SortedRun
 
 _PIECE = 1 << 20
@@ -47,13 +46,11 @@ def map_run(file: RunFile, released: Callable[[], None] | None = None) -> Sorted
     `released` is called when nobody refers to its arrays any more. O(1). Raises OSError, and
     ValueError for a file that is too short.
     """
-    descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    try:
-        content = mmap.mmap(descriptor, file.end, access=mmap.ACCESS_READ)
-    finally:
-        os.close(descriptor)
+    content = MappedFile(file.path, file.end)
     if released is not None:
-        weakref.finalize(content, released)
+        content.when_released(released)
+    if file.digest and content.read(DIGEST).hex() != file.digest:
+        raise ValueError(f"{file.path} is not the file that was written there last")
     rows = _mapped(content, HEADER, (file.size, file.width))
     if file.weights_at:
         run = SortedRun(rows, _mapped(content, file.weights_at, (file.size,)))
@@ -67,18 +64,17 @@ def map_run(file: RunFile, released: Callable[[], None] | None = None) -> Sorted
 class _Mapping:
     """The memory of a mapped file as an array that kernels accept, which take writable arrays."""
 
-    def __init__(self, content: mmap.mmap, at: int, shape: tuple[int, ...]) -> None:
+    def __init__(self, content: MappedFile, at: int, shape: tuple[int, ...]) -> None:
         self.content = content
-        address = np.frombuffer(content, np.uint8).ctypes.data + at
         self.__array_interface__: dict[str, Any] = {
-            "data": (address, False),
+            "data": (content.address + at, False),
             "shape": shape,
             "typestr": np.dtype(np.int64).str,
             "version": 3,
         }
 
 
-def _mapped(content: mmap.mmap, at: int, shape: tuple[int, ...]) -> Codes:
+def _mapped(content: MappedFile, at: int, shape: tuple[int, ...]) -> Codes:
     return np.asarray(_Mapping(content, at, shape))
 
 

@@ -14,8 +14,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from dbsp.errors import CheckpointError
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state.mapped_runs import map_run, write_run
@@ -170,9 +168,16 @@ class MemoryBudget:
 
     def _move(self, trace: BudgetedTrace, run: SortedRun) -> None:
         try:
-            trace.map(run, _saved(run) or self._written(run))
+            trace.map(run, self._saved(run) or self._written(run))
         except OSError as error:
             raise self.folder.refusal(error) from None
+
+    def _saved(self, run: SortedRun) -> SortedRun | None:
+        """Return the run mapped from a checkpoint that has it; None if that file is gone."""
+        try:
+            return None if run.saved is None else map_run(run.saved)
+        except (FileNotFoundError, ValueError):
+            return None
 
     def _written(self, run: SortedRun) -> SortedRun:
         path = self.folder.new_path()
@@ -187,21 +192,3 @@ class MemoryBudget:
         again = self.used + self.limit * _STEP
         self._threshold = max(self.limit * _BETWEEN_TICKS, again)
         self._threshold_in_tick = max(self.limit * _IN_TICK, again)
-
-
-def _saved(run: SortedRun) -> SortedRun | None:
-    """Return a run as a snapshot has it, if its file is still that of this run."""
-    if run.saved is None:
-        return None
-    try:
-        found = map_run(run.saved)
-    except (OSError, ValueError):
-        return None
-    # Reading costs less than writing, and another run may own the folder of the checkpoint by now.
-    for array, other in ((found.rows, run.rows), (found.stored, run.stored)):
-        pieces = range(0, len(other), _COMPARED)
-        if len(array) != len(other) or not all(
-            np.array_equal(array[at : at + _COMPARED], other[at : at + _COMPARED]) for at in pieces
-        ):
-            return None
-    return found

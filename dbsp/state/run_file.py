@@ -13,6 +13,9 @@ from pathlib import Path
 HEADER = 4096
 """The bytes before the rows."""
 
+DIGEST = slice(64, 80)
+"""The place of the digest in the header that a checkpoint writes."""
+
 _ITEM = 8
 
 

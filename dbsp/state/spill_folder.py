@@ -21,8 +21,8 @@ from dbsp.state.mapped_runs import map_run
 from dbsp.state.run_file import RunFile
 from dbsp.state.sorted_run import SortedRun
 
-_PREFIX = "dbsp-spill-"
-_LOCK = "lock"
+_PREFIX = "dbsp-state-"
+_LOCK = ".lock"
 
 
 class SpillFolder:
@@ -42,8 +42,12 @@ class SpillFolder:
     def new_path(self) -> Path:
         """Return the path of a new file. Raises OSError."""
         if self._path is None:
-            self._path = _temporary(self) if self._given is None else self._given
-            self._path.mkdir(exist_ok=True)
+            if self._given is None:
+                self._path, lock = _temporary()
+                self._removed = weakref.finalize(self, _remove_folder, self._path, lock, os.getpid())
+            else:
+                self._path = self._given
+                self._path.mkdir(exist_ok=True)
         self._next += 1
         return self._path / f"{self._name}-{self._next}.run"
 
@@ -73,27 +77,25 @@ def remove_spilled(folder: Path) -> None:
             remove_file(path)
 
 
-def _temporary(owner: SpillFolder) -> Path:
-    """Make a temporary folder that is removed with its owner, or by a later process."""
+def _temporary() -> tuple[Path, FileLock]:
+    """Make a temporary folder, with a lock beside it as long as a process uses it."""
     parent = Path(tempfile.gettempdir())
-    for found in parent.glob(f"{_PREFIX}*"):
+    for found in parent.glob(f"{_PREFIX}*{_LOCK}"):
         _remove_leftover(found)
-    # It gets the name of a spill folder once it is locked, so that nobody takes it for a leftover.
-    made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
-    lock = FileLock(made / _LOCK, thread_local=False)
-    lock.acquire(blocking=False)
-    path = made.rename(made.with_name(made.name[1:]))
-    weakref.finalize(owner, _remove_folder, path, lock, os.getpid())
-    return path
+    path = parent / f"{_PREFIX}{uuid.uuid4().hex[:12]}"
+    lock = FileLock(path.with_name(path.name + _LOCK), thread_local=False)
+    lock.acquire(timeout=10)  # first: a folder without a lock is a leftover
+    path.mkdir(mode=0o700)
+    return path, lock
 
 
-def _remove_leftover(folder: Path) -> None:
-    lock = FileLock(folder / _LOCK, thread_local=False)
+def _remove_leftover(path: Path) -> None:
+    lock = FileLock(path, thread_local=False)
     try:
         lock.acquire(blocking=False)
     except (Timeout, OSError):  # a living process uses it, or one of another user
         return
-    _remove_folder(folder, lock, os.getpid())
+    _remove_folder(path.with_name(path.name.removesuffix(_LOCK)), lock, os.getpid())
 
 
 def _remove_folder(folder: Path, lock: FileLock, process: int) -> None:
@@ -101,3 +103,4 @@ def _remove_folder(folder: Path, lock: FileLock, process: int) -> None:
         return
     shutil.rmtree(folder, ignore_errors=True)
     lock.release()
+    remove_file(Path(lock.lock_file))

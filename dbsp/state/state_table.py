@@ -19,16 +19,18 @@ class StateTable(MutableMapping[K, V]):
     """A dictionary whose changes are committed or rolled back with the tick.
 
     `Scope.new_table` returns one. Values must be replaced, not modified in place. O(1) per access;
-    a rollback costs O(changes of the tick). From the first capture for a checkpoint on, the table
-    records the keys that change.
+    a rollback costs O(changes of the tick). With `save`, several ticks can be undone together. From
+    the first capture for a checkpoint on, the table records the keys that change.
     """
 
-    __slots__ = ("_before", "_changed", "_journal", "_unwritten", "_values", "saved")
+    __slots__ = ("_before", "_changed", "_journal", "_kept", "_unwritten", "_values", "saved")
 
     def __init__(self, journal: list[Journalled]) -> None:
         self._values: dict[K, V] = {}
         self._before: dict[K, tuple[V, ...]] = {}
         """By key changed in this tick, its earlier value in a tuple, or () if it had none."""
+        self._kept: dict[K, tuple[V, ...]] | None = None
+        """The same for the ticks since `save`; None if no savepoint is set."""
         self._changed: set[K] | None = None
         """The keys that changed since the latest `capture`; None before the first one."""
         self._unwritten: set[K] | None = None
@@ -65,17 +67,39 @@ class StateTable(MutableMapping[K, V]):
         return sys.getsizeof(self._values)
 
     def commit(self) -> None:
+        if self._kept is not None:
+            for key, before in self._before.items():
+                self._kept.setdefault(key, before)
         if self._changed is not None:
             self._changed.update(self._before)
         self._before.clear()
 
     def rollback(self) -> None:
-        for key, before in self._before.items():
+        self._restore(self._before)
+        self._before.clear()
+
+    # --- savepoints -------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Set a savepoint, between ticks: `rewind` returns to it, `discard_save` removes it."""
+        self._kept = {}
+
+    def rewind(self) -> None:
+        """Undo all ticks since `save`. If this is interrupted, call it again."""
+        self.rollback()
+        if self._kept is not None:
+            self._restore(self._kept)
+
+    def discard_save(self) -> None:
+        """Remove the savepoint."""
+        self._kept = None
+
+    def _restore(self, earlier: dict[K, tuple[V, ...]]) -> None:
+        for key, before in earlier.items():
             if before:
                 self._values[key] = before[0]
             else:
                 self._values.pop(key, None)
-        self._before.clear()
 
     # --- snapshots --------------------------------------------------------------------------------
 

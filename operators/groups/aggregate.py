@@ -25,6 +25,7 @@ import numpy as np
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, NATURAL, ONE_INPUT, PARTS, SOME_INPUTS
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
@@ -46,6 +47,7 @@ from dbsp.operators.groups.aggregate_functions import (
 from dbsp.operators.groups.group_step import GroupwiseOperator
 from dbsp.operators.groups.order_statistics import ArgExtreme
 from dbsp.operators.linear.project import Project, Projectable
+from dbsp.operators.time.forgetting import ForgettingOperator, ForgettingStep
 from dbsp.operators.traces.arrange import arranged, expect_arrangement_of, expect_order, key_first
 from dbsp.state.trace import Trace
 
@@ -141,6 +143,23 @@ class AccumulatedAggregate(Projectable):
         return AccumulatedAggregateStep(self, node.inputs[0].schema, sources, scope)
 
 
+@dataclass(frozen=True)
+class ForgettingAggregate(ForgettingOperator, AccumulatedAggregate):
+    """Accumulators that forget groups, by a column of the key."""
+
+    @property
+    def whole(self) -> Operator:
+        return AccumulatedAggregate(self.aggregate, self.ends)
+
+    @property
+    def label(self) -> str:
+        return f"{super().label}, forgets by {self.aggregate.names[self.column]}"
+
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        self.check_connected(node)
+        return ForgettingAggregateStep(self, node.inputs[0].schema, sources, scope)
+
+
 class AccumulatedAggregateStep(ReplayingStep, TracedStep):
     __slots__ = (
         "_columns",
@@ -234,3 +253,13 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         columns = [*range(self._key), column]
         columns += [c for c in range(arity) if c not in columns]
         return Batch(*consolidate(np.ascontiguousarray(rows[:, np.argsort(columns)]), weights))
+
+
+class ForgettingAggregateStep(ForgettingStep, AccumulatedAggregateStep):
+    __slots__ = ("_scope",)
+
+    def __init__(
+        self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: StepScope
+    ) -> None:
+        super().__init__(spec, schema, sources, scope)
+        self._scope = scope

@@ -116,6 +116,10 @@ class DistinctStep(KeepingStep, ReplayingStep):
         return positive(self._source.integral())
 
     @property
+    def complete(self) -> bool:
+        return self._source.complete
+
+    @property
     def kept_rows(self) -> int:
         return self._source.kept_rows
 

@@ -95,9 +95,16 @@ class InspectStep(RememberingStep, CommitListener):
     def drop(self) -> None:
         self._pieces.clear()
 
-    def notify(self) -> None:
+    def take(self) -> Batch | None:
         change = combine([(piece.rows, piece.weights) for piece in self._pieces])
         self._pieces.clear()
+        return change
+
+    def give(self, change: Batch | None) -> None:
+        self._pieces = [] if change is None else [change]
+
+    def notify(self) -> None:
+        change = self.take()
         if self._operator.integrated:
             held, value = self._held, change or Batch.empty(self._held.arity)
             change = Batch(*concatenate(value.rows, value.weights, held.rows, held.weights, -1))

@@ -7,7 +7,7 @@ stays unchanged until the tick commits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -238,6 +238,20 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         if history.timed != self._inner.scope.timed:
             self._exchange(self._started(CarriedState(), history.timed))
         self._history = self._committed = history
+
+    def savepoint(self) -> Callable[[], None]:
+        """Return a function that restores the present scope, whose traces are restored separately.
+
+        A restart that commits later releases the traces of this scope, but it keeps the scope.
+        """
+        inner, history = self._inner, self._committed
+
+        def restore() -> None:
+            self._journalled, self._replaced = False, None
+            self._exchange(inner)
+            self._history = self._committed = history
+
+        return restore
 
     def _started(self, carried: CarriedState, timed: bool) -> IteratedScope:
         """Return a new scope for the body, not yet added to the outer scope."""

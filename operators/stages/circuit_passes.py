@@ -18,6 +18,7 @@ from dbsp.circuit.pass_manager import AppliedPass, Pass, PassContext, PassManage
 from dbsp.circuit.prune import prune
 from dbsp.operators.stages.passes.cancel import cancel
 from dbsp.operators.stages.passes.expand_composites import expand
+from dbsp.operators.stages.passes.forget_rows import forget_rows
 from dbsp.operators.stages.passes.fuse import fuse
 from dbsp.operators.stages.passes.incrementalise import incrementalise
 from dbsp.operators.stages.passes.laws import LawApplication
@@ -72,6 +73,8 @@ CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
          lambda circuit, _: lower_circuit(circuit)),
     Pass("prune", LOWERED, PHYSICAL, "drop the nodes that no input or output depends on",
          lambda circuit, _: pruned(circuit)),
+    Pass("forget_rows", PHYSICAL, PHYSICAL, "drop the rows of traces that a watermark has passed and that no "
+         "node reads", lambda circuit, context: forget_rows(circuit, context.changes), optional=True),
 )
 # fmt: on
 

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.operators.groups.aggregate import ForgettingAggregate
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
 from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.stages.circuit_passes import optimise
+from dbsp.operators.stages.passes.forget_rows import bounded_traces
 from dbsp.operators.stages.passes.laws import LAWS
 from dbsp.operators.stages.three_stages import incremental_circuit, physical
+from dbsp.operators.time.forgetting import ForgettingOperator
 from dbsp.operators.traces.arrange import Arrange
 from dbsp.runtime.run import Run
 
@@ -50,11 +53,20 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
     counts = {} if run is None else run.join_terms()
     evaluations = {} if run is None else run.evaluations()
     yield f"physical circuit: {sum(1 for _ in circuit.walk())} nodes"
+    reasons = {trace.node: trace.reader for trace in bounded_traces(circuit)}
     for use in trace_uses(circuit):
         columns = ", ".join(use.node.schema.names)
         size = "; {:,} rows, {:,} bytes".format(*kept[use.node]) if use.node in kept else ""
         yield f"  trace of {_named(use.source)} by ({columns}), read by {_list(use.readers)}{size}"
+        reader = reasons.get(use.node)
+        if reader is not None:
+            yield f"    keeps the rows that a watermark has passed: {_named(reader)} may read them"
+        yield from _forgotten(use.node)
     for node in circuit.walk():
+        if isinstance(node.operator, ForgettingAggregate):
+            size = "; {:,} rows, {:,} bytes".format(*kept[node]) if node in kept else ""
+            yield f"  groups of {_named(node)}{size}"
+            yield from _forgotten(node)
         if isinstance(node.operator, DeltaMultiwayJoin):
             yield from _terms(node, node.operator.join, counts.get(node))
         if isinstance(node.operator, Fixpoint):
@@ -63,6 +75,16 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
             yield f"  scope {body.name}: {describe_evaluation(body)}; {limit}"
             if node in evaluations:
                 yield f"    {evaluations[node]}"
+
+
+def _forgotten(node: Node) -> Iterator[str]:
+    """Yield which rows of its trace a node forgets, if any, with the watermarks."""
+    operator = node.operator
+    if isinstance(operator, ForgettingOperator):
+        marks = ", ".join(_named(stream.node) for stream in node.strict)
+        least = "the least of " if len(node.strict) > 1 else ""
+        forgotten = operator.forgotten(node.schema.names[operator.column], node.schema.types[operator.column])
+        yield f"    forgets rows with {forgotten}, by {least}{marks}"
 
 
 def _terms(node: Node, join: MultiwayJoin, counts: Sequence[TermRows] | None) -> Iterator[str]:

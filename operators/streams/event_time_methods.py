@@ -9,7 +9,8 @@ from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import CircuitError, SchemaError, shorten
 from dbsp.operators.joins.band import distance
-from dbsp.operators.streams.fit import located
+from dbsp.operators.streams.fit import expect_stream, located
+from dbsp.operators.time.recent import Recent, expect_watermark
 from dbsp.operators.time.watermark import Timely, Watermark
 from dbsp.operators.time.window import Window, check_time
 
@@ -123,6 +124,51 @@ class EventTimeMethods(graph.Stream):
         check_time(self.schema, index)
         mark = Watermark(index, _length(self, index, lateness, "lateness", least=0))(self)
         return Watermarked(Timely(index, False)(self, mark), Timely(index, True)(self, mark), mark)
+
+    @located("Recent")
+    def recent(self: S, watermark: S, column: str) -> S:
+        """Keep the rows that the watermark has not passed.
+
+            recent(s, w)(x) = s(x) if x.column > w else 0
+
+        A row is retracted when the watermark reaches its time, so operators and views after this
+        one forget it. A row that arrives behind the watermark never appears, and its retraction
+        has no effect. Before the first watermark all rows are recent. The state is the recent rows.
+        O(|delta| log n) per tick and the rows that the watermark passes.
+
+        Parameters:
+            watermark: the `watermark` stream of `Stream.watermark`, of this stream or another one.
+            column: the column with the time of a row, of the type of the watermark: the time
+                itself, or the end of a window, such as `window_end`.
+
+        Returns:
+            A stream of the same columns.
+
+        Raises:
+            SchemaError: the column does not exist or has not the type of the watermark, or
+                `watermark` is not a watermark.
+            CircuitError: the stream is inside a fixpoint.
+
+        Examples:
+            >>> circuit = Circuit("open")
+            >>> marked = circuit.input("seen", time=int).watermark("time", 0)
+            >>> windows = marked.on_time.window("time", 10)
+            >>> counts = windows.group_by("window_start", "window_end").agg(n=count())
+            >>> circuit.output("open", counts.recent(marked.watermark, "window_end"))
+            >>> run = circuit.start()
+            >>> _ = run.step({"seen": [(3,), (5,)]})
+            >>> run.step({"seen": [(12,)]})["open"].to_dict(), run.view("open").rows()
+            ({(0, 10, 2): -1, (10, 20, 1): 1}, [(10, 20, 1)])
+        """
+        expect_stream(watermark, "recent")
+        if self.graph.parent is not None:
+            raise CircuitError(
+                "a watermark follows ticks, and a fixpoint follows iterations; call recent() on a "
+                "stream outside the fixpoint",
+                code="scope-misuse",
+            )
+        expect_watermark(watermark)
+        return Recent(self.schema.index(column))(self, watermark)
 
 
 def _length(stream: graph.Stream, column: int, length: Any, which: str, least: int = 1) -> int:

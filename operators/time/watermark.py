@@ -98,6 +98,11 @@ class WatermarkStep(RememberingStep):
         self._next = mark
         self._scope.journal.append(self)
 
+    @property
+    def mark(self) -> int | None:
+        """The watermark after the latest committed tick."""
+        return self._mark
+
     def memory(self) -> int | None:
         return self._mark
 
@@ -165,11 +170,13 @@ class TimelyStep(RememberingStep):
         self._mark.before = memory
 
 
-def check_watermark(rows: Schema, column: int, mark: Schema) -> None:
+def check_watermark(
+    rows: Schema, column: int, mark: Schema, role: str = "the column that closes a group"
+) -> None:
     """Raise SchemaError unless the stream `mark` is a watermark of the type of the column."""
     if mark.types != (rows.types[column],):
         raise SchemaError(
-            f"the column that closes a group, '{rows.names[column]}: {rows.types[column]}', needs a "
+            f"{role}, '{rows.names[column]}: {rows.types[column]}', needs a "
             f"watermark of the same type, got ({mark.describe()})",
             code="invalid-event-time",
         )

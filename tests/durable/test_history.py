@@ -319,7 +319,7 @@ def test_questions_about_the_past(tmp_path: Path) -> None:
     assert past.view("pages").rows() == [(1,), (2,)]
 
 
-@pytest.mark.parametrize("name", ["step", "step_staged", "replan", "switch_to", "snapshot"])
+@pytest.mark.parametrize("name", ["step", "step_staged", "replan", "switch_to", "snapshot", "transaction"])
 def test_the_past_does_not_change(tmp_path: Path, name: str) -> None:
     written(tmp_path, 5)
     past = COUNTS.open(tmp_path, as_of=4)

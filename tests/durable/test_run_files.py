@@ -27,8 +27,11 @@ from dbsp.durable.run_files import adopt_run_file, mapped, open_run_file, write_
 from dbsp.durable.sealed_files import seal, sealed_json
 from dbsp.errors import CheckpointWarning
 from dbsp.state.mapped_runs import map_run, write_run
+from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.run_file import HEADER
 from dbsp.state.sorted_run import SortedRun
+from dbsp.state.spill_folder import SpillFolder
+from dbsp.state.trace import Trace
 from tests.crashes import Ended, ends_after
 
 ROWS = 10_000
@@ -170,6 +173,8 @@ def test_a_run_file_of_another_place_or_time_is_refused(tmp_path: Path) -> None:
     write_run_file(path, "id/runs/7.run", run_of(301), sync=False)
     with pytest.raises(CheckpointError, match=r"it is not the file that was written there last; "):
         open_run_file(path, "id/runs/7.run", file.digest, verify=False)
+    with pytest.raises(CheckpointError, match=r"7\.run is not the file that was written there last; "):
+        mapped(file)
     path.unlink()
     with pytest.raises(CheckpointError, match=r"7\.run: the file is missing; "):
         open_run_file(path, "id/runs/7.run", file.digest, verify=False)
@@ -373,6 +378,27 @@ def test_a_run_that_was_spilled_into_the_folder_is_adopted(tmp_path: Path) -> No
     assert {folder_of(kept) for kept in spilled} == {"runs"}
     assert all(kept.file == kept.saved for kept in spilled)
     assert rows_in(reopened_after(run, tmp_path)) == expected(2 * ROWS)
+
+
+@pytest.mark.parametrize("later", ["kept", "removed", "replaced"])
+def test_the_memory_limit_uses_the_file_of_a_snapshot(tmp_path: Path, later: str) -> None:
+    run = run_of(50_000, 2)
+    path = tmp_path / "7.run"
+    run.saved = write_run_file(path, "id/runs/7.run", run, sync=False)
+    expected = run.rows.tolist()
+    if later == "removed":
+        path.unlink()
+    elif later == "replaced":  # as when somebody began another checkpoint in the folder
+        path.unlink()
+        write_run_file(path, "other/runs/7.run", run_of(50_000, 3), sync=False)
+    budget = MemoryBudget(300_000, SpillFolder(tmp_path / "spill"))
+    trace = Trace(2, [], budget)
+    trace.restore([run])
+    budget.add(300_000)
+    (kept,) = trace.runs
+    assert kept.file is not None
+    assert (kept.file.path == path) == (later == "kept")
+    assert (kept.rows.tolist(), set(kept.weights.tolist())) == (expected, {2})
 
 
 def test_a_file_removed_while_it_is_mapped(tmp_path: Path) -> None:

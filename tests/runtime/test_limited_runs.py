@@ -168,10 +168,12 @@ def test_the_temporary_folder_disappears_with_the_run() -> None:
     run.step(sales(0, 1000))
     assert run.budget is not None
     place = run.budget.folder.place
-    assert place.name.startswith("dbsp-spill-") and len(os.listdir(place)) > 1
+    assert place.name.startswith("dbsp-state-") and len(os.listdir(place)) > 1
+    assert place.stat().st_mode & 0o77 == 0  # others may not read the rows
     del run
     gc.collect()
     assert not place.exists()
+    assert not place.with_name(f"{place.name}.lock").exists()
 
 
 # --- checkpoints ----------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp.kernels import consolidate, sum_weights
+from dbsp.state import mapped_file
+from dbsp.state.mapped_file import MappedFile
 from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.run_file import HEADER
 from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.trace import Trace
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads the files of /proc")
 
 
 def run_of(width: int, rows: list[tuple[int, int]]) -> SortedRun:
@@ -55,7 +62,7 @@ def test_a_file_is_never_overwritten_or_too_short(tmp_path: Path) -> None:
         write_run(tmp_path / "1.run", run)
     with open(file.path, "r+b") as content:
         content.truncate(file.end - 8)
-    with pytest.raises(ValueError, match="length is greater than file size"):
+    with pytest.raises(ValueError, match=r"expected a file of .* bytes, got"):
         map_run(file)
 
 
@@ -107,3 +114,52 @@ def test_opening_reads_neither_rows_nor_weights(tmp_path: Path) -> None:
     trace.restore([mapped])
     assert trace.table[0].tolist() == [mapped.rows.ctypes.data, mapped.stored.ctypes.data, 10]
     assert trace._bound == 3
+
+
+@LINUX
+def test_mapped_runs_keep_no_file_open(tmp_path: Path) -> None:
+    rows = np.arange(20_000).reshape(-1, 2)
+    file = write_run(tmp_path / "1.run", SortedRun(rows, np.arange(1, 10_001)))
+    expected = [rows.tolist(), list(range(1, 10_001))]
+    before = len(os.listdir("/dev/fd"))
+    mapped = [map_run(file) for _ in range(3000)]
+    assert len(os.listdir("/dev/fd")) == before
+    assert [mapped[7].rows.tolist(), mapped[7].weights.tolist()] == expected
+    only_rows = mapped[8].rows
+    del mapped
+    gc.collect()
+    assert only_rows.tolist() == expected[0]
+
+
+@LINUX
+def test_a_mapping_ends_with_the_last_array(tmp_path: Path) -> None:
+    def maps() -> int:
+        return Path("/proc/self/maps").read_text().count(str(tmp_path))
+
+    file = write_run(tmp_path / "1.run", SortedRun(np.arange(6).reshape(-1, 2), np.array([1, 2, 3])))
+    run = map_run(file)
+    rows, weights = run.rows, run.stored
+    assert maps() == 1
+    del run, rows
+    assert (maps(), weights.tolist()) == (1, [1, 2, 3])
+    del weights
+    assert maps() == 0
+
+
+def test_a_file_that_the_system_cannot_map_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "1.run"
+    write_run(path, run_of(2, [(1, 1)]))
+    with pytest.raises(OSError, match="Invalid argument"):
+        MappedFile(path, 0)
+    with pytest.raises(FileNotFoundError):
+        MappedFile(tmp_path / "2.run", 0)
+
+
+def test_mappings_of_a_system_without_the_c_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped_file, "_functions", lambda: None)
+    file = write_run(tmp_path / "1.run", run_of(2, [(1, 2), (5, -1)]))
+    released: list[bool] = []
+    run = map_run(file, lambda: released.append(True))
+    assert (run.rows.tolist(), released) == ([[1, 2], [5, 6]], [])
+    del run
+    assert released == [True]

@@ -1,0 +1,70 @@
+"""Which rows of its input traces a node reads: those that fit the changes of the tick.
+
+A join looks up the changes of one side in the trace of the other, so a bound of the changes is a
+bound of the rows that it reads. A function of groups reads the groups of the changes. The result is
+a `Bounds` for each look-up: rows below it are never read. All other nodes may
+read every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dbsp.circuit.graph import Node
+from dbsp.operators.groups.aggregate import AccumulatedAggregate
+from dbsp.operators.groups.distinct import DeltaDistinct
+from dbsp.operators.groups.group_step import RecomputeGroups
+from dbsp.operators.groups.ranking import LeadingTopK
+from dbsp.operators.joins.interval_join import DeltaIntervalJoin
+from dbsp.operators.joins.join import DeltaJoin
+from dbsp.operators.joins.range_join import DeltaRangeJoin
+from dbsp.operators.stages.passes.watermark_bounds import NONE, Bounds, moved, strongest
+
+
+def trace_reads(node: Node, place: int, inputs: Sequence[Bounds]) -> list[Bounds]:
+    """Return the bounds of each look-up of a node in the trace of its input `place`.
+
+    `inputs` are the bounds of the changes of its inputs.
+    """
+    operator = node.operator
+    if isinstance(operator, DeltaJoin):
+        return [partners(operator, inputs)[place]]
+    if isinstance(operator, DeltaDistinct):
+        return [inputs[0]]
+    if isinstance(operator, RecomputeGroups):
+        return [moved(inputs[0], range(len(operator.operator.groups(operator.over))))]
+    if isinstance(operator, LeadingTopK):
+        return [moved(inputs[0], range(len(operator.top.partition)))]
+    if isinstance(operator, AccumulatedAggregate) and place > 0:
+        return [moved(inputs[0], range(operator.aggregate.key))]
+    return [NONE]
+
+
+def partners(join: DeltaJoin, inputs: Sequence[Bounds]) -> tuple[Bounds, Bounds]:
+    """Return the bounds of the rows of each side that fit a change of the other side."""
+    left: list[Bounds] = []
+    right: list[Bounds] = []
+    for x, y, low, high in _conditions(join):
+        if high is not None:
+            left.append(_shifted(inputs[1], y, x, -high))
+        if low is not None:
+            right.append(_shifted(inputs[0], x, y, low))
+    return strongest(left), strongest(right)
+
+
+def _shifted(bounds: Bounds, column: int, to: int, by: int) -> Bounds:
+    """Return the bounds of a column, shifted, as bounds of the column `to` of other rows."""
+    return {(marks, to): offset + by for (marks, own), offset in bounds.items() if own == column}
+
+
+def _conditions(join: DeltaJoin) -> Iterator[tuple[int, int, int | None, int | None]]:
+    """Yield (x, y, low, high): of all partners, low <= right column y - left column x <= high."""
+    for column in range(join.key):
+        yield column, join.realign[column] if join.realign else column, 0, 0
+    if isinstance(join, DeltaRangeJoin) and not join.band.floats:
+        low, high = join.band.low, join.band.high
+        yield join.key, join.key, None if low is None else int(low), None if high is None else int(high)
+    if isinstance(join, DeltaIntervalJoin):
+        # first + low <= point <= last + high
+        yield join.key, join.key, None, -join.low
+        yield join.key, join.last, -join.high, None
