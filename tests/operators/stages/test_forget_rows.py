@@ -322,6 +322,14 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ),
         ["rows t < watermark"] * 2,
     ),
+    "results of accumulators": (
+        lambda a, b: hidden(a.on_time.group_by("k").agg(n=sum_("t")).map(n=col("n"), k=lit(0)).distinct()),
+        [],
+    ),
+    "partitions by another column": (
+        lambda a, b: hidden(a.on_time.distinct().top_k(1, "t", partition=["k"]).project("k").distinct()),
+        ["rows t < watermark"],  # of the first distinct
+    ),
     "the largest by another column": (
         lambda a, b: hidden(a.on_time.distinct().top_k(1, "t", partition=["k"]).project("t").distinct()),
         ["rows t < watermark"],  # that of the first distinct
@@ -373,6 +381,40 @@ CASES: dict[str, tuple[Built, list[str]]] = {
             multiway_join([a.on_time("t", "x"), b.on_time("t", "y"), b.late("t", "x")], ["t"]).distinct()
         ),
         ["rows t < watermark"],  # of the late rows
+    ),
+    "a multi-way join by the second column": (
+        lambda a, b: hidden(
+            multiway_join([x("p", "t"), x("q", "t"), b.on_time("t", "q")], ["p"])
+            if (x := a.on_time.project("k", "t"))
+            else x
+        ),
+        ["rows t < watermark"] * 2,
+    ),
+    "intervals": (
+        lambda a, b: hidden(
+            a.late.interval_join(
+                b.on_time.map(f=col("t"), u=col("t") + 2, j=col("k")), left="t", first="f", last="u", low=-2
+            )
+        ),
+        ["rows t < watermark - 2"],
+    ),
+    "points in intervals": (
+        lambda a, b: hidden(
+            a.on_time.interval_join(
+                b.late.map(f=col("t"), u=col("t") + col("k"), j=col("k")),
+                left="t",
+                first="f",
+                last="u",
+                high=3,
+            )
+        ),
+        ["rows u < watermark - 3"],
+    ),
+    "a join of sides in different orders": (
+        lambda a, b: (
+            hidden(a.on_time.join(b.on_time, on=["t", "k"])) + hidden(a.on_time.join(b.on_time, on=["k"]))
+        ),
+        [],
     ),
     # Readers of all rows.
     "a view": (lambda a, b: a.on_time, []),
