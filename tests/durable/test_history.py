@@ -300,6 +300,25 @@ def test_a_replanned_circuit(tmp_path: Path) -> None:
     ended(run)
 
 
+def test_a_transaction_is_one_tick_of_the_past(tmp_path: Path) -> None:
+    run = COUNTS.start(checkpoint=opened(tmp_path, 100, 2))
+    seen, results = [views(run)], []
+    for number in range(1, 9):
+        with run.transaction(label=number) as transaction:
+            for user in range(3):
+                transaction.step({"visit": {(f"user{user}", number): 1, (f"user{user}", number - 2): -1}})
+        results.append(deltas_of(transaction.result))
+        seen.append(views(run))
+    with pytest.raises(ZeroDivisionError), run.transaction() as transaction:
+        transaction.step({"visit": [("nobody", 1)]})
+        1 / 0  # noqa: B018
+    assert [views(COUNTS.open(tmp_path, as_of=tick)) for tick in range(9)] == seen
+    past = COUNTS.open(tmp_path)
+    assert (past.tick, past.label) == (8, 8)
+    assert [deltas_of(result) for result in past.ticks(0)] == results
+    ended(run)
+
+
 # --- a run that is read only ----------------------------------------------------------------------
 
 
