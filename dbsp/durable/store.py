@@ -38,9 +38,10 @@ from dbsp.durable.circuit_match import expect_query, starting
 from dbsp.durable.history import History
 from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.interner_file import Refused, values_piece
+from dbsp.durable.journal_replay import Replay
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, SPILL, Manifest
-from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
+from dbsp.durable.recovery import Recovered, found_manifests, read_intact
 from dbsp.durable.refused_values import column_of
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
 from dbsp.durable.snapshots import Snapshots, WrittenSnapshot
@@ -127,13 +128,13 @@ class Store:
         self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
         self._written = 0
-        """The number of values of the interner that are in the snapshot or the journal."""
+        """The end of the ids of the interner that are in the snapshot or the journal."""
         self._recorded_values = 0
         """The same, with the tick that is being recorded."""
         self._recorded_parts = 0
         """The number of steps that were recorded of an open transaction."""
         self._values_before = 0
-        """The number of values of the interner when the tick began."""
+        """The next id of the interner when the tick began."""
         self._lost: Set[int] = frozenset()
         """The ids of values that are not stored, because their tick was rolled back."""
         self._recorded_lost: Set[int] = frozenset()
@@ -252,12 +253,20 @@ class Store:
             self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
         self._time = manifest.time or 0.0
+        last = recovered.ticks[-1].head["interned"] if recovered.ticks else 0
+        replay = Replay(run, self.folder, self.allow_pickle, last)
         for changes in recovered.ticks:
-            self.result = replay(run, changes, self.folder, self.allow_pickle)
+            self.result = replay.apply(changes)
             self.label = changes.head["label"]
             self._time = max(self._time, changes.time or 0.0)
         self._journal.open(manifest.tick, recovered.ticks)
-        self._written = len(run.interner)
+        # Values that only this process has interned are written with the next tick.
+        if recovered.ticks:
+            self._written = last
+        elif recovered.snapshot is not None and recovered.snapshot.files.ends:
+            self._written = recovered.snapshot.files.ends[-1]
+        else:
+            self._written = run.interner.end
         self._snapshots.describe(run.graph)  # here, since it may take longer than a tick
         with contextlib.suppress(OSError):  # by the clock of the system, which may be set back
             age = time.time() - (self.folder / CURRENT).stat().st_mtime
@@ -272,14 +281,15 @@ class Store:
         take place, and the next one begins a snapshot again.
         """
         self._expect_owner().check()
-        self._values_before = len(run.interner)
-        self._recorded_values, self._recorded_lost, self._recorded_parts = self._written, self._lost, 0
         self._adopt()
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
         seconds = time.monotonic() - self._snapshot_time
         size = self._journal.written - self._snapshot_size
         if self._writing is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
+            run.free_many_values()
             self._start_snapshot(run, manifest)
+        self._values_before = run.interner.end
+        self._recorded_values, self._recorded_lost, self._recorded_parts = self._written, self._lost, 0
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; they are durable when this returns."""
@@ -309,7 +319,9 @@ class Store:
     def _record(self, staged: Mapping[str, Batch], run: RunBase) -> tuple[dict[str, Any], list[Codes]]:
         """Return the head and the arrays of a record: the changes, and the new values."""
         self._expect_owner().check()
-        start, end, lost = self._recorded_values, len(run.interner), self._recorded_lost
+        start, end, lost = self._recorded_values, run.interner.end, self._recorded_lost
+        if lost:
+            lost = lost & set(run.interner.ids_between(min(lost), end).tolist())
         values, refused = values_piece(run.interner, start, end, self.allow_pickle, lost)
         if refused or lost:
             self._refuse(lost, refused, staged, run)
@@ -326,7 +338,8 @@ class Store:
 
     def _refuse(self, known: Set[int], refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
         """Raise CheckpointError if a row of this tick has a value that is not stored."""
-        lost = {code: UnsupportedValueError(run.interner.decode(code)) for code in known} | refused
+        interner = run.interner
+        lost = {code: UnsupportedValueError(interner.decode(code)) for code in known} | refused
         new = {code: error for code, error in lost.items() if code >= self._values_before}
         for errors in (new, lost):
             place = column_of(errors, staged, run) if errors else None
