@@ -40,6 +40,10 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
         .decl record(e: Edge)
         .output record
         record([x, y]) :- edge(x, y).
+        .type Named = [name: symbol, e: Edge]
+        .decl named(n: Named)
+        .output named
+        named([to_string(x), [x, y]]) :- edge(x, y).
         """
     ).start()
     for edges in ([(1, 2), (2, 3), (3, 1)], [(3, 4), (4, 5)], [(5, 6)]):

@@ -84,7 +84,7 @@ def _pauses(folder: Path, mode: str, sync: bool, rows: int, ticks: int, every: A
 
     def noted(place: int) -> None:
         nonlocal snapshots, writing
-        before, writing = writing, store._writing is not None
+        before, writing = writing, store._writer.work is not None
         begun = writing and not before
         begun |= mode == "in the tick" and store._manifest is not known[0]
         known[0] = store._manifest

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 from dbsp.data.interner import Interner
+from dbsp.data.types import Type
 from dbsp.kernels.arrays import Codes
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.journal import Journalled
@@ -49,8 +51,12 @@ class StepScope(Protocol):
     def journal(self) -> list[Journalled]:
         """The state that this tick changes; a step with its own state appends it once per tick."""
 
-    def new_trace(self, arity: int) -> Trace:
-        """Return a new trace of rows of `arity` columns, in a nested scope followed by the time."""
+    def new_trace(self, arity: int, types: Sequence[Type] | None = None) -> Trace:
+        """Return a new trace of rows of `arity` columns, in a nested scope followed by the time.
+
+        `types` are the types of the columns. Without them, each number that happens to be the id of
+        an interned value keeps the value in memory.
+        """
 
     def new_table(self) -> StateTable[Any, Any]:
         """Return a new dictionary for the state of a step (see `dbsp.state.state_table`)."""

@@ -17,7 +17,7 @@ class Batch:
     zeros; no row occurs twice. Batches are never modified, so they may be shared.
     """
 
-    __slots__ = ("rows", "weights")
+    __slots__ = ("__weakref__", "rows", "weights")
 
     def __init__(self, rows: Codes, weights: Codes) -> None:
         self.rows = rows

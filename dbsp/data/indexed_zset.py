@@ -10,7 +10,8 @@ import numpy as np
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.batch import Batch
-from dbsp.data.interner import Finder, Interner
+from dbsp.data.finder import Finder
+from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema
 from dbsp.data.weights import consolidated

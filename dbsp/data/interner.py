@@ -1,23 +1,21 @@
-"""The interner: a dictionary that assigns a dense id to every hashable value."""
+"""The interner: a dictionary that assigns an id to every hashable value."""
 
 from __future__ import annotations
 
 import itertools
-import types
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from dbsp.data.cells import Cells
-from dbsp.data.timestamps import has_unit, whole_duration, whole_microseconds
+from dbsp.data.cells import Cells, RepeatedValueError
+from dbsp.data.id_places import IdPlaces, no_value
+from dbsp.data.keyed_values import PLAIN, KeyedValues
 from dbsp.data.types import Layout, Structure
-from dbsp.errors import InputError, InvariantError, shorten
-from dbsp.kernels.arrays import Codes
-
-_PLAIN = frozenset({str, bytes})
-_SELF_KEYED = frozenset({str, int, bytes, bool, types.NoneType})
+from dbsp.errors import InvariantError
+from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.limits import INT64_MAX
 
 
 class _Cell:
@@ -30,8 +28,11 @@ class _Cell:
 CELL: Final = _Cell()
 
 
-class Interner:
-    """An append-only dictionary between values and dense ids 0, 1, 2, ...
+class Interner(KeyedValues):
+    """An append-only dictionary between values and ids 0, 1, 2, ...
+
+    An interner never frees a value. `dbsp.data.live_values` makes another one, with some of the
+    values under the same ids; the ids of the others are not used again.
 
     Two values have the same id exactly if they are of the same class and equal, with two more
     rules: NaN equals itself, and -0.0 is 0.0. So 1, True and 1.0 are three values, inside tuples
@@ -46,27 +47,54 @@ class Interner:
     (0, 1, 0, (1, 'a'))
     """
 
-    __slots__ = ("_adding", "_codes_of_terms", "_ids", "_terms", "_tuple_ids", "_values", "cells")
+    __slots__ = ("_codes_of_terms", "_terms", "cells", "generation")
 
     def __init__(self) -> None:
-        self.cells = Cells()
-        # Whether values are being added. If this is still set at the next use, an interrupt or a
-        # failed allocation has ended the addition: `_repair` removes what it left.
-        self._adding = False
+        super().__init__()
+        self.cells = Cells(self.places)
+        self.generation = 0
+        """How often values were freed."""
         # Decoded constructed values by id, and id(object) -> code of them; they stay alive.
         self._terms: dict[Structure, dict[int, Any]] = {}
         self._codes_of_terms: dict[Structure, dict[int, int]] = {}
-        # Strings and bytes are their own keys; every other value has a key `(class, ...)`, a tuple.
-        self._ids: defaultdict[Any, int] = defaultdict(None)
-        self._values: list[Any] = []
-        # id(object) -> code of the tuples in `_values`, which stay alive and so keep their
-        # addresses.
-        self._tuple_ids: dict[int, int] = {}
 
     def __len__(self) -> int:
         if self._adding:
             self._repair()
         return len(self._values)
+
+    @property
+    def end(self) -> int:
+        """The id of the next new value; more than the number of values once some were freed."""
+        return len(self) + self._shift
+
+    @property
+    def ids(self) -> Codes:
+        """The ids of all values, sorted. O(n)."""
+        return self.places.ids(self.end)
+
+    def ids_between(self, start: int, end: int) -> Codes:
+        """Return the ids from `start` to `end` that have a value. O(result)."""
+        kept, base = self.places.kept, self.places.base
+        if start >= base:
+            return np.arange(start, end)
+        low, high = np.searchsorted(kept, (start, end))
+        return np.concatenate((kept[low:high], np.arange(base, end)))
+
+    def has_ids(self, codes: Codes) -> Mask:
+        """Return which of the codes are ids of values."""
+        places = self.places.of(codes)
+        return (places >= 0) & (places < len(self))
+
+    def skip_to(self, end: int) -> None:
+        """Leave out the ids below `end` that are not in use. O(n) if there are any."""
+        if end > self.end:
+            self._number(IdPlaces.of_ids(self.ids, end))
+
+    def _number(self, places: IdPlaces) -> None:
+        self.places = self.cells.places = places
+        self._shift = places.shift
+        self._unplaced = INT64_MAX if places.base else 0
 
     def __repr__(self) -> str:
         return f"<Interner of {len(self)} values>"
@@ -83,7 +111,7 @@ class Interner:
         """
         if self._adding:
             self._repair()
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             code = self._ids.get(value)
             return self._add(value, value) if code is None else code
         code = self._lookup(value, add=True)
@@ -95,22 +123,13 @@ class Interner:
         """Return the id of `value`, or None if it has none; adds nothing."""
         if self._adding:
             self._repair()
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             return self._ids.get(value)
         return self._lookup(value, add=False)
 
-    def find_beside(self, value: Any) -> int | None:
-        """Return the id of a value, as `find`, while another thread may be adding values.
-
-        Only for values that were added before: this repairs nothing.
-        """
-        return self._ids.get(value) if type(value) in _PLAIN else self._lookup(value, add=False)
-
-    def decode(self, code: int) -> Any:
-        """Return the value with this id."""
-        if code < 0:
-            raise IndexError(f"expected an id of the interner, got {code}")
-        return self._values[code]
+    def code_of_tuple(self, value: tuple[Any, ...]) -> int | None:
+        """Return the id of a tuple that `decode` returned; None for any other object."""
+        return self._tuple_ids.get(id(value))
 
     # --- many values ------------------------------------------------------------------------------
 
@@ -119,7 +138,7 @@ class Interner:
 
         Strings cost one pass over a dictionary, O(n).
         """
-        if _PLAIN.issuperset(map(type, values)):
+        if PLAIN.issuperset(map(type, values)):
             return self.encode_plain(values)
         return np.fromiter(map(self.encode, values), np.int64, len(values))
 
@@ -127,7 +146,7 @@ class Interner:
         """Return the ids of values whose classes are exactly `str` or `bytes`."""
         if self._adding:
             self._repair()
-        ids, known, keys = self._ids, len(self._values), len(self._ids)
+        ids, known, keys = self._ids, len(self._values) + self._shift, len(self._ids)
         self._adding = True
         # The default factory counts, so that one pass in C both finds and assigns ids.
         ids.default_factory = itertools.count(known).__next__
@@ -141,10 +160,17 @@ class Interner:
         return codes
 
     def decode_many(self, codes: Codes | Iterable[int]) -> list[Any]:
-        """Return the values of many ids, in order."""
-        listed = codes.tolist() if isinstance(codes, np.ndarray) else list(codes)
-        if listed and min(listed) < 0:
-            raise IndexError(f"expected ids of the interner, got {min(listed)}")
+        """Return the values of many ids, in order. Raises IndexError if an id has none."""
+        if self._unplaced:
+            given = codes if isinstance(codes, np.ndarray) else np.fromiter(codes, np.int64)
+            places = self.places.of(given)
+            if len(places) and places.min() < 0:
+                raise no_value(int(given[np.argmin(places)]))
+            listed = places.tolist()
+        else:
+            listed = codes.tolist() if isinstance(codes, np.ndarray) else list(codes)
+            if listed and min(listed) < 0:
+                raise no_value(min(listed))
         return list(map(self._values.__getitem__, listed))
 
     # --- constructed values: records and branches -------------------------------------------------
@@ -157,7 +183,7 @@ class Interner:
         if self._adding:
             self._repair()
         self._adding = True
-        codes, new = self.cells.intern(layout, rows, len(self._values))
+        codes, new = self.cells.intern(layout, rows, len(self._values) + self._shift)
         self._values.extend(itertools.repeat(CELL, new))
         self._adding = False
         return codes
@@ -182,15 +208,90 @@ class Interner:
         known = self._codes_of_terms.get(structure)
         return self._codes_of_terms.setdefault(structure, {}) if known is None else known
 
-    # --- keys -------------------------------------------------------------------------------------
+    # --- values with given ids --------------------------------------------------------------------
 
-    def _add(self, key: Any, value: Any) -> int:
-        code = len(self._values)
-        self._adding = True
-        self._values.append(value)
-        self._ids[key] = code
-        self._adding = False
-        return code
+    def expect_ids(self, ids: Codes, end: int) -> None:
+        """Prepare for values with these ids, sorted, after all others; the next id is then `end`.
+
+        `restored` ends this. If values are missing then, their ids stay unused.
+        """
+        if len(ids) and ids[0] < self.end:
+            raise ValueError(f"its values start with id {ids[0]}, expected {self.end}")
+        if end - self.end > len(ids):
+            self._number(IdPlaces.of_ids(np.concatenate((self.ids, ids)), end))
+
+    def restored(self, end: int) -> None:
+        """End the addition of values with given ids."""
+        self._shift = self.places.shift
+        if len(self._values) < len(self.places.kept):
+            self._number(IdPlaces.of_ids(self.places.kept[: len(self._values)], end))
+
+    def put_plain(self, values: Sequence[str] | Sequence[bytes], ids: Codes) -> None:
+        """Add new values whose classes are exactly `str` or `bytes`, with the next expected ids.
+
+        Raises RepeatedValueError if the interner has one of them, ValueError if two are equal.
+        """
+        if not self._ids.keys().isdisjoint(values):
+            raise RepeatedValueError
+        total = len(self._ids) + len(values)
+        self._ids.update(zip(values, ids.tolist(), strict=True))
+        if len(self._ids) != total:
+            raise ValueError("a value occurs twice")
+        self._values.extend(values)
+
+    def put(self, value: Any, code: int) -> None:
+        """Add one new value with the next expected id. Raises RepeatedValueError, InputError."""
+        self._shift = code - len(self._values)
+        if self.encode(value) != code:
+            raise RepeatedValueError
+
+    def put_constructed(self, layout: Layout, rows: Codes, ids: Codes) -> None:
+        """Add new constructed values with the next expected ids.
+
+        Raises RepeatedValueError if the interner has one of them, ValueError if two are equal.
+        """
+        self.cells.put(layout, rows, ids)
+        self._values.extend(itertools.repeat(CELL, len(ids)))
+
+    # --- some of the values -----------------------------------------------------------------------
+
+    @property
+    def has_tuples(self) -> bool:
+        """Whether there are tuples among the values."""
+        return bool(self._tuple_ids)
+
+    def keyed(self) -> Iterable[tuple[Any, int]]:
+        """Return the keys of all values but constructed ones, with their ids in ascending order.
+
+        The key of a string is the string, that of a tuple its class and for each part the class and
+        the key; the key of a tuple inside is its id. Other keys are a class and a value.
+        """
+        if self._adding:
+            self._repair()
+        return self._ids.items()
+
+    def some(self, marks: Mask) -> Interner:
+        """Return an interner of the values with a mark, under the same ids, with the same next id.
+
+        `marks` has one element per value, in the order of the ids; the parts of a marked value must
+        be marked as well (see `dbsp.data.live_values`). O(n).
+        """
+        made = Interner()
+        made.fill(self, marks, self.end)
+        made.generation = self.generation + 1
+        return made
+
+    def fill(self, other: Interner, marks: Mask, end: int) -> None:
+        """Fill a new interner with the marked values of another one; the next id is `end`."""
+        self._number(IdPlaces.of_ids(other.ids[marks], end))
+        codes = np.fromiter(other._ids.values(), np.int64, len(other._ids))
+        self._values = list(itertools.compress(other._values, marks.tolist()))
+        keyed = marks[other.places.of(codes)].tolist()
+        self._ids = defaultdict(None, itertools.compress(other._ids.items(), keyed))
+        self._tuple_ids = {
+            address: code for address, code in other._tuple_ids.items() if marks[other.places.place(code)]
+        }
+        self.cells = other.cells.some(marks, self.places)
 
     def _repair(self) -> None:
         """Remove what an addition left that an interrupt or a failed allocation has ended.
@@ -198,153 +299,13 @@ class Interner:
         The values are the truth: a key without its value, a value without its key, and a cell
         without its place among the values are removed. An interrupted repair is repeated.
         """
-        ids, values = self._ids, self._values
+        ids, values, shift = self._ids, self._values, self._shift
         ids.default_factory = None
-        while ids and next(reversed(ids.values())) >= len(values):
+        while ids and next(reversed(ids.values())) >= len(values) + shift:
             ids.popitem()
         last = next(reversed(ids.values()), -1)
-        while values and values[-1] is not CELL and last < len(values) - 1:
+        old = len(self.places.kept)  # those were complete before this interner added any
+        while len(values) > old and values[-1] is not CELL and last < len(values) + shift - 1:
             values.pop()
-        self.cells.truncate(len(values))
+        self.cells.truncate(len(values) + shift)
         self._adding = False
-
-    def _lookup(self, value: Any, *, add: bool) -> int | None:
-        if isinstance(value, tuple):
-            return self._lookup_tuple(value, add=add)
-        part = self._part(value, add)
-        if part is None:
-            return None
-        cls, key, stored = part
-        full = key if cls in _PLAIN else (cls, key)
-        code = self._ids.get(full)
-        return self._add(full, stored) if code is None and add else code
-
-    def _lookup_tuple(self, value: tuple[Any, ...], *, add: bool) -> int | None:
-        """Intern a tuple after its inner tuples; without recursion, since nesting may be deep."""
-        known = self._tuple_ids
-        code = known.get(id(value))
-        if code is not None:
-            return code
-        done: dict[int, int] = {}  # id(object) -> code of the tuples visited so far
-        stack = [value]
-        while stack:
-            node = stack[-1]
-            waiting = [
-                inner
-                for inner in node
-                if isinstance(inner, tuple) and id(inner) not in known and id(inner) not in done
-            ]
-            if waiting:
-                stack.extend(waiting)
-                continue
-            stack.pop()
-            if id(node) in done:
-                continue
-            key: list[Any] = [type(node)]
-            stored: list[Any] = []
-            for inner in node:
-                if isinstance(inner, tuple):
-                    inner_code = known.get(id(inner))
-                    inner_code = done[id(inner)] if inner_code is None else inner_code
-                    key += (type(inner), inner_code)
-                    stored.append(self._values[inner_code])
-                else:
-                    part = self._part(inner, add)
-                    if part is None:
-                        return None
-                    key += part[:2]
-                    stored.append(part[2])
-            full = tuple(key)
-            code = self._ids.get(full)
-            if code is None:
-                if not add:
-                    return None
-                code = self._add(full, _rebuild(node, stored))
-                known[id(self._values[code])] = code
-            done[id(node)] = code
-        return done[id(value)]
-
-    def _part(self, value: Any, add: bool) -> tuple[type, Any, Any] | None:
-        """Return class, key within the class, and object to store, of a value but a tuple.
-
-        None if the key depends on an inner value that is not interned and must not be added.
-        """
-        cls = type(value)
-        if cls in _SELF_KEYED:
-            return cls, value, value
-        if cls is float:
-            value = value + 0.0
-            return cls, ("nan" if value != value else value), value
-        if isinstance(value, np.datetime64):
-            return self._part(whole_microseconds(value), add)
-        if isinstance(value, np.timedelta64) and has_unit(value):
-            return self._part(whole_duration(value), add)
-        if isinstance(value, np.generic):
-            plain = value.item()
-            if isinstance(plain, np.generic):  # a scalar without a class in Python (long double)
-                raise InputError(
-                    f"{shorten(value)} of type {cls.__name__} cannot be a value: Python has no type for it; "
-                    "convert it to float or int",
-                    code="unsupported-value",
-                )
-            return self._part(plain, add)
-        if isinstance(value, frozenset):
-            keys = []
-            for inner in value:
-                if isinstance(inner, tuple):
-                    code = self._lookup_tuple(inner, add=add)
-                    if code is None:
-                        return None
-                    keys.append((type(inner), code))
-                else:
-                    part = self._part(inner, add)
-                    if part is None:
-                        return None
-                    keys.append(part[:2])
-            return cls, frozenset(keys), value
-        try:
-            hash(value)
-        except TypeError:
-            hint = "; use a tuple" if isinstance(value, list) else ""
-            raise InputError(
-                f"{shorten(value)} of type {cls.__name__} cannot be a value: it is not hashable{hint}",
-                code="unsupported-value",
-            ) from None
-        if value != value:  # such as Decimal("NaN"), which equals itself here
-            return cls, ("nan", repr(value)), value
-        return cls, value, value
-
-
-def _rebuild(node: tuple[Any, ...], stored: list[Any]) -> tuple[Any, ...]:
-    """Return `node` with its elements replaced by the stored, interned objects."""
-    if all(old is new for old, new in zip(node, stored, strict=True)):
-        return node
-    if type(node) is tuple:
-        return tuple(stored)
-    make = getattr(type(node), "_make", None)  # named tuples
-    return make(stored) if make is not None else node
-
-
-class Finder(Interner):
-    """A view of an interner for look-ups: a value that is not interned raises KeyError."""
-
-    __slots__ = ("_interner",)
-
-    def __init__(self, interner: Interner) -> None:
-        self._interner = interner
-        self.cells = interner.cells
-
-    def codes_of_terms(self, structure: Structure) -> dict[int, int]:
-        return self._interner.codes_of_terms(structure)
-
-    def construct_one(self, layout: Layout, fields: Sequence[int]) -> int:
-        code = self._interner.find_constructed(layout, fields)
-        if code is None:
-            raise KeyError(tuple(fields))
-        return code
-
-    def encode(self, value: Any) -> int:
-        code = self._interner.find(value)
-        if code is None:
-            raise KeyError(value)
-        return code

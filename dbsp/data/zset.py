@@ -12,8 +12,9 @@ import numpy.typing as npt
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.batch import Batch
 from dbsp.data.columns import float_codes
+from dbsp.data.finder import Finder
 from dbsp.data.indexed_zset import IndexedZSet
-from dbsp.data.interner import Finder, Interner
+from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import out_of_int_range
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, infer_schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbsp.data.interner import Finder
+from dbsp.data.finder import Finder
 from dbsp.datomic import system_idents as system
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute

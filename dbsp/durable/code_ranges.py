@@ -18,8 +18,13 @@ def check_codes(rows: Codes, schema: Schema, interner: Interner) -> None:
     """Raise ValueError for a code that no value of the column has."""
     for place, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True)):
         codes = rows[:, place]
-        low, high = _range(type_, len(interner))
-        outside = (codes < low) | (codes > high)
+        if type_.interned:
+            outside = ~interner.has_ids(codes)
+            if type_.kind == "record":
+                outside &= codes != NIL
+        else:
+            low, high = _range(type_)
+            outside = (codes < low) | (codes > high)
         if type_.nullable:
             outside &= codes != NULL
         if outside.any():
@@ -50,9 +55,7 @@ def _is_list_of_codes(value: object) -> bool:
     )
 
 
-def _range(type_: Type, values: int) -> tuple[int, int]:
-    if type_.interned:
-        return (NIL if type_.kind == "record" else 0), values - 1
+def _range(type_: Type) -> tuple[int, int]:
     if type_.kind == "bool":
         return 0, 1
     if type_.kind in TIME_RANGES:

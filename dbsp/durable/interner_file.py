@@ -1,28 +1,27 @@
-"""The values of an interner in a file: ids count up, so a piece is its first id and its values.
+"""The values of an interner in files: a piece has the values of a range of ids.
 
-A value is written by `dbsp.durable.typed_values`, a constructed value as `{"cell": [layout, codes
-of the fields ...]}`. A tuple refers to its inner tuples by their ids, which are smaller.
+The journal has a piece per tick, as JSON: its first id and its values. Snapshots have larger pieces
+as arrays (see `dbsp.durable.value_arrays`). `dbsp.durable.typed_values` writes a value, and a
+constructed value is `{"cell": [layout, codes of the fields ...]}`. A tuple refers to its inner
+tuples by their ids, which are smaller.
 
-A value without a typed encoding is refused if a row has it. But ids stay in use when a tick is
-rolled back, so a later piece has a `LostValue` in its place.
+Ids without a value are those of freed values, and of values without a typed encoding: they are
+refused if a row has them, but their ids stay in use when a tick is rolled back. Files of earlier
+versions have a `LostValue` in their place.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dbsp.data.interner import CELL, Interner
 from dbsp.data.types import Layout
-from dbsp.durable.background import rest
 from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
 from dbsp.kernels.arrays import Codes
-
-_SLICE = 256
-"""The values that are encoded at once."""
 
 Refused = dict[int, UnsupportedValueError]
 """The values without a typed encoding, by id."""
@@ -39,53 +38,104 @@ def values_piece(
 ) -> tuple[dict[str, Any], Refused]:
     """Return the values with ids from `start` to `end` as JSON, and those that cannot be written.
 
-    In the place of the latter the piece has a `LostValue`. `lost` are earlier ids of such values.
-    The values must be complete; then another thread may add values meanwhile.
+    The latter are left out. `lost` are earlier ids of such values.
     """
     refused: Refused = {}
+    encode = encoder(interner, allow_pickle, lambda code: code in refused or code in lost)
+    layouts: dict[Layout, int] = {}
+    ids = interner.ids_between(start, end).tolist()
+    values: list[Any] = interner.decode_many(ids)
+    for place, (code, value) in enumerate(zip(ids, values, strict=True)):
+        if type(value) is str:
+            continue
+        if value is CELL:
+            layout, fields = interner.cells.cell(code)
+            values[place] = {"cell": [layouts.setdefault(layout, len(layouts)), *fields]}
+            continue
+        try:
+            values[place] = encode(value, code)
+        except UnsupportedValueError as error:
+            refused[code] = error
+    if refused:
+        values = [value for code, value in zip(ids, values, strict=True) if code not in refused]
+        ids = [code for code in ids if code not in refused]
+    piece: dict[str, Any] = {
+        "start": start,
+        "values": values,
+        "layouts": [[layout.constructor, list(layout.nested)] for layout in layouts],
+    }
+    if len(ids) != end - start:
+        piece["ids"] = ids
+    return piece, refused
+
+
+def encoder(
+    interner: Interner, allow_pickle: bool, unwritten: Callable[[int], bool]
+) -> Callable[[Any, int], Any]:
+    """Return a function that writes a value with an id as JSON. It raises UnsupportedValueError.
+
+    `unwritten` returns whether the value of a smaller id is not written. The function reads values
+    below the id only, so another thread may add values meanwhile.
+    """
+    before = 0
 
     def known(part: Any) -> int | None:
-        code = interner.find_beside(part)
-        if code is None or code >= start + place:  # a branch does not intern its parts
+        code = interner.code_of_tuple(part)
+        if code is None or code >= before:  # only tuples in tuples are interned objects
             return None
-        if code in refused or code in lost:
+        if unwritten(code):
             raise UnsupportedValueError(part)
         return code
 
-    encode = Encoding(allow_pickle, known).encode
-    layouts: dict[Layout, int] = {}
-    place = 0
-    values: list[Any] = []
-    for begin in range(start, end, _SLICE):
-        rest()
-        values += interner.decode_many(range(begin, min(begin + _SLICE, end)))
-    for place, value in enumerate(values):
-        if not place % _SLICE:
-            rest()
-        cls = type(value)
-        if cls is str:
-            continue
-        if value is CELL:
-            layout, fields = interner.cells.cell(start + place)
-            values[place] = {"cell": [layouts.setdefault(layout, len(layouts)), *fields]}
-        elif cls is LostValue:
-            values[place] = {"lost": None}
-        else:
-            try:
-                values[place] = encode(value)
-            except UnsupportedValueError as error:
-                refused[start + place] = error
-                values[place] = {"lost": None}
-    written = [[layout.constructor, list(layout.nested)] for layout in layouts]
-    return {"start": start, "values": values, "layouts": written}, refused
+    typed = Encoding(allow_pickle, known)
+
+    def encode(value: Any, code: int) -> Any:
+        nonlocal before
+        before = code
+        if type(value) is LostValue:
+            raise UnsupportedValueError(value)
+        return typed.encode(value)
+
+    return encode
 
 
 def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool) -> None:
-    """Add the values of a piece to an interner, which then gives them their previous ids.
+    """Add the values of a piece of the journal to an interner, under their previous ids.
 
-    Raises ValueError if it does not, PickleRefusedError, and the errors of `Decoding.decode`.
+    Raises RepeatedValueError for a value that has another id, ValueError for another wrong piece,
+    PickleRefusedError, and the errors of `Decoding.decode`.
     """
+    start, values = piece["start"], piece["values"]
     layouts = [Layout(str(constructor), tuple(map(bool, nested))) for constructor, nested in piece["layouts"]]
+    if start != interner.end:
+        raise ValueError(f"its values start with id {start}, expected {interner.end}")
+    ids = np.array(piece.get("ids", range(start, start + len(values))), np.int64)
+    end = int(ids[-1]) + 1 if len(ids) else start
+    interner.expect_ids(checked_ids(ids, len(values)), end)
+    try:
+        begin = 0
+        for kind, group in _grouped(values):
+            part = ids[begin : begin + len(group)]
+            begin += len(group)
+            if kind == "text":
+                interner.put_plain(group, part)
+            elif isinstance(kind, int):
+                _put_constructed(interner, layouts[kind], group, part)
+            else:
+                put_others(interner, group, part, allow_pickle)
+    finally:
+        interner.restored(end)
+
+
+def checked_ids(ids: Codes, count: int) -> Codes:
+    """Return the ids of `count` values. Raises ValueError unless they ascend."""
+    if ids.shape != (count,) or (np.diff(ids) <= 0).any():
+        raise ValueError("its ids are not those of its values, in ascending order")
+    return ids
+
+
+def put_others(interner: Interner, values: Sequence[Any], ids: Codes, allow_pickle: bool) -> None:
+    """Add values that are neither strings nor constructed. Raises as `restore_values`."""
 
     def inner_tuple(code: Any) -> Any:
         found = interner.decode(code)
@@ -94,19 +144,8 @@ def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool
         return found
 
     decode = Decoding(allow_pickle, inner_tuple).decode
-    if piece["start"] != len(interner):
-        raise ValueError(f"its values start with id {piece['start']}, expected {len(interner)}")
-    for kind, values in _grouped(piece["values"]):
-        start = len(interner)
-        if kind == "text":
-            codes = interner.encode_many(values)
-        elif isinstance(kind, int):
-            codes = _constructed(interner, layouts[kind], values, start)
-        else:
-            read = (LostValue() if value == {"lost": None} else decode(value) for value in values)
-            codes = np.fromiter(map(interner.encode, read), np.int64, len(values))
-        if not np.array_equal(codes, np.arange(start, start + len(values))):
-            raise ValueError("a value occurs twice")
+    for value, code in zip(values, ids.tolist(), strict=True):
+        interner.put(LostValue() if value == {"lost": None} else decode(value), code)
 
 
 def _grouped(values: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
@@ -123,18 +162,21 @@ def _grouped(values: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
         yield found, list(group)
 
 
-def _constructed(interner: Interner, layout: Layout, values: Sequence[Any], start: int) -> Codes:
-    """Return the ids of constructed values; those that refer to earlier ones come after them."""
+def _put_constructed(interner: Interner, layout: Layout, values: Sequence[Any], ids: Codes) -> None:
     rows = np.array([value["cell"][1:] for value in values], np.int64).reshape(len(values), -1)
     if rows.shape[1] != len(layout.nested):
         raise ValueError(f"a constructed value has {rows.shape[1]} fields, expected {len(layout.nested)}")
+    put_rows(interner, layout, rows, ids)
+
+
+def put_rows(interner: Interner, layout: Layout, rows: Codes, ids: Codes) -> None:
+    """Add constructed values; those that refer to earlier ones come after them."""
     nested = [place for place, inside in enumerate(layout.nested) if inside]
-    deepest = rows[:, nested].max(axis=1).tolist() if nested else [-1] * len(values)
-    parts, begin = [], 0
-    for place in range(1, len(values) + 1):
-        if place == len(values) or deepest[place] >= start + begin:
-            if max(deepest[begin:place]) >= start + begin:
+    deepest = rows[:, nested].max(axis=1).tolist() if nested else [-1] * len(rows)
+    listed, begin = ids.tolist(), 0
+    for place in range(1, len(rows) + 1):
+        if place == len(rows) or deepest[place] >= listed[begin]:
+            if max(deepest[begin:place]) >= listed[begin]:
                 raise ValueError("a constructed value refers to a later one")
-            parts.append(interner.construct(layout, rows[begin:place]))
+            interner.put_constructed(layout, rows[begin:place], ids[begin:place])
             begin = place
-    return np.concatenate(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.data.zset import ZSet
+from dbsp.durable.journal_replay import Replay
 from dbsp.durable.moments import Moment, PastMoment
+from dbsp.durable.tick_journal import TickChanges
 from dbsp.errors import ArgumentError, CircuitError
 from dbsp.runtime.bulk_transaction import BulkTransaction
 from dbsp.runtime.run import Run
@@ -66,6 +68,8 @@ class PastRun(Run):
         super().__init__(graph, memory_limit=memory_limit)
         self._source = source
         self._repeating = False
+        self.replay: Replay
+        """Repeats ticks of the journal; set once the snapshot before them is restored."""
         self.position = position
         """The place of the tick in the journal."""
 
@@ -167,11 +171,11 @@ class PastRun(Run):
 
     # --- refused ----------------------------------------------------------------------------------
 
-    def repeat(self, position: JournalPosition, replay: Callable[[], TickResult]) -> TickResult:
-        """Apply the next tick of the journal, by a function that steps this run."""
+    def repeat(self, position: JournalPosition, changes: TickChanges) -> TickResult:
+        """Apply the next tick of the journal."""
         self._repeating = True
         try:
-            result = replay()
+            result = self.replay.apply(changes)
         finally:
             self._repeating = False
         self.position = position

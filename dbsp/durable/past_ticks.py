@@ -17,10 +17,11 @@ from dbsp.durable.circuit_match import expect_query, starting
 from dbsp.durable.folder_state import undisturbed
 from dbsp.durable.history import DamagedManifest, kept_manifests
 from dbsp.durable.history_window import clock
+from dbsp.durable.journal_replay import Replay
 from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest
 from dbsp.durable.moments import Moment, PastMoment, shown_time
 from dbsp.durable.past_run import JournalPosition, PastRun
-from dbsp.durable.recovery import replacement, replay
+from dbsp.durable.recovery import replacement
 from dbsp.durable.snapshots import Snapshots, load_snapshot
 from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
@@ -139,6 +140,7 @@ class PastTicks:
         run = PastRun(graph, self, position, self._memory_limit)
         if loaded is not None:
             Snapshots(self.folder, False, self._allow_pickle).restore(run, loaded)
+        run.replay = Replay(run, self.folder, self._allow_pickle)
         return run
 
     # --- the journal ------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ class PastTicks:
             if until is not None and not until.includes(changes):
                 return
             position = JournalPosition(journal.id, changes.digest, changes.head["label"], changes.time)
-            result = run.repeat(position, partial(replay, run, changes, self.folder, self._allow_pickle))
+            result = run.repeat(position, changes)
             if self._progress is not None:
                 self._progress(run.tick)
             yield result

@@ -1,4 +1,4 @@
-"""Find the newest state of a checkpoint that is intact, and repeat the ticks of its journal."""
+"""Find the newest state of a checkpoint that is intact, and the ticks of its journal since then."""
 
 from __future__ import annotations
 
@@ -6,20 +6,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dbsp.data.batch import Batch
-from dbsp.durable.code_ranges import check_codes
-from dbsp.durable.interner_file import restore_values
 from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, VERSION, Manifest, read_manifest
 from dbsp.durable.sealed_files import unreadable
-from dbsp.durable.snapshots import LoadedSnapshot, load_snapshot, reading_values
-from dbsp.durable.step_memory import read_batch
+from dbsp.durable.snapshots import LoadedSnapshot, load_snapshot
 from dbsp.durable.tick_journal import TickChanges, TickJournal
-from dbsp.errors import CheckpointError, CheckpointWarning, counted
-from dbsp.kernels.arrays import Codes
-from dbsp.runtime.run import Run
-from dbsp.runtime.tick_result import TickResult
+from dbsp.errors import CheckpointError, CheckpointWarning
 
 
 @dataclass(frozen=True)
@@ -100,39 +92,3 @@ def replacement(damage: CheckpointError, manifest: Manifest) -> str:
     if manifest.snapshot is not None:
         kept = f"the snapshot of tick {manifest.tick} and the journal replace"
     return f"{damage.message.partition('; ')[0]}; nothing is lost, since {kept} it"
-
-
-def replay(run: Run, changes: TickChanges, folder: Path, allow_pickle: bool) -> TickResult:
-    """Apply a tick of the journal to a run at the tick before it. Raises CheckpointError."""
-    path, head = changes.path, changes.head
-    if not changes.parts:
-        return run.step_staged(_staged(run, path, folder, head, changes.arrays, allow_pickle))
-    with run.transaction() as transaction:
-        for part in changes.parts:
-            transaction.step_staged(_staged(run, path, folder, *part.read(), allow_pickle))
-        _staged(run, path, folder, head, (), allow_pickle)  # the values of the tick
-    return transaction.result
-
-
-def _staged(
-    run: Run, path: Path, folder: Path, head: dict[str, Any], arrays: Sequence[Codes], allow_pickle: bool
-) -> dict[str, Batch]:
-    """Return the changes of a record, after restoring its new values."""
-    with reading_values(path, folder):
-        restore_values(run.interner, head["values"], allow_pickle)
-        if len(run.interner) != head["interned"]:
-            raise unreadable(path, "it does not follow the ticks before it")
-        inputs = head["inputs"]
-        staged = {}
-        for (name, width), rows, weights in zip(inputs, arrays[::2], arrays[1::2], strict=True):
-            if name not in run.inputs or width != run.inputs[name].arity:
-                raise CheckpointError(
-                    f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which this "
-                    "circuit does not have; start the circuit that wrote the checkpoint, or choose "
-                    "another folder",
-                    code="checkpoint-other-program",
-                )
-            batch = read_batch(rows, weights, width)
-            check_codes(batch.rows, run.inputs[name], run.interner)
-            staged[name] = Batch(batch.rows, batch.weights)
-    return staged

@@ -2,7 +2,7 @@
 
 runs/7.run       a large sorted run of a trace, to be mapped; a snapshot writes only new ones
 small/40.runs    the small sorted runs of all traces at that tick
-interned/0.json  values of the interner, starting with that id
+interned/8.values  values of the interner; adjacent files are merged geometrically
 memory/40.json   the state of steps outside of traces and the small tables, at that tick
 tables/8.table   changed entries of a large table (see `dbsp.durable.table_pieces`)
 memory/40.result the result of that tick
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.circuit.graph import Graph
+from dbsp.data.interner import Interner
 from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.background import rest
 from dbsp.durable.captured_state import CapturedState, JournalPlace
-from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.manifest import Manifest, SnapshotFiles
 from dbsp.durable.result_frames import read_result
 from dbsp.durable.run_files import adopt_run_file, is_run_file, mapped, open_run, write_run_file
@@ -35,8 +35,10 @@ from dbsp.durable.typed_values import (
     pickle_refused,
     value_refused,
 )
+from dbsp.durable.value_arrays import merged_from, restore_arrays, value_arrays
 from dbsp.errors import CheckpointError, CircuitError, expect_present
 from dbsp.kernels.arrays import Codes
+from dbsp.runtime.rebuilt_steps import with_interner
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -100,6 +102,8 @@ class WrittenSnapshot:
     """The tables and their pieces; a small table has none."""
     adopted: list[tuple[SortedRun, RunFile, Path]]
     """Runs whose files were renamed into this snapshot: the file before, and the new path."""
+    generation: int = 0
+    """The generation of the interner."""
 
     def remove(self) -> None:
         """Remove the new files, as when the manifest cannot be written."""
@@ -130,6 +134,8 @@ class Snapshots:
         self.allow_pickle = allow_pickle
         self._files: SnapshotFiles | None = None
         self._described: DescribedCircuit | None = None
+        self.generation = 0
+        """The generation of the interner whose values the files have."""
 
     def describe(self, graph: Graph) -> DescribedCircuit:
         """Return what a manifest has of a circuit; O(nodes) at the first call for a circuit."""
@@ -144,10 +150,13 @@ class Snapshots:
         for table, pieces in written.tables:
             table.captured(pieces)
         self._files = written.files
+        self.generation = written.generation
 
     def differs(self, run: RunBase) -> bool:
-        """Return whether the traces of a run at the latest snapshot's tick are compacted since."""
+        """Return whether a run at the tick of the latest snapshot was compacted since then."""
         files = self._files
+        if files is not None and run.interner.generation != self.generation:
+            return True
         written = [] if files is None else [len(names) for names in files.traces]
         return files is not None and written != [len(trace.runs) for trace in run.scope.traces]
 
@@ -207,13 +216,19 @@ class Snapshots:
             ends: list[int] = []
             if before is not None:
                 interned, ends = list(before.interned), list(before.ends)
-                digests |= {name: before.digests[name] for name in interned}
-            start, end = ends[-1] if ends else 0, state.journal.end
+            if state.interner.generation != self.generation:
+                interned, ends = [], []  # these files have values that were freed
+            end = state.journal.end
+            start = merged_from(ends, end)
+            del interned[len(ends) :]
+            digests |= {name: self._digest(name) for name in interned}
             if end > start:
                 # A value that is refused here was in no tick that is committed.
-                piece, _ = values_piece(state.interner, start, end, self.allow_pickle, state.journal.lost)
-                interned.append(write(f"interned/{start}.json", piece, []))
+                lost = state.journal.lost
+                piece = value_arrays(state.interner, start, end, self.allow_pickle, lost)
+                interned.append(write(f"interned/{next_file}.values", *piece))
                 ends.append(end)
+                next_file += 1
             stem = str(state.tick)
             if before is not None and before.small.startswith((f"small/{stem}.", f"small/{stem}-")):
                 stem, next_file = f"{stem}-{next_file}", next_file + 1  # the same tick, compacted
@@ -242,7 +257,7 @@ class Snapshots:
         except BaseException:
             written.remove()
             raise
-        return replace(written, files=files)
+        return replace(written, files=files, generation=state.interner.generation)
 
     def _digest(self, name: str) -> str:
         """Return the checksum of a file of the latest snapshot."""
@@ -297,11 +312,16 @@ class Snapshots:
                 "the query with the same version of dbsp, or choose another folder",
                 code="checkpoint-other-program",
             )
+        # Steps have interned their constants; they are made again for the values of the files.
+        interner = Interner() if run.interner.end else run.interner
         for name, end in zip(files.interned, files.ends, strict=True):
             with reading_values(self.folder / name, self.folder):
-                restore_values(run.interner, content[name][0], self.allow_pickle)
-            if len(run.interner) != end:
+                restore_arrays(interner, *content[name], self.allow_pickle)
+            if interner.end != end:
                 raise unreadable(self.folder / name, "it has another number of values than the manifest")
+        if interner is not run.interner:
+            run.adopt(with_interner(run.scope, interner))
+        self.generation = interner.generation
         scope = run.scope
         head, arrays = content[files.memory]
         with reading_values(self.folder / files.memory, self.folder):

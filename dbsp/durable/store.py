@@ -24,26 +24,27 @@ import time
 import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbsp.data.batch import Batch
 from dbsp.deferred_signals import call_undisturbed
-from dbsp.durable.background import BackgroundWork, rest, wait_for_folder
+from dbsp.durable.background import wait_for_folder
 from dbsp.durable.captured_state import CapturedState, JournalPlace
 from dbsp.durable.circuit_match import expect_query, starting
 from dbsp.durable.history import History
 from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.interner_file import Refused, values_piece
+from dbsp.durable.journal_replay import Replay
 from dbsp.durable.lock import FolderOwner
-from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, SPILL, Manifest
-from dbsp.durable.recovery import Recovered, found_manifests, read_intact, replay
+from dbsp.durable.manifest import CURRENT, PARTS, SPILL, Manifest
+from dbsp.durable.recovery import Recovered, found_manifests, read_intact
 from dbsp.durable.refused_values import column_of
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
-from dbsp.durable.snapshots import Snapshots, WrittenSnapshot
+from dbsp.durable.snapshot_writer import SavedSnapshot, SnapshotWriter
+from dbsp.durable.snapshots import Snapshots
 from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
 from dbsp.durable.typed_values import UnsupportedValueError, pickle_refused, value_refused
@@ -119,21 +120,20 @@ class Store:
         self._journal = TickJournal(self.folder, sync)
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
         self._history = History(self.folder, sync)
+        self._writer = SnapshotWriter(self.folder, sync, self._snapshots, self._journal, self._history)
         self._time = 0.0
         """The time of the latest tick; it never decreases, even if the clock does."""
         self._recorded_time = 0.0
-        self._writing: BackgroundWork[SavedSnapshot] | None = None
-        """The snapshot that is being written in the background, or waits to be taken over."""
         self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
         self._written = 0
-        """The number of values of the interner that are in the snapshot or the journal."""
+        """The end of the ids of the interner that are in the snapshot or the journal."""
         self._recorded_values = 0
         """The same, with the tick that is being recorded."""
         self._recorded_parts = 0
         """The number of steps that were recorded of an open transaction."""
         self._values_before = 0
-        """The number of values of the interner when the tick began."""
+        """The next id of the interner when the tick began."""
         self._lost: Set[int] = frozenset()
         """The ids of values that are not stored, because their tick was rolled back."""
         self._recorded_lost: Set[int] = frozenset()
@@ -252,12 +252,20 @@ class Store:
             self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
         self._time = manifest.time or 0.0
+        last = recovered.ticks[-1].head["interned"] if recovered.ticks else 0
+        replay = Replay(run, self.folder, self.allow_pickle, last)
         for changes in recovered.ticks:
-            self.result = replay(run, changes, self.folder, self.allow_pickle)
+            self.result = replay.apply(changes)
             self.label = changes.head["label"]
             self._time = max(self._time, changes.time or 0.0)
         self._journal.open(manifest.tick, recovered.ticks)
-        self._written = len(run.interner)
+        # Values that only this process has interned are written with the next tick.
+        if recovered.ticks:
+            self._written = last
+        elif recovered.snapshot is not None and recovered.snapshot.files.ends:
+            self._written = recovered.snapshot.files.ends[-1]
+        else:
+            self._written = run.interner.end
         self._snapshots.describe(run.graph)  # here, since it may take longer than a tick
         with contextlib.suppress(OSError):  # by the clock of the system, which may be set back
             age = time.time() - (self.folder / CURRENT).stat().st_mtime
@@ -272,14 +280,18 @@ class Store:
         take place, and the next one begins a snapshot again.
         """
         self._expect_owner().check()
-        self._values_before = len(run.interner)
-        self._recorded_values, self._recorded_lost, self._recorded_parts = self._written, self._lost, 0
-        self._adopt()
+        self._writer.take_over(self._install)
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
         seconds = time.monotonic() - self._snapshot_time
         size = self._journal.written - self._snapshot_size
-        if self._writing is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
-            self._start_snapshot(run, manifest)
+        if self._writer.work is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
+            run.free_many_values()
+            if self.background:
+                self._writer.start(self._capture(run), manifest, self._earlier(manifest))
+            else:
+                self._install(self._writer.write(self._capture(run), manifest, self._earlier(manifest)))
+        self._values_before = run.interner.end
+        self._recorded_values, self._recorded_lost, self._recorded_parts = self._written, self._lost, 0
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; they are durable when this returns."""
@@ -309,7 +321,9 @@ class Store:
     def _record(self, staged: Mapping[str, Batch], run: RunBase) -> tuple[dict[str, Any], list[Codes]]:
         """Return the head and the arrays of a record: the changes, and the new values."""
         self._expect_owner().check()
-        start, end, lost = self._recorded_values, len(run.interner), self._recorded_lost
+        start, end, lost = self._recorded_values, run.interner.end, self._recorded_lost
+        if lost:
+            lost = lost & set(run.interner.ids_between(min(lost), end).tolist())
         values, refused = values_piece(run.interner, start, end, self.allow_pickle, lost)
         if refused or lost:
             self._refuse(lost, refused, staged, run)
@@ -326,7 +340,8 @@ class Store:
 
     def _refuse(self, known: Set[int], refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
         """Raise CheckpointError if a row of this tick has a value that is not stored."""
-        lost = {code: UnsupportedValueError(run.interner.decode(code)) for code in known} | refused
+        interner = run.interner
+        lost = {code: UnsupportedValueError(interner.decode(code)) for code in known} | refused
         new = {code: error for code, error in lost.items() if code >= self._values_before}
         for errors in (new, lost):
             place = column_of(errors, staged, run) if errors else None
@@ -363,30 +378,17 @@ class Store:
         self._expect_owner().check()
         self.wait()
         with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
-            self._adopt()
+            self._writer.take_over(self._install)
         before = expect_present(self._manifest, "the manifest of an attached checkpoint")
         if run.tick != before.tick or self._snapshots.differs(run):
-            self._install(self._write(self._capture(run), before))
+            self._install(self._writer.write(self._capture(run), before, self._earlier(before)))
 
     def wait(self) -> None:
         """Wait until no snapshot is being written in the background."""
-        if self._writing is not None:
-            self._writing.wait()
+        self._writer.wait()
 
-    def _start_snapshot(self, run: RunBase, before: Manifest) -> None:
-        state = self._capture(run)
-        if not self.background:
-            self._install(self._write(state, before))
-            return
-        self._writing = BackgroundWork(self.folder, partial(self._write, state, before))
-        try:
-            self._writing.start()
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"cannot write a snapshot of {self.folder} in the background: {error}; open the folder with "
-                "Store(folder, background=False)",
-                code="checkpoint-write",
-            ) from None
+    def _earlier(self, before: Manifest) -> list[Manifest]:
+        return [each for each in self._manifests if isinstance(each, Manifest) and each.tick < before.tick]
 
     def _capture(self, run: RunBase) -> CapturedState:
         """Capture the state after the latest tick, and let the journal continue in a new file."""
@@ -402,66 +404,11 @@ class Store:
         )
         return self._snapshots.capture(run, self.result, journal)
 
-    def _write(self, state: CapturedState, before: Manifest) -> SavedSnapshot:
-        """Write a captured state. Safe in another thread; the run may take more ticks meanwhile."""
-        written = self._snapshots.write(state, before.id)
-        manifest = replace(
-            before,
-            tick=state.tick,
-            label=state.journal.label,
-            journal=state.journal.digest,
-            snapshot=written.files,
-            time=state.journal.tick_time,
-        )
-        try:
-            rest()
-            for replaced in self._manifests:
-                if isinstance(replaced, Manifest) and replaced.tick < before.tick:
-                    self._history.add(replaced, before, state.tick)
-            before.write(self.folder, self.sync, PREVIOUS)
-            rest()
-            manifest.write(self.folder, self.sync)
-        except CheckpointError:
-            written.remove()
-            raise
-        rest()
-        with contextlib.suppress(OSError):  # the next snapshot tries again
-            self._collect([manifest, before])
-        return SavedSnapshot(state.journal, manifest, before, written)
-
-    def _adopt(self) -> None:
-        """Take over a snapshot that has been written in the background. Raises its errors."""
-        work = self._writing
-        if work is None:
-            return
-        if work.done:
-            if work.error is None:
-                self._install(work.result)
-            self._writing = None
-            if work.error is not None:
-                raise work.error
-        elif work.abandoned:
-            self._writing = None
-
     def _install(self, saved: SavedSnapshot) -> None:
         """Continue from a snapshot that is durable. If this is interrupted, call it again."""
         self._snapshots.adopt(saved.written)
         self._snapshot_time, self._snapshot_size = saved.journal.time, saved.journal.size
         self._manifests, self._manifest = [saved.manifest, saved.before], saved.manifest
-
-    def _collect(self, current: Sequence[Manifest]) -> None:
-        """Remove what no manifest needs: earlier state, and leftovers of ended processes."""
-        manifests = [*current, *self._history.expire(current)]
-        kept: set[str] = set()
-        for manifest in manifests:
-            kept |= set() if manifest.snapshot is None else manifest.snapshot.digests.keys()
-        self._journal.remove_until(min(manifest.tick for manifest in manifests))
-        for part in ("", *PARTS):
-            for path in (self.folder / part).iterdir():
-                rest()
-                unnamed = part not in ("", "journal") and f"{part}/{path.name}" not in kept
-                if unnamed or path.name.startswith("."):
-                    path.unlink()
 
     def _expect_owner(self) -> FolderOwner:
         return expect_present(self._owner, "the owner of an attached checkpoint")
@@ -473,7 +420,7 @@ class Store:
         """
         try:
             self.wait()
-            self._adopt()
+            self._writer.take_over(self._install)
         except CheckpointError as error:
             warnings.warn(
                 f"{error.message}; nothing is lost, since the journal has all ticks",
@@ -493,16 +440,6 @@ class Store:
         if self._owner is not None:
             self._owner.release()
             self._owner = None
-
-
-@dataclass(frozen=True)
-class SavedSnapshot:
-    """A snapshot whose manifest is durable."""
-
-    journal: JournalPlace
-    manifest: Manifest
-    before: Manifest
-    written: WrittenSnapshot
 
 
 def _owned(folder: Path) -> FolderOwner:

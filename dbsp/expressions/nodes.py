@@ -324,12 +324,12 @@ def to_values(array: Array, type_: Type, interner: Interner) -> list[Any]:
 
 def distinct_values(array: Array, type_: Type, interner: Interner) -> tuple[Array, Array]:
     """Return the distinct elements, and for each element its position among them."""
-    if type_.interned and type_.structure is None and len(interner) <= 4 * len(array):
+    if type_.interned and type_.structure is None and interner.end <= 4 * len(array):
         # Ids are dense, so a table of marks is faster than sorting.
-        present = np.zeros(len(interner), np.bool_)
+        present = np.zeros(interner.end, np.bool_)
         present[array] = True
         distinct = np.flatnonzero(present)
-        place = np.empty(len(interner), np.int64)
+        place = np.empty(interner.end, np.int64)
         place[distinct] = np.arange(len(distinct))
         return distinct, place[array]
     distinct, inverse = np.unique(array, return_inverse=True)

@@ -7,6 +7,7 @@ from dbsp.kernels import (
     group_values,
     hashing,
     interval_matches,
+    marking,
     matches,
     multiway,
     nearest,
@@ -40,6 +41,8 @@ join_timed_intervals = entry(interval_matches.join_timed_intervals)
 join_timed_runs = entry(matches.join_timed_runs)
 leading = entry(group_values.leading)
 least_members = entry(partitions.least_members)
+mark_parts = entry(marking.mark_parts)
+mark_rows = entry(marking.mark_rows)
 merge_some = entry(run_merge.merge_some)
 nearest_present = entry(nearest.nearest_present)
 place_rows = entry(hashing.place_rows)
@@ -75,6 +78,8 @@ __all__ = [
     "join_timed_runs",
     "leading",
     "least_members",
+    "mark_parts",
+    "mark_rows",
     "merge_some",
     "nearest_present",
     "place_rows",

@@ -32,12 +32,13 @@ class InputHandle(Displayed):
         <input 'sale' (id: int, x: float): 2 rows staged>
     """
 
-    __slots__ = ("_interner", "_pieces", "port")
+    __slots__ = ("_pieces", "interner", "port")
 
     def __init__(self, port: InputPort, interner: Interner) -> None:
         self.port = port
         """The input's port in the current circuit of the run."""
-        self._interner = interner
+        self.interner = interner
+        """The interner of the run."""
         self._pieces: list[Piece] = []
 
     _described_by = "dbsp.runtime.run_display:handle_document"
@@ -139,7 +140,7 @@ class InputHandle(Displayed):
     def _stage(self, encode: Callable[[Any, InputPort, Interner], Piece], change: Any) -> None:
         """Stage a change: nothing is staged unless all of it is encoded."""
         try:
-            self._pieces.append(encode(change, self.port, self._interner))
+            self._pieces.append(encode(change, self.port, self.interner))
         except SystemError as error:
             raise interrupt_behind(error) from None
 

@@ -33,6 +33,8 @@ class RunBase:
         self.budget = budget
         """The memory that the state may use, if there is a limit."""
         self.interner = Interner() if interner is None else interner
+        self.shares_interner = interner is not None or traces is not None
+        """Whether values of the interner may be used outside of this run."""
         self._work: OpenWork | None = None
         self._bulk: BulkProgress | None = None
         """The open transaction."""
@@ -130,6 +132,13 @@ class RunBase:
         """Note that this work has ended."""
         self._work = None
         work.frame = None  # the frame refers to the work, and keeps the arrays of the tick alive
+
+    def free_many_values(self) -> None:
+        """Free interned values if many are new, or many rows gone, since the latest search.
+
+        A checkpoint calls this before a snapshot, which then has fewer values to write. The
+        searches cost O(1) per new value or row, and at most about half of all values are not used.
+        """
 
     # --- inputs and outputs -----------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +9,7 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import ReportingStep, TracedStep
 from dbsp.runtime import observation
-from dbsp.runtime.memory import give_back
 from dbsp.runtime.node_stats import NodeStats
-from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.scope import Scope
 
@@ -131,34 +128,6 @@ class Inspection(RunBase):
             (True, True)
         """
         return sum(trace.file_bytes for trace in self.scope.traces)
-
-    def compact(self) -> None:
-        """Merge every trace into one sorted run, so that retracted rows take no memory.
-
-        Also releases the deltas of the latest tick inside the circuit, and returns freed memory to
-        the system. O(n) for n kept rows.
-
-        Examples:
-            >>> circuit = Circuit("shop")
-            >>> circuit.output("sales", circuit.input("sale", x=int, kind="set"))
-            >>> run = circuit.start()
-            >>> _ = run.step({"sale": [(7,), (3,)]})
-            >>> _ = run.step({"sale": {(3,): -1}})
-            >>> run.compact()
-            >>> run.state_rows
-            1
-        """
-        work = OpenWork("compact", sys._getframe())
-        self.begin(work)
-        try:
-            self._scope.forget()
-            for trace in self._scope.traces:
-                trace.compact()
-            if self.budget is not None:
-                self.budget.end_tick(len(self.interner))
-        finally:
-            self.settle()
-        give_back()
 
 
 def _steps(scope: Scope) -> Iterator[tuple[Node, Step]]:

@@ -14,6 +14,7 @@ from dbsp.circuit.program_place import ProgramPlace
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, StrictStep, keeping
 from dbsp.data.interner import Interner
+from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.node_stats import NodeStats
@@ -103,8 +104,9 @@ class Scope:
     def first_tick(self) -> bool:
         return self.state.first_tick
 
-    def new_trace(self, arity: int) -> Trace:
-        return self.state.new_trace(arity + self.depth)
+    def new_trace(self, arity: int, types: Sequence[Type] | None = None) -> Trace:
+        timed = None if types is None else (*types, *[INT] * self.depth)
+        return self.state.new_trace(arity + self.depth, timed)
 
     def new_table(self) -> StateTable[Any, Any]:
         return self.state.new_table()
@@ -174,6 +176,11 @@ class Scope:
     def tables(self) -> list[StateTable[Any, Any]]:
         """All tables of this scope and of the scopes within it; a new list at each access."""
         return [state for state in self._all_states() if isinstance(state, StateTable)]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in all traces and tables."""
+        return sum(state.rows for state in self._all_states())
 
     def _all_states(self) -> Iterator[State]:
         for scope in self.scopes():

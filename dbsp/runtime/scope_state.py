@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.data.types import Type
 from dbsp.errors import CheckpointError, CircuitError, InvariantError, expect_present
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
@@ -78,16 +79,15 @@ class ScopeState:
             if isinstance(state, Trace) and state.merging
         }
 
-    def new_trace(self, width: int) -> Trace:
+    def new_trace(self, width: int, types: tuple[Type, ...] | None) -> Trace:
         """Return a trace of rows of `width` columns for the node whose step is being created."""
+        if types is not None and len(types) != width:
+            raise InvariantError(f"expected the types of {width} columns, got {len(types)}")
         states, carried = self._of_starting()
-        if carried is None:
-            new = Trace(width, self.journal, self.budget)
-            states.append(new)
-            return new
-        trace = carried[len(states)]
+        trace: State = Trace(width, self.journal, self.budget) if carried is None else carried[len(states)]
         if not isinstance(trace, Trace) or trace.width != width:
             raise InvariantError(f"expected to take over a trace of {width} columns, got {trace!r}")
+        trace.types = types
         states.append(trace)
         return trace
 

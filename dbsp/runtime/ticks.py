@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 import numpy as np
 
@@ -62,6 +63,8 @@ class Ticks(RunBase):
             name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))
             for name, port in self.output_ports.items()
         }
+        self._prepared = WeakSet[Batch]()
+        """The batches of `prepare` that the caller still has."""
         self._unnotified = False
         """Whether listeners have not been notified of the latest tick."""
         self.ranges: Mapping[str, Mapping[str, IntRange]] = {}
@@ -205,6 +208,8 @@ class Ticks(RunBase):
         staged, taken = self.net(changes)
         for part in taken:
             part.handle.remove(part.pieces)
+        for batch in staged.values():
+            self._prepared.add(batch)
         return staged
 
     def _name_ranges(self, name: str, error: ValueOutOfRangeError) -> None:

@@ -177,7 +177,7 @@ class Transplant:
         for each in scope.scopes():
             for node, step in each.by_node.items():
                 if node in pairs:
-                    _inherit(step, steps[pairs[node]])
+                    inherit(step, steps[pairs[node]])
         return scope
 
     def _rebuild(self) -> None:
@@ -257,7 +257,8 @@ class _EmitIntegral:
         step.out = self._keeper.integral() or None
 
 
-def _inherit(step: Step, old: Step) -> None:
+def inherit(step: Step, old: Step) -> None:
+    """Copy the state of an old step that is not in traces and tables. Raises CircuitError."""
     if isinstance(step, RememberingStep) and isinstance(old, RememberingStep):
         step.recall(old.memory())
     elif hasattr(step, "rollback"):

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dbsp.data.batch import Batch
+from dbsp.data.types import Type
 from dbsp.errors import CheckpointError
 from dbsp.kernels import concatenate, consolidate, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
@@ -70,11 +71,14 @@ class Trace:
         "past",
         "runs",
         "table",
+        "types",
         "width",
     )
 
     def __init__(self, width: int, journal: list[Journalled], budget: MemoryBudget | None = None) -> None:
         self.width = width
+        self.types: tuple[Type, ...] | None = None
+        """The types of the columns, if they are known."""
         self.runs: list[SortedRun] = []
         self.current: list[SortedRun] = []
         self.table = np.zeros((MAX_RUNS + 8, 3), np.int64)

@@ -33,6 +33,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.data.types import INT
 from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
@@ -186,7 +187,8 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         self._key = spec.aggregate.key
         self._functions = spec.aggregate.functions
         self._columns, self._places = accumulators(self._functions, schema)
-        self._state = scope.new_trace(self._key + 1 + len(self._columns))
+        types = (*schema.types[: self._key], INT, *[INT] * len(self._columns))
+        self._state = scope.new_trace(len(types), types)
 
     @property
     def trace(self) -> Trace:

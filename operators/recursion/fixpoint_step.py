@@ -61,7 +61,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self._outer = scope
         self._options = evaluation_options(body)
         self._imports = [
-            scope.new_trace(stream.schema.arity)
+            scope.new_trace(stream.schema.arity, stream.schema.types)
             if self._options.restarts and not keeps_stream(stream.node)
             else None
             for stream in node.inputs

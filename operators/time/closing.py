@@ -73,7 +73,8 @@ class CloseStep(RememberingStep, TracedStep):
         self._scope = scope
         self._order = np.array(key_first((end,), node.schema.arity), np.int64)
         self._restore = np.argsort(self._order)
-        self._waiting = scope.new_trace(node.schema.arity)
+        types = [node.schema.types[column] for column in self._order.tolist()]
+        self._waiting = scope.new_trace(node.schema.arity, types)
 
     @property
     def trace(self) -> Trace:

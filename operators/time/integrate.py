@@ -52,7 +52,8 @@ class IntegrateStep(TracedStep):
     def __init__(self, source: Step, scope: StepScope) -> None:
         super().__init__()
         self._source = source
-        self._trace = scope.new_trace(source.node.schema.arity)
+        schema = source.node.schema
+        self._trace = scope.new_trace(schema.arity, schema.types)
 
     @property
     def trace(self) -> Trace:

@@ -46,7 +46,7 @@ class Nested(IncrementalForm):
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         schemas = [stream.schema for stream in node.inputs]
         function = self.operator.zset_function(scope.interner, *schemas)
-        return NestedStep(function, sources, [schema.arity for schema in schemas], scope)
+        return NestedStep(function, sources, schemas, scope)
 
 
 class NestedStep(AgendaStep):
@@ -56,13 +56,13 @@ class NestedStep(AgendaStep):
         self,
         function: Callable[..., Batch],
         sources: Sequence[Step],
-        arities: Sequence[int],
+        schemas: Sequence[Schema],
         scope: StepScope,
     ) -> None:
         super().__init__()
         self._function = function
         self._sources = tuple(sources)
-        self._traces = [scope.new_trace(arity) for arity in arities]
+        self._traces = [scope.new_trace(schema.arity, schema.types) for schema in schemas]
         self._scope = scope
         self._agenda = Agenda(scope)
 

@@ -119,7 +119,8 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         super().__init__()
         self._source = source
         self._scope = scope
-        self._trace = scope.new_trace(len(order))
+        types = source.node.schema.types
+        self._trace = scope.new_trace(len(order), [types[column] for column in order])
         identity = list(order) == list(range(len(order)))
         self._order: Codes | None = None if identity else np.array(order, np.int64)
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.data.interner import Finder, Interner
+from dbsp.data.finder import Finder
+from dbsp.data.interner import Interner
 from dbsp.errors import InputError
 
 LETTERS = "abZé \U0001f600"
@@ -141,5 +142,5 @@ def test_errors() -> None:
         interner.encode((1, [1]))
     with pytest.raises(IndexError, match="expected an id of the interner, got -1"):
         interner.decode(-1)
-    with pytest.raises(IndexError, match="expected ids of the interner, got -5"):
+    with pytest.raises(IndexError, match="expected an id of the interner, got -5"):
         interner.decode_many(np.array([0, -5]))

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import Branch, Record
+from dbsp.data.finder import Finder
 from dbsp.data.int_range import IntRange
-from dbsp.data.interner import Finder, Interner
+from dbsp.data.interner import Interner
 from dbsp.data.terms import term_text
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import NIL, define_structures, read_structure, structure_type
