@@ -314,16 +314,19 @@ class Ticks(RunBase):
         self._scope.run()
 
     def _result(self, number: int) -> TickResult:
-        absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
-        present = {name: port.present for name, port in self.input_ports.items() if port.present}
-        changes: Mapping[str, Batch | None] = {name: port.out for name, port in self.output_ports.items()}
-        if self._bulk is not None:
-            changes = self._bulk.outputs(self)
-            absent, present = self._bulk.absent, self._bulk.present
-        deltas = {
-            name: self._nothing[name] if change is None else ZSet.wrap(port.columns, self.interner, change)
-            for (name, port), change in zip(self.output_ports.items(), changes.values(), strict=True)
-        }
+        bulk = self._bulk
+        if bulk is None:
+            absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
+            present = {name: port.present for name, port in self.input_ports.items() if port.present}
+            summed = None
+        else:
+            summed, absent, present = bulk.outputs(self), bulk.absent, bulk.present
+        deltas = {}
+        for name, port in self.output_ports.items():
+            change = port.out if summed is None else summed[name]
+            deltas[name] = (
+                self._nothing[name] if change is None else ZSet.wrap(port.columns, self.interner, change)
+            )
         return TickResult(deltas, number, 0.0, absent, present, self.input_ports)
 
     def commit(self, work: OpenTick) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import IterationLimitError
-from dbsp.state import sorted_run
+from dbsp.state import sorted_run, trace
 from tests.harness import deltas_of
 from tests.random_plans import Plan, build, changes, outputs, plans
 from tests.strategies import Tick
@@ -22,7 +22,7 @@ def test_a_circuit_does_not_depend_on_how_weights_are_stored(
     plan: Plan, out: list[int], sequence: list[Tick], data: st.DataObject
 ) -> None:
     def deltas(least: int) -> list[object]:
-        with mock.patch.object(sorted_run, "_IMPLICIT", least):
+        with mock.patch.object(sorted_run, "IMPLICIT", least), mock.patch.object(trace, "IMPLICIT", least):
             run, found = build(plan, out, 40).start(), []
             for tick in sequence:
                 try:
