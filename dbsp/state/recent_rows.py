@@ -45,7 +45,6 @@ def _recent(run: SortedRun, column: int, threshold: int) -> Iterator[tuple[Codes
     for at in range(0, run.size, _PIECE):
         rows = run.rows[at : at + _PIECE]
         recent = rows[:, column] >= threshold
-        weights = (
-            run.stored[at : at + _PIECE] if len(run.stored) == run.size else np.ones(len(rows), np.int64)
-        )
+        implicit = len(run.stored) < run.size
+        weights = np.ones(len(rows), np.int64) if implicit else run.stored[at : at + _PIECE]
         yield rows[recent], weights[recent]
