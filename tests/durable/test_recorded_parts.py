@@ -79,6 +79,19 @@ def test_a_transaction_is_repeated_when_the_folder_is_opened(
     ended(run)
 
 
+def test_values_that_are_new_after_the_last_step(tmp_path: Path) -> None:
+    run = words().start(checkpoint=opened(tmp_path))
+    for n in range(2):
+        with run.transaction() as tx:
+            tx.step(part(n))
+            run.prepare({"word": [(f"unused {n}", 1)]})
+    expected = views(run)
+    ended(run)
+    again = words().start(checkpoint=opened(tmp_path))
+    assert views(again) == expected
+    ended(again)
+
+
 def test_steps_without_their_tick_are_ignored_and_removed(tmp_path: Path) -> None:
     run = words().start(checkpoint=opened(tmp_path))
     run.step(part(0))
