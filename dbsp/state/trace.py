@@ -23,6 +23,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.recent_rows import copy_recent, count_recent
 from dbsp.state.sorted_run import IMPLICIT, RunMerge, SortedRun
 from dbsp.state.streamed_merge import StreamedMerge
 
@@ -341,15 +342,11 @@ class Trace:
         """
         kept = []
         for run in self.runs:
-            recent = run.rows[:, column] >= threshold
-            size = int(np.count_nonzero(recent))
+            size = count_recent(run, column, threshold)
             if LEAST_FORGOTTEN * (run.size - size) < max(run.size, 1):
                 kept.append(run)
             elif size:
-                copy = SortedRun.of(run.rows[recent], run.weights[recent])
-                if self._budget is not None:
-                    self._budget.add(copy.nbytes)
-                kept.append(copy)
+                kept.append(copy_recent(run, column, threshold, size, self._budget))
         if len(kept) < len(self.runs) or any(a is not b for a, b in zip(kept, self.runs, strict=True)):
             self._replacing = True
             self.runs = kept
