@@ -15,8 +15,9 @@ for snapshots and the files of a long run, `startup` the cost of a first
 use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
-live, `limits` state of four times the memory limit beside a run without a limit, and `transaction`
-loads of the same rows in a transaction, in ticks, and in one step.
+live, `values` interned strings that come and go, `limits` state of four times the memory limit
+beside a run without a limit, and `transaction` loads of the same rows in a transaction, in ticks,
+and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -63,6 +64,8 @@ from benchmarks.fact_databases import SIZES as FACTS
 from benchmarks.fact_databases import measure_databases
 from benchmarks.fact_report import print_databases
 from benchmarks.faults import STRIDES, measure_faults
+from benchmarks.freed_values import STRINGS, measure_churn, measure_strings, print_churn, print_strings
+from benchmarks.freed_values import TICKS as CHURN
 from benchmarks.fuzz import cases_of, fuzz, print_campaign
 from benchmarks.fuzz_cases import KINDS
 from benchmarks.growth import DECADES, measure_growth
@@ -168,6 +171,7 @@ class What(StrEnum):
     spark = "spark"
     datomic = "datomic"
     limits = "limits"
+    values = "values"
 
 
 WITHOUT_CONTESTANTS: dict[What, list[str]] = {
@@ -195,6 +199,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.spark: [],
     What.datomic: [],
     What.limits: [],
+    What.values: [],
 }
 """The measurements without contestants."""
 
@@ -329,6 +334,11 @@ def main(
         with console.status("limits"):
             loads = list(measure_limits(one_of(LIMITS, size, what)))
         agreed = print_limits(console, loads) and agreed
+    if what in (What.all, What.values):
+        count = one_of(STRINGS, size, what)
+        with console.status("values"):
+            print_strings(console, count, list(measure_strings(count)))
+            print_churn(console, list(measure_churn(one_of(CHURN, size, what))))
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     if what is What.fuzz:

@@ -27,6 +27,7 @@ from benchmarks.data_routes import ROWS as ROUTES
 from benchmarks.data_routes import measure_routes
 from benchmarks.fault_circuits import CIRCUITS as FAULT_CIRCUITS
 from benchmarks.faults import inject
+from benchmarks.freed_values import measure_churn, measure_strings, print_churn, print_strings
 from benchmarks.graphs import power_law, uniform
 from benchmarks.growth import CASES, DECADES, Case, measure_growth
 from benchmarks.hand import create
@@ -524,6 +525,21 @@ def test_pauses_are_measured() -> None:
     print_age(console, ages)
     assert isinstance(console.file, io.StringIO)
     assert "Single-row ticks of a state of 20,000 rows" in console.file.getvalue()
+
+
+def test_values_come_and_go() -> None:
+    phases = {each.phase: each for each in measure_strings(20_000)}
+    start, load, end = (phases[name] for name in ("start", "load", "compaction"))
+    assert (start.values, load.values, end.values) == (0, 20_000, 0)
+    assert end.files <= start.files + 2 and end.size < start.size + 1_000
+    ages = list(measure_churn(2_000, parts=4, every=20))
+    assert max(age.files for age in ages) < 40
+    assert max(age.manifest for age in ages) < 8_000
+    console = Console(file=io.StringIO(), width=120)
+    print_strings(console, 20_000, list(phases.values()))
+    print_churn(console, ages)
+    assert isinstance(console.file, io.StringIO)
+    assert "20,000 different strings" in console.file.getvalue()
 
 
 def test_the_files_of_a_long_run_stay_the_same() -> None:
