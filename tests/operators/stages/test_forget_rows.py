@@ -384,11 +384,16 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "a multi-way join by the second column": (
         lambda a, b: hidden(
-            multiway_join([x("p", "t"), x("q", "t"), b.on_time("t", "q")], ["p"])
-            if (x := a.on_time.project("k", "t"))
-            else x
+            multiway_join(
+                [
+                    a.on_time.project("k", "t")("p", "t"),
+                    b.on_time.project("k", "t")("p", "t"),
+                    b.on_time("t", "q"),
+                ],
+                ["q"],
+            )
         ),
-        ["rows t < watermark"] * 2,
+        ["rows t < watermark"] * 3,
     ),
     "intervals": (
         lambda a, b: hidden(
@@ -412,9 +417,11 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "a join of sides in different orders": (
         lambda a, b: (
-            hidden(a.on_time.join(b.on_time, on=["t", "k"])) + hidden(a.on_time.join(b.on_time, on=["k"]))
+            hidden(a.on_time.join(b.late, on=["t", "k"]))
+            + hidden(a.on_time.join(b.on_time, on=["k"]))
+            + hidden(b.late.join(a.on_time.filter(col("k") > 0), on=["t"]))
         ),
-        [],
+        ["rows t < watermark"],  # of the late rows, by (t, k); rows of a are by (k, t)
     ),
     # Readers of all rows.
     "a view": (lambda a, b: a.on_time, []),
@@ -431,6 +438,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         lambda a, b: hidden(a.on_time.distinct()) + hidden(closure(a.on_time)),
         [],
     ),
+    "a set that enters a fixpoint": (lambda a, b: hidden(closure(a.on_time.distinct())), []),
     "a trace that enters a fixpoint": (
         lambda a, b: (
             hidden((x := a.on_time.distinct()).join(b.on_time, on=["t"]))
