@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, suggestion
 from dbsp.data.type_inference import as_type
 from dbsp.data.zset import ZSet
+from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.ledger import Ledger
 from dbsp.durable.parquet_files import read_parquet
 from dbsp.durable.sealed_files import decoding
@@ -23,6 +25,12 @@ from dbsp.errors import CheckpointError, InputError, SchemaError, expect_present
 
 if TYPE_CHECKING:
     from dbsp.runtime.run import Run
+
+_CHECK_EVERY = 8
+"""After so many ticks, those that can be removed are counted; fewer are not worth the effort."""
+
+_TICK_ROWS = 1_000
+"""A tick that is not removed costs as much as so many rows of a view, since it has files."""
 
 _KEEP_FROM = 100_000
 """The most rows of deltas that are summed to read a view; beyond that the view is stored."""
@@ -55,13 +63,21 @@ class DeltaLog:
         types: Mapping[str, pa.Schema] | None = None,
         weight_column: str = "weight",
         sync: bool = True,
+        retain: int | str | None = None,
     ) -> None:
         """Open the log in a folder; the first tick creates the folder.
 
+        With `retain`, a number of ticks or a duration such as "7 days", `append` removes ticks that
+        are older now and then. It keeps at least those, and at most a few more than one and a half
+        times as many. A reader of a removed tick gets a CheckpointError that names the first tick
+        that remains. Every process that appends should give it.
+
         `types` has by output the Arrow types of columns that differ from the default types; Arrow
         infers the type of a column of objects that is not named there. Without `sync` a tick
-        survives the end of the process, but perhaps not a power loss.
+        survives the end of the process, but perhaps not a power loss. Raises ArgumentError for
+        another `retain`.
         """
+        self._retain = None if retain is None else HistoryWindow.of(retain, "retain", 1)
         self.ledger = Ledger(folder, sync=sync)
         self.folder = self.ledger.folder
         self._types = dict(types or {})
@@ -82,7 +98,7 @@ class DeltaLog:
             return {name: _schema(output["columns"]) for name, output in header["outputs"].items()}
 
     def ticks(self) -> list[int]:
-        """Return the recorded ticks in ascending order, ticks without changes included."""
+        """Return the recorded ticks that remain, ascending, ticks without changes included."""
         return self.ledger.ticks()
 
     @property
@@ -97,10 +113,11 @@ class DeltaLog:
     def deltas(self, output: str, after: int = 0, until: int | None = None) -> Iterator[tuple[int, ZSet]]:
         """Yield (tick, delta) of an output for every recorded tick t with after < t <= until.
 
-        Raises InputError for an unknown output, CheckpointError for damaged files.
+        Raises InputError for an unknown output, CheckpointError for damaged files, and if one of
+        these ticks was removed (see `retain`); the error names the first tick that remains.
         """
         schema, interner = self._schema_of(output), Interner()
-        ticks = (t for t in self.ledger.ticks() if t > after and (until is None or t <= until))
+        ticks = (t for t in self.ledger.ticks_after(after) if until is None or t <= until)
         return ((tick, self._read("ticks", tick, output, schema, interner)) for tick in ticks)
 
     def view(self, output: str, as_of: int | None = None) -> ZSet:
@@ -108,9 +125,11 @@ class DeltaLog:
 
         Between two recorded ticks this is the view of the earlier one; before the first it is
         empty. O(n log n) for the n rows of the view and of the deltas since the latest stored view.
-        Raises as `deltas`.
+        Raises as `deltas`; the view after the last removed tick can be read.
         """
         schema, interner = self._schema_of(output), Interner()
+        if as_of is not None:
+            self.ledger.expect_kept(as_of + 1)
         bases = [t for t in self.ledger.ticks("views") if as_of is None or t <= as_of]
         parts = [self._read("views", bases[-1], output, schema, interner)] if bases else []
         after = bases[-1] if bases else 0
@@ -164,6 +183,8 @@ class DeltaLog:
         """
         with self.ledger.writing():
             self._prepare(deltas)
+            if tick < self.ledger.first():
+                return False
             if self.ledger.has(tick):
                 self._same(tick, deltas, label)
                 return False
@@ -259,6 +280,25 @@ class DeltaLog:
 
     def _publish(self, tick: int, deltas: Mapping[str, ZSet], label: Any) -> None:
         changed = {name: delta for name, delta in deltas.items() if delta}
+        rows = {name: len(delta) for name, delta in changed.items()}
+        last = tick - 1 if self.ledger.has(tick - 1) else self.last
+        kept = self.ledger.ticks("views")
+        before = 0 if not last or last in kept[-1:] else self.ledger.entry(last).pending
+        pending = before + sum(rows.values())
+        self.ledger.publish(tick, label, rows, pending, self._writer(changed))
+        base = sum(self.ledger.entry(kept[-1], "views").rows.values()) if kept else 0
+        if pending >= max(_KEEP_FROM, 2 * base):  # stored views then cost a constant factor
+            self._publish_view(tick, label)
+        self._shorten(tick)
+
+    def _publish_view(self, tick: int, label: Any = None) -> None:
+        """Store the views after a tick."""
+        views = {name: view for name in self.outputs if (view := self.view(name, tick))}
+        rows = {name: len(view) for name, view in views.items()}
+        self.ledger.publish(tick, label, rows, 0, self._writer(views), "views")
+
+    def _writer(self, zsets: Mapping[str, ZSet]) -> Callable[[str, Path], None]:
+        """Return a function that writes one of the Z-sets to a file."""
         header = expect_present(self.ledger.header(), "the header of a ledger that is published to")
         types = {
             n: pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(t["arrow"])))
@@ -266,19 +306,36 @@ class DeltaLog:
         }
 
         def write(name: str, path: Path) -> None:
-            pq.write_table(_table(name, changed[name], types[name], header["weight"]), path)
+            pq.write_table(_table(name, zsets[name], types[name], header["weight"]), path)
 
-        rows = {name: len(delta) for name, delta in changed.items()}
-        last = tick - 1 if self.ledger.has(tick - 1) else self.last
-        kept = self.ledger.ticks("views")
-        before = 0 if not last or last in kept[-1:] else self.ledger.entry(last).pending
-        pending = before + sum(rows.values())
-        self.ledger.publish(tick, label, rows, pending, write)
-        base = sum(self.ledger.entry(kept[-1], "views").rows.values()) if kept else 0
-        if pending >= max(_KEEP_FROM, 2 * base):  # stored views then cost a constant factor
-            changed = {name: view for name in deltas if (view := self.view(name))}
-            rows = {name: len(view) for name, view in changed.items()}
-            self.ledger.publish(tick, label, rows, 0, write, "views")
+        return write
+
+    def _shorten(self, tick: int) -> None:
+        """Remove old ticks, if there are many compared with those to retain and with the view."""
+        if self._retain is None or tick % _CHECK_EVERY:
+            return
+        ticks = self.ledger.ticks()
+        kept = self._retained(ticks, self._retain)
+        old = ticks[: len(ticks) - kept]
+        if len(old) < max(_CHECK_EVERY, kept // 2):
+            return
+        end = old[-1]
+        views = self.ledger.ticks("views")
+        if end not in views:
+            base = max((view for view in views if view <= end), default=0)
+            size = sum(self.ledger.entry(base, "views").rows.values()) if base else 0
+            if _TICK_ROWS * len(old) < size:
+                return  # to write the view would take longer than the ticks are worth
+            self._publish_view(end)
+        self.ledger.remove_before(end + 1)
+
+    def _retained(self, ticks: list[int], window: HistoryWindow) -> int:
+        """Return how many of the latest ticks are to be retained."""
+        if not window.seconds:
+            return min(len(ticks), window.ticks)
+        begin = clock() - window.seconds
+        at = bisect_left(ticks, begin, key=lambda tick: self.ledger.entry(tick).time or 0.0)
+        return max(1, len(ticks) - at)
 
 
 def _schema(columns: list[list[str]]) -> Schema:

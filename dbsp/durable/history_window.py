@@ -22,7 +22,7 @@ _MOST_TICKS = 10_000
 _UNITS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 _UNITS |= {"d": 86_400, "day": 86_400, "week": 604_800}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+?)s?", re.ASCII)
-_EXPECTED = 'keep: expected a number of ticks, or a duration such as "30 min", "12 hours" or "1 day"'
+_EXPECTED = 'expected a number of ticks, or a duration such as "30 min", "12 hours" or "1 day"'
 
 
 class Snapshot(Protocol):
@@ -43,16 +43,19 @@ class HistoryWindow:
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, keep: int | str) -> HistoryWindow:
-        """Return the window that `Store(keep=...)` describes. Raises ArgumentError."""
+    def of(cls, keep: int | str, option: str = "keep", least: int = 0) -> HistoryWindow:
+        """Return the window that `Store(keep=...)` or another option describes.
+
+        `least` is the least number of ticks. Raises ArgumentError.
+        """
         if isinstance(keep, int) and not isinstance(keep, bool):
-            if keep >= 0:
+            if keep >= least:
                 return cls(ticks=keep)
         elif isinstance(keep, str):
             found = _DURATION.fullmatch(keep.strip().lower())
             if found is not None and found[2] in _UNITS:
                 return cls(seconds=float(found[1]) * _UNITS[found[2]])
-        raise ArgumentError(f"{_EXPECTED}, got {shorten(keep)}")
+        raise ArgumentError(f"{option}: {_EXPECTED}, got {shorten(keep)}")
 
     def __bool__(self) -> bool:
         return bool(self.ticks or self.seconds)

@@ -2,6 +2,7 @@
 
     log.json                         the format and the outputs of the log, written before a tick
     latest.json                      the number of the latest tick, or of one before it
+    first.json                       the first tick that remains, if earlier ones were removed
     ticks/tick=000000000041/         the file set of a tick, published by a rename
         tick.json                    the tick's number, label, and files of the changed outputs
         path.parquet                 the delta of one output
@@ -9,10 +10,12 @@
     drafts/                          file sets being written; leftovers if there is no writer
     lock                             held while writing
 
-Reading takes no lock, because published files never change. Every JSON file is sealed; `tick.json`
-has the checksums of the Parquet files and the number of the tick before, so nothing that is
-damaged or missing goes unnoticed. This module knows only numbers, names and paths; `DeltaLog`
-interprets the files. It imports only small modules, because short-lived processes use it.
+Reading takes no lock, because published files never change; only old ticks may be removed, and
+`first.json` is written before that. The view after the last removed tick stays. Every JSON file is
+sealed; `tick.json` has the checksums of the Parquet files and the number of the tick before, so
+nothing that is damaged or missing goes unnoticed. This module knows only numbers, names and paths;
+`DeltaLog` interprets the files. It imports only small modules, because short-lived processes use
+it.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.durable.atomic_files import sync_file, sync_folder, write_atomically
+from dbsp.durable.history_window import clock
 from dbsp.durable.lock import folder_lock
 from dbsp.durable.sealed_files import (
     Fingerprint,
@@ -55,6 +59,8 @@ class Entry:
     """The rows of all deltas since the latest stored view, this tick included."""
     fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
     """By changed output the size and checksum of its file."""
+    time: float | None = None
+    """When the tick was published, in seconds since 1970; None in logs of earlier versions."""
 
     def read(self, output: str) -> bytearray:
         """Return the content of the file of an output, verified. Raises CheckpointError."""
@@ -91,7 +97,7 @@ class Ledger:
         return self._id
 
     def ticks(self, part: str = "ticks") -> list[int]:
-        """Return the published ticks in ascending order. O(n log n) for n ticks.
+        """Return the published ticks that remain, ascending. O(n log n) for n ticks.
 
         Raises CheckpointError if the latest tick is missing.
         """
@@ -105,7 +111,37 @@ class Ledger:
         numbers = self._names(part)
         if latest and latest not in numbers:
             raise unreadable(self._place(latest, part), "the folder is missing")
-        return sorted(numbers)
+        first = self.first()
+        if part == "views":
+            first -= 1  # the view after the last removed tick
+        return sorted(number for number in numbers if number >= first)
+
+    def first(self) -> int:
+        """Return the first tick that was not removed, recorded or not; 1 if none was removed."""
+        path = self.folder / "first.json"
+        if not path.exists():
+            return 1
+        with decoding(path):
+            return int(read_sealed_json(path, f"{self._known_id()}/first")["tick"])
+
+    def ticks_after(self, after: int) -> list[int]:
+        """Return the published ticks after a tick, in ascending order.
+
+        Raises CheckpointError if one of them was removed.
+        """
+        ticks = self.ticks()
+        self.expect_kept(after + 1)
+        return [tick for tick in ticks if tick > after]
+
+    def expect_kept(self, tick: int) -> None:
+        """Raise CheckpointError if a tick was removed. The error names the first that remains."""
+        first = self.first()
+        if tick < first:
+            raise CheckpointError(
+                f"{self.folder} has no tick {tick} any more: it begins with tick {first}, because it retains "
+                f"the latest ticks only; read the view as of tick {first - 1}, and the ticks after it",
+                code="tick-removed",
+            )
 
     def _names(self, part: str) -> set[int]:
         try:
@@ -123,6 +159,13 @@ class Ledger:
 
     def entry(self, tick: int, part: str = "ticks") -> Entry:
         """Return the entry of a published tick. Raises CheckpointError if there is no such tick."""
+        try:
+            return self._entry(tick, part)
+        except CheckpointError:
+            self.expect_kept(tick + 1 if part == "views" else tick)
+            raise
+
+    def _entry(self, tick: int, part: str) -> Entry:
         place = self._place(tick, part)
         path = place / "tick.json"
         with decoding(path):
@@ -131,8 +174,9 @@ class Ledger:
             files = {name: place / file_name(name) for name in rows}
             fingerprints = {name: Fingerprint(**manifest["files"][name]) for name in rows}
             before = int(manifest["before"])
-            entry = Entry(tick, manifest["label"], rows, files, int(manifest["pending"]), fingerprints)
-        if before and not self.has(before):
+            pending, time = int(manifest["pending"]), manifest.get("time")
+            entry = Entry(tick, manifest["label"], rows, files, pending, fingerprints, time)
+        if before and not self.has(before) and before >= self.first():
             raise unreadable(self._place(before, "ticks"), "the folder is missing")
         return entry
 
@@ -211,6 +255,7 @@ class Ledger:
                 "rows": dict(rows),
                 "files": {name: asdict(Fingerprint.of(draft / file_name(name))) for name in rows},
                 "pending": pending,
+                "time": clock(),
             }
             content = sealed_json(f"{id_}/{part}/{tick}", manifest)
             write_atomically(draft / "tick.json", content, sync=False)
@@ -228,6 +273,20 @@ class Ledger:
         if part == "ticks":
             with suppress(OSError):  # the tick is published, and an older number does no harm
                 self._write_latest(id_, tick)
+
+    def remove_before(self, first: int) -> None:
+        """Remove the ticks before `first`; the view after the last one of them must be published.
+
+        Call this only within `writing`. The removal is decided when this returns; it leaves files
+        only if the disk fails or the process ends, and the next removal removes these.
+        """
+        content = sealed_json(f"{self._known_id()}/first", {"tick": first})
+        write_atomically(self.folder / "first.json", content, self.sync)
+        for part, end in (("ticks", first), ("views", first - 1)):
+            for tick in sorted(self._names(part)):
+                if tick < end:
+                    with suppress(OSError):
+                        shutil.rmtree(self._place(tick, part))
 
 
 def file_name(output: str) -> str:

@@ -122,12 +122,22 @@ class Compaction(Ticks, Inspection):
         return Compacted(values, rows - self.state_rows, freed, self._values_kept_because())
 
     def free_many_values(self) -> None:
+        if self._bulk is not None:
+            return  # it has rows that the scope does not show
         interner = self.interner
         end, kept, rows = self._searched
         new = interner.end - max(end, interner.places.base)
         grown = new > max(MANY_VALUES, kept, len(interner.places.kept))
         if grown or (len(interner) > MANY_VALUES and self._scope.rows < rows // 2):
-            self._free_values(1 / _WORTHWHILE)
+            work = self._work
+            if work is not None:  # such as a tick that begins
+                self._free_values(1 / _WORTHWHILE)
+                return
+            self._work = OpenWork("compact", sys._getframe())
+            try:
+                self._free_values(1 / _WORTHWHILE)
+            finally:
+                self.settle()
 
     def _free_values(self, worthwhile: float) -> tuple[int, int]:
         """Free the interned values that nothing refers to; return their number and their bytes.

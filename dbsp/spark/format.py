@@ -237,8 +237,8 @@ class _DeltaReader(DataSourceReader):  # type: ignore[misc]
     end: int | None
 
     def partitions(self) -> list[_Files]:
-        first, last = self.start or 0, self.end
-        ticks = [t for t in self.source.ticks() if t >= first and (last is None or t <= last)]
+        first, last = self.start or 1, self.end
+        ticks = [t for t in self.source.ticks_after(first - 1) if last is None or t <= last]
         return _tasks(self.source.files(ticks)) or [_Files(())]
 
     def read(self, partition: _Files) -> Iterator[pa.RecordBatch]:
@@ -289,13 +289,13 @@ class _DeltaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
         after, until = start["tick"], self._until
-        ticks = [t for t in self._source.ticks() if t > after and (until is None or t <= until)]
+        ticks = [t for t in self._source.ticks_after(after) if until is None or t <= until]
         if isinstance(limit, ReadMaxFiles):
             ticks = ticks[: limit.max_files]
         return {"tick": ticks[-1]} if ticks else start
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[_Files]:
-        ticks = [t for t in self._source.ticks() if start["tick"] < t <= end["tick"]]
+        ticks = [t for t in self._source.ticks_after(start["tick"]) if t <= end["tick"]]
         return _tasks(self._source.files(ticks))
 
     def read(self, partition: _Files) -> Iterator[pa.RecordBatch]:

@@ -59,6 +59,9 @@ class Recording(Protocol):
     def ticks(self) -> list[int]:
         """Return the recorded ticks, ascending."""
 
+    def ticks_after(self, after: int) -> list[int]:
+        """Return the recorded ticks after a tick. Raises CheckpointError if one was removed."""
+
     def files(self, ticks: Sequence[int]) -> list[TickFile]:
         """Return the files of those ticks; a tick without a change has no file."""
 
@@ -117,6 +120,9 @@ class LogRecording:
     def ticks(self) -> list[int]:
         return self._ledger.ticks()
 
+    def ticks_after(self, after: int) -> list[int]:
+        return self._ledger.ticks_after(after)
+
     def files(self, ticks: Sequence[int]) -> list[TickFile]:
         if not ticks:
             return []
@@ -162,6 +168,9 @@ class SinkRecording:
 
     def ticks(self) -> list[int]:
         return ticks_in(self._folder)
+
+    def ticks_after(self, after: int) -> list[int]:
+        return [tick for tick in self.ticks() if tick > after]
 
     def files(self, ticks: Sequence[int]) -> list[TickFile]:
         owner = self._description()["owner"]

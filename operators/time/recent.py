@@ -107,7 +107,7 @@ class DeltaRecent(Operator):
         return True
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
-        return RecentStep(node.schema.arity, self.column, sources[0], Mark(sources[1], scope), scope)
+        return RecentStep(node.schema, self.column, sources[0], Mark(sources[1], scope), scope)
 
 
 def expect_watermark(stream: Stream) -> None:
@@ -123,14 +123,15 @@ def expect_watermark(stream: Stream) -> None:
 class RecentStep(KeepingStep, RememberingStep, ReplayingStep, TracedStep):
     __slots__ = ("_column", "_mark", "_order", "_recent", "_restore", "_source")
 
-    def __init__(self, arity: int, column: int, source: Step, mark: Mark, scope: StepScope) -> None:
+    def __init__(self, schema: Schema, column: int, source: Step, mark: Mark, scope: StepScope) -> None:
         super().__init__()
         self._column = column
         self._source = source
         self._mark = mark
-        self._order = np.array(key_first((column,), arity), np.int64)
+        self._order = np.array(key_first((column,), schema.arity), np.int64)
         self._restore = np.argsort(self._order)
-        self._recent = scope.new_trace(arity)
+        types = [schema.types[place] for place in self._order.tolist()]
+        self._recent = scope.new_trace(len(types), types)
 
     @property
     def trace(self) -> Trace:

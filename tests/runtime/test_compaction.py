@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Branch, Circuit, Record, Run, col, max_
+from dbsp import Branch, Circuit, CircuitError, Record, Run, col, count, max_
 from dbsp.data.interner import Interner
 from dbsp.runtime.compaction import MANY_VALUES
 from tests.harness import deltas_of, views
@@ -78,6 +78,17 @@ def values_circuit(**options: Any) -> Run:
     return circuit.start(**options)
 
 
+def events_circuit(**options: Any) -> Run:
+    """Rows that a watermark passes, some of which traces forget."""
+    circuit = Circuit("events")
+    split = circuit.input("event", t=int, who=str).watermark("t", 3)
+    circuit.output("recent", split.on_time.recent(split.watermark, "t"))
+    windows = split.on_time.window("t", 4, 2).recent(split.watermark, "window_end")
+    circuit.output("groups", windows.group_by("window_end", "who").agg(n=count()))
+    circuit.output("late", split.late)
+    return circuit.start(**options)
+
+
 def ticks(**relations: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Tick]]:
     """Ticks in which rows of a small pool come and go, so values are freed and come back."""
     weights = st.sampled_from([1, 1, -1])
@@ -104,6 +115,7 @@ LISTS = st.lists(WORDS, max_size=2).map(tuple)
 CIRCUITS: dict[str, tuple[Callable[..., Run], st.SearchStrategy[list[Tick]]]] = {
     "shop": (dbsp.compile(SHOP).start, ticks(sale=st.tuples(WORDS, WORDS), banned=st.tuples(WORDS))),
     "terms": (dbsp.compile(TERMS).start, ticks(word=st.tuples(WORDS, WORDS), shape=st.tuples(SHAPES))),
+    "events": (events_circuit, ticks(event=st.tuples(st.integers(0, 20), WORDS))),
     "values": (
         values_circuit,
         ticks(
@@ -147,7 +159,7 @@ def test_compactions_change_no_result(name: str, data: st.DataObject) -> None:
     assert len(compacted.interner) <= len(plain.interner)
 
 
-@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.parametrize("name", ["shop", "terms", "values"])
 @settings(max_examples=6)
 @given(data=st.data())
 def test_a_run_without_rows_has_no_values(name: str, data: st.DataObject) -> None:
@@ -304,3 +316,18 @@ def test_many_new_values_are_worth_a_search() -> None:
     run.free_many_values()
     assert run.interner.generation == 2  # many are new
     assert len(run.interner) == MANY_VALUES + 1 - 40_000 + 10_001
+
+
+def test_no_values_are_freed_inside_a_transaction() -> None:
+    run = dbsp.compile(SHOP).start()
+    run.interner.skip_to(10_000)  # else counts in the memories of steps would be ids
+    with run.transaction() as transaction:
+        transaction.step({"sale": [("a", "b")]})
+        with pytest.raises(CircuitError, match="compact"):
+            run.compact()
+        run.free_many_values()
+        transaction.step({"sale": {("a", "b"): -1, ("c", "d"): 1}})
+    assert "a" in run.interner
+    run.step()
+    run.compact()
+    assert "a" not in run.interner and run.view("linked").rows() == [("c", "d")]

@@ -60,6 +60,11 @@ def equal_ticks(start: Callable[..., Run], ticks: Ticks) -> int:
 @SETTINGS
 @given(choices(), st.lists(st.fixed_dictionaries({"a": CHANGES, "b": CHANGES}), min_size=3, max_size=8))
 def test_random_circuits(chosen: Choices, ticks: Ticks) -> None:
+    present: dict[tuple[Any, ...], int] = {}
+    for tick in ticks:  # a recursion over rows of negative weight need not end
+        tick["a"] = {row: weight for row, weight in tick["a"].items() if weight + present.get(row, 0) >= 0}
+        for row, weight in tick["a"].items():
+            present[row] = present.get(row, 0) + weight
     equal_ticks(build(chosen).start, ticks)
 
 
@@ -206,12 +211,13 @@ def test_a_snapshot_takes_the_files_of_the_limit(tmp_path: Path) -> None:
     rows = {(i,): 2 for i in range(20_000)}
     run.step({"a": rows})
     run.step({"a": {(i,): -2 for i in range(0, 20_000, 19)} | {(-i,): 3 for i in range(1, 9000)}})
+    store, run.log = run.log, None  # with a checkpoint, compaction ends with a snapshot
     run.compact()
+    run.log = store
     files = {trace.runs[0].file for trace in run.scope.traces}
     (gaps,) = [file.weights_at - 4096 - file.size * 8 for file in files if file is not None]
     assert gaps > 1000
     spilled = len(list((tmp_path / "spill").iterdir()))
-    store = run.log
     assert isinstance(store, Store)
     store.snapshot()
     assert len(list((tmp_path / "spill").iterdir())) == spilled - 1
