@@ -343,6 +343,11 @@ class Ticks(RunBase):
         """Return whether the log has a tick."""
         return self.log is not None and self.log.recorded(number)
 
+    def discard_parts(self) -> None:
+        """Remove the parts of a transaction from the log. If this is interrupted, call it again."""
+        if self.log is not None:
+            self.log.discard_parts()
+
     def roll_back(self) -> None:
         """Undo the changes of an undecided tick. If this is interrupted, call it again."""
         self._scope.rollback()
