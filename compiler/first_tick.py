@@ -15,6 +15,7 @@ from dbsp.data.batch import Batch
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.run import Run
+from dbsp.runtime.table_parts import first_parts, is_repeatable
 
 
 class StartableProgram(PlannableProgram, Protocol):
@@ -38,21 +39,33 @@ def load(
 ) -> Run:
     """Step the first tick of a run, unless it would be empty, and return the run.
 
-    With a `planner`, the rules are first planned for the rows of that tick.
+    With a `planner`, the rules are first planned for the rows of that tick. With a memory limit,
+    files are read and applied in parts, and the rules are planned for the first part of each.
     """
     for name, rows in program.facts.items():
         run.input(name).insert(rows)
     if not (initial or program.facts or _has_constants(program)):
         return run
-    staged = run.prepare(initial)
-    if planner is not None:
-        proposal = planner.propose_first(run, lambda name: _inserted(staged.get(name)))
-        if proposal is not None:
-            run.switch_to(proposal)
-            planner.adopt(proposal)
-    run.step_staged(staged)
+    if run.budget is not None and initial and any(map(is_repeatable, initial.values())):
+        if planner is not None:
+            _plan(run, planner, run.net(first_parts(initial, run.input_ports))[0])
+        with run.transaction() as transaction:
+            transaction.step(initial)
+    else:
+        staged = run.prepare(initial)
+        if planner is not None:
+            _plan(run, planner, staged)
+        run.step_staged(staged)
     run.record_sizes()
     return run
+
+
+def _plan(run: Run, planner: ProgramPlanner, staged: Mapping[str, Batch]) -> None:
+    """Switch to the plans for these changes of the inputs."""
+    proposal = planner.propose_first(run, lambda name: _inserted(staged.get(name)))
+    if proposal is not None:
+        run.switch_to(proposal)
+        planner.adopt(proposal)
 
 
 def count_relations(

@@ -101,10 +101,11 @@ def compact(
     compilation: options.Compilation,
     max_memory: options.MaxMemory = "90%",
 ) -> None:
-    """Merge the stored rows of a checkpoint, and write the compacted state as a snapshot.
+    """Compact the state of a checkpoint, and write it as a snapshot.
 
-    Retracted rows then take no memory. No tick takes place, and the history stays as it is. The
-    files of the two snapshots before are removed by later snapshots. The folder must not be in use.
+    Retracted rows, and texts that no row has any more, then take no space. No tick takes place, and
+    the history stays as it is. The files of the two snapshots before are removed by later ones. The
+    folder must not be in use.
     Use the options with which the program was compiled.
     """
     from dbsp.cli import program_files
@@ -119,13 +120,8 @@ def compact(
         return
     run = compiled.start(checkpoint=Store(folder, allow_pickle=allow_pickle))
     try:
-        rows, size = run.state_rows, run.state_bytes
-        run.compact()
-        run.snapshot()
-        print(
-            f"{folder}: tick {run.tick:,}, {counted(rows - run.state_rows, 'row')} removed, "
-            f"{run.state_rows:,} left; {size - run.state_bytes:,} bytes of memory freed"
-        )
+        done = run.compact()
+        print(f"{folder}: tick {run.tick:,}, {done}; {run.state_rows:,} rows left")
     finally:
         if run.log is not None:
             run.log.close()

@@ -56,6 +56,9 @@ class RowSource(ABC):
     in memory at a time, besides the encoded rows.
     """
 
+    repeatable = True
+    """Whether the rows can be read several times."""
+
     @abstractmethod
     def chunks(self, schema: Schema) -> Iterator[Chunk]:
         """Read the rows from the start. `schema` has the columns of the relation."""

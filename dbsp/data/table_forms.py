@@ -84,6 +84,8 @@ def chunks_of(table: Any, schema: Schema) -> Iterator[Chunk]:
 class _TableSequence(RowSource):
     """The rows of several tables, such as those of an iterator over a large file."""
 
+    repeatable = False
+
     def __init__(self, tables: Iterable[Any]) -> None:
         self._tables = tables
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
@@ -17,9 +18,6 @@ from dbsp.errors import ArgumentError, CircuitError
 from dbsp.runtime.bulk_transaction import BulkTransaction
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
-
-if TYPE_CHECKING:
-    from dbsp.durable.past_ticks import PastTicks
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,21 @@ class JournalPosition:
     label: Any
     time: float | None
     """When it was written, in seconds since 1970; None if that is not known."""
+
+
+class PastSource(Protocol):
+    """The checkpoint from which a run was opened."""
+
+    folder: Path
+
+    def openable(self) -> range:
+        """Return the ticks that can be opened. Raises CheckpointError."""
+
+    def results(self, since: PastMoment, until: PastMoment) -> Iterator[TickResult]:
+        """Return the results of the ticks after a moment, up to another. Raises CheckpointError."""
+
+    def change(self, output: str, since: PastMoment, until: PastMoment, known: PastRun) -> ZSet:
+        """Return the change of an output between two moments; `known` is a run that is open."""
 
 
 @methods_end_at_caller
@@ -61,7 +74,7 @@ class PastRun(Run):
     def __init__(
         self,
         graph: Graph,
-        source: PastTicks,
+        source: PastSource,
         position: JournalPosition,
         memory_limit: int | None = None,
     ) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from dbsp.durable.background import BackgroundWork, rest
 from dbsp.durable.captured_state import CapturedState, JournalPlace
 from dbsp.durable.history import History
+from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
 from dbsp.durable.snapshots import Snapshots, WrittenSnapshot
 from dbsp.durable.tick_journal import TickJournal
@@ -46,9 +46,19 @@ class SnapshotWriter:
         self.work: BackgroundWork[SavedSnapshot] | None = None
         """The snapshot that is being written in the background, or waits to be taken over."""
 
-    def start(self, state: CapturedState, before: Manifest, earlier: Sequence[Manifest]) -> None:
-        """Write a state in the background. Raises CheckpointError without a free thread."""
-        self.work = BackgroundWork(self.folder, partial(self.write, state, before, earlier))
+    def start(
+        self, state: CapturedState, before: Manifest, earlier: Sequence[Manifest], owner: FolderOwner
+    ) -> None:
+        """Write a state in the background; until then the owner keeps the folder.
+
+        Raises CheckpointError if the system has no more threads.
+        """
+
+        def write() -> SavedSnapshot:
+            owner.check()
+            return self.write(state, before, earlier)
+
+        self.work = BackgroundWork(self.folder, write)
         try:
             self.work.start()
         except RuntimeError as error:

@@ -279,7 +279,8 @@ class Store:
         Raises CheckpointError if the snapshot before could not be written; the tick then does not
         take place, and the next one begins a snapshot again.
         """
-        self._expect_owner().check()
+        owner = self._expect_owner()
+        owner.check()
         self._writer.take_over(self._install)
         manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
         seconds = time.monotonic() - self._snapshot_time
@@ -287,7 +288,7 @@ class Store:
         if self._writer.work is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
             run.free_many_values()
             if self.background:
-                self._writer.start(self._capture(run), manifest, self._earlier(manifest))
+                self._writer.start(self._capture(run), manifest, self._earlier(manifest), owner)
             else:
                 self._install(self._writer.write(self._capture(run), manifest, self._earlier(manifest)))
         self._values_before = run.interner.end

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dbsp.circuit.operator_roles import depends_on_ticks
 from dbsp.data.batch import Batch
@@ -17,13 +17,29 @@ from dbsp.runtime.delta_sum import DeltaSum
 from dbsp.runtime.input_changes import Piece
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.part_changes import PartChanges
-from dbsp.runtime.ports import CommitListener
+from dbsp.runtime.ports import CommitListener, InputPort, OutputPort
 from dbsp.runtime.savepoint import Savepoint, can_be_saved
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.tick_result import TickResult
 
-if TYPE_CHECKING:
-    from dbsp.runtime.ticks import Ticks
+
+class BulkOwner(Protocol):
+    """The interface of a run to its open transaction. What undoes the transaction can be repeated."""
+
+    input_ports: Mapping[str, InputPort]
+    output_ports: Mapping[str, OutputPort]
+
+    def staged_pieces(self) -> dict[str, Sequence[Piece]]:
+        """Return by input the changes that its handle has staged."""
+
+    def restore_pieces(self, staged: Mapping[str, Sequence[Piece]]) -> None:
+        """Stage the changes again that `staged_pieces` returned, and no others."""
+
+    def roll_back(self) -> None:
+        """Undo the changes of an undecided tick."""
+
+    def discard_parts(self) -> None:
+        """Remove the parts from the log."""
 
 
 class BulkProgress(OpenWork):
@@ -77,7 +93,7 @@ class BulkProgress(OpenWork):
         self._listeners: dict[CommitListener, DeltaSum] = {}
         self._notices: dict[CommitListener, Batch | None] = {}
 
-    def open(self, run: Ticks) -> None:
+    def open(self, run: BulkOwner) -> None:
         """Set the savepoint; nothing has changed before."""
         if computes_parts(self._scope):
             self._savepoint = Savepoint(self._scope)
@@ -104,7 +120,7 @@ class BulkProgress(OpenWork):
 
     # --- the sums ---------------------------------------------------------------------------------
 
-    def add(self, run: Ticks) -> None:
+    def add(self, run: BulkOwner) -> None:
         """Add the deltas of a computed part to the sums."""
         for name, output in run.output_ports.items():
             if output.out is not None:
@@ -126,7 +142,7 @@ class BulkProgress(OpenWork):
             self._scope.transient.append(found.trace)
         return found
 
-    def outputs(self, run: Ticks) -> Mapping[str, Batch | None]:
+    def outputs(self, run: BulkOwner) -> Mapping[str, Batch | None]:
         """Return the delta of every output over all parts and the last tick; add it to the sums."""
         self.add(run)
         self._notices = {listener: total.total() for listener, total in self._listeners.items()}
@@ -144,7 +160,7 @@ class BulkProgress(OpenWork):
             listener.give(change)
         self.result = result
 
-    def undo_or_release(self, run: Ticks) -> None:
+    def undo_or_release(self, run: BulkOwner) -> None:
         """Undo the parts unless their tick is final. If this is interrupted, call it again."""
         if self.result is None:
             run.roll_back()
@@ -152,8 +168,7 @@ class BulkProgress(OpenWork):
                 self._savepoint.restore()
             if self._handles is not None:
                 run.restore_pieces(self._handles)
-            if run.log is not None:
-                run.log.discard_parts()
+            run.discard_parts()
         if self._savepoint is not None:
             self._savepoint.release()
         self._scope.transient.clear()

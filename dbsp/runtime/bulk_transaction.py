@@ -94,7 +94,11 @@ class BulkTicks(Ticks):
         self._notify()
         if self.log is not None:
             self.log.check_label(label)
-            self.log.begin(self)
+            self.begin(OpenWork("transaction", sys._getframe()))
+            try:
+                self.log.begin(self)
+            finally:
+                self.settle()
         progress = self._bulk = BulkProgress(self._scope, owner, self._ticks + 1, label)
         progress.open(self)
         return progress

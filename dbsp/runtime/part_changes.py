@@ -64,9 +64,10 @@ class _SummedChange:
 
 
 class _LastChange(_SummedChange):
-    """The last change of each key, as one row of weight 1 or -1; in a set the key is the row.
+    """The last change of each key, as rows of weight 1 or -1; in a set the key is the row.
 
-    The rows of the trace begin with the key.
+    The rows of the trace begin with the key. A key may have a row and also removals, like in a
+    change without an order: the row wins.
     """
 
     def __init__(self, port: InputPort, budget: MemoryBudget | None) -> None:
@@ -84,8 +85,6 @@ class _LastChange(_SummedChange):
         removed = np.ascontiguousarray(rows[weights < 0])
         if len(self._keys) < rows.shape[1]:
             expect_distinct_keys(asserted, len(self._keys), self._relation)
-            # An assertion has precedence over the removal of the same key in one batch.
-            removed = self._without(self._once(removed), asserted)
         trace, all_keys = self.sum.trace, self._prefixes(rows)
         earlier, signs, _ = gather(all_keys, len(self._keys), trace.table, trace.count, rows.shape[1], 0)
         change = Batch(
@@ -104,24 +103,6 @@ class _LastChange(_SummedChange):
     def _prefixes(self, rows: Codes) -> Codes:
         keys, _ = project(rows, np.ones(len(rows), np.int64), self._keys)
         return keys
-
-    def _once(self, rows: Codes) -> Codes:
-        """Return the first of the sorted rows of each key."""
-        if len(rows) < 2:
-            return rows
-        prefix = rows[:, : len(self._keys)]
-        first = np.ones(len(rows), np.bool_)
-        first[1:] = (prefix[1:] != prefix[:-1]).any(axis=1)
-        return np.ascontiguousarray(rows[first])
-
-    def _without(self, rows: Codes, others: Codes) -> Codes:
-        """Return the rows whose key none of the other rows has; keys are distinct in both."""
-        if not len(rows) or not len(others):
-            return rows
-        keys = np.concatenate((self._prefixes(rows), self._prefixes(others)))
-        sides = np.concatenate((np.full(len(rows), 1), np.full(len(others), 2)))
-        _, sides = consolidate(keys, sides)
-        return np.ascontiguousarray(rows[sides[sides != 2] == 1])  # both are sorted by the key
 
 
 def _net_change(port: InputPort, budget: MemoryBudget | None) -> _SummedChange:

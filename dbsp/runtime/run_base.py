@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
+from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.unknown_names import UnknownOutputError, unknown_input
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
-
-if TYPE_CHECKING:
-    from dbsp.runtime.bulk_progress import BulkProgress
 
 
 class RunBase:

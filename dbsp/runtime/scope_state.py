@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph, Node
@@ -138,23 +137,22 @@ class ScopeState:
         for its file, is dropped; the next tick starts it again.
         """
         for limit in self.limits:
-            self._attempt(limit.apply, limit.trace)
+            try:
+                limit.apply()
+            except (MemoryError, CheckpointError) as error:
+                self._drop_merge(limit.trace, error)
         for trace in list(self._unmerged):
-            fuel = MERGE_FUEL + MERGE_FACTOR * trace.grown
-            if self._attempt(partial(trace.maintain, fuel), trace):
-                trace.grown = 0
-                if not trace.merging:
-                    self._unmerged.discard(trace)
+            try:
+                trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)
+            except (MemoryError, CheckpointError) as error:
+                self._drop_merge(trace, error)
+                continue
+            trace.grown = 0
+            if not trace.merging:
+                self._unmerged.discard(trace)
 
-    def _attempt(self, work: Callable[[], None], trace: Trace) -> bool:
-        """Do work on a trace, or repair it if there is no room for the work; return which."""
-        try:
-            work()
-        except MemoryError:
-            trace.repair()
-            return False
-        except CheckpointError as error:
-            trace.repair()
+    def _drop_merge(self, trace: Trace, error: MemoryError | CheckpointError) -> None:
+        """Repair a trace after a merge for which there was no room."""
+        trace.repair()
+        if isinstance(error, CheckpointError):
             expect_present(self.budget, "the limit of a trace with files").fail(error)
-            return False
-        return True

@@ -51,6 +51,26 @@ def parts_of(
             yield {name: part}
 
 
+def is_repeatable(change: InputChange) -> bool:
+    """Return whether a change is a table that can be read several times, such as a file."""
+    return isinstance(change, RowSource) and change.repeatable
+
+
+def first_parts(changes: Mapping[str, InputChange], ports: Mapping[str, InputPort]) -> dict[str, InputChange]:
+    """Return the beginning of each table that can be read again, and all changes in memory."""
+    found: dict[str, InputChange] = {}
+    for name, change in changes.items():
+        if is_repeatable(change) and name in ports:
+            parts = _parts(change, ports[name])
+            first = next(parts, None)
+            parts.close()
+            if first is not None:
+                found[name] = first
+        elif isinstance(change, list | Mapping | ZSet):
+            found[name] = change
+    return found
+
+
 def _collected(change: Any) -> Any:
     """Return an iterator as a list of rows, or as a table that reads other tables one by one."""
     return gathered(change) if isinstance(change, Iterator) else change
@@ -60,7 +80,7 @@ def _is_chunked(change: Any) -> bool:
     return is_table(change) and not isinstance(change, Mapping | ZSet)
 
 
-def _parts(table: Any, port: InputPort) -> Iterator[RowSource]:
+def _parts(table: Any, port: InputPort) -> Generator[RowSource, None, None]:
     waiting: list[Chunk] = []
     rows = 0
     try:

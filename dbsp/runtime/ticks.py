@@ -314,16 +314,19 @@ class Ticks(RunBase):
         self._scope.run()
 
     def _result(self, number: int) -> TickResult:
-        absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
-        present = {name: port.present for name, port in self.input_ports.items() if port.present}
-        changes: Mapping[str, Batch | None] = {name: port.out for name, port in self.output_ports.items()}
-        if self._bulk is not None:
-            changes = self._bulk.outputs(self)
-            absent, present = self._bulk.absent, self._bulk.present
-        deltas = {
-            name: self._nothing[name] if change is None else ZSet.wrap(port.columns, self.interner, change)
-            for (name, port), change in zip(self.output_ports.items(), changes.values(), strict=True)
-        }
+        bulk = self._bulk
+        if bulk is None:
+            absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
+            present = {name: port.present for name, port in self.input_ports.items() if port.present}
+            summed = None
+        else:
+            summed, absent, present = bulk.outputs(self), bulk.absent, bulk.present
+        deltas = {}
+        for name, port in self.output_ports.items():
+            change = port.out if summed is None else summed[name]
+            deltas[name] = (
+                self._nothing[name] if change is None else ZSet.wrap(port.columns, self.interner, change)
+            )
         return TickResult(deltas, number, 0.0, absent, present, self.input_ports)
 
     def commit(self, work: OpenTick) -> None:
@@ -342,6 +345,11 @@ class Ticks(RunBase):
     def recorded(self, number: int) -> bool:
         """Return whether the log has a tick."""
         return self.log is not None and self.log.recorded(number)
+
+    def discard_parts(self) -> None:
+        """Remove the parts of a transaction from the log. If this is interrupted, call it again."""
+        if self.log is not None:
+            self.log.discard_parts()
 
     def roll_back(self) -> None:
         """Undo the changes of an undecided tick. If this is interrupted, call it again."""

@@ -10,7 +10,7 @@ from dbsp.state.run_file import RunFile
 
 _ONE = np.ones(1, np.int64)
 
-_IMPLICIT = 4096
+IMPLICIT = 4096
 """Runs of at least this many rows, all with weight 1, keep no weights."""
 
 
@@ -35,7 +35,7 @@ class SortedRun:
     @staticmethod
     def of(rows: Codes, weights: Codes) -> SortedRun:
         """Return a run, which does not keep the weights if it is large and they are all 1."""
-        if len(rows) >= _IMPLICIT and weights[0] == 1 and (weights == 1).all():
+        if len(rows) >= IMPLICIT and weights[0] == 1 and (weights == 1).all():
             return SortedRun.of_ones(rows)
         return SortedRun(rows, weights)
 

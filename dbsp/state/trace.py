@@ -23,7 +23,8 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
-from dbsp.state.sorted_run import RunMerge, SortedRun
+from dbsp.state.recent_rows import copy_recent, count_recent
+from dbsp.state.sorted_run import IMPLICIT, RunMerge, SortedRun
 from dbsp.state.streamed_merge import StreamedMerge
 
 RATIO = 8
@@ -186,7 +187,8 @@ class Trace:
             self._journal.append(self)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-        self._push(self.current, SortedRun.of(rows, weights))
+        small = len(rows) < IMPLICIT  # the usual case, without a function call
+        self._push(self.current, SortedRun(rows, weights) if small else SortedRun.of(rows, weights))
         self.fresh = True
         if self._bound > INT64_MAX:
             # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
@@ -340,15 +342,11 @@ class Trace:
         """
         kept = []
         for run in self.runs:
-            recent = run.rows[:, column] >= threshold
-            size = int(np.count_nonzero(recent))
+            size = count_recent(run, column, threshold)
             if LEAST_FORGOTTEN * (run.size - size) < max(run.size, 1):
                 kept.append(run)
             elif size:
-                copy = SortedRun.of(run.rows[recent], run.weights[recent])
-                if self._budget is not None:
-                    self._budget.add(copy.nbytes)
-                kept.append(copy)
+                kept.append(copy_recent(run, column, threshold, size, self._budget))
         if len(kept) < len(self.runs) or any(a is not b for a, b in zip(kept, self.runs, strict=True)):
             self._replacing = True
             self.runs = kept
@@ -376,7 +374,10 @@ class Trace:
 
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
-        self._register(self.count, run)
+        if run.largest:
+            self.table[self.count] = run.entry()
+        else:
+            run.largest = register_run(self.table, self.count, run.rows, run.stored)
         self._bound += run.largest
         runs.append(run)
         self.count += 1

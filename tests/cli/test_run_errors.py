@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import re
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -12,6 +14,7 @@ from dbsp import Circuit, DbspError, col
 from dbsp.cli import main
 from dbsp.cli.program_files import apply_tick
 from dbsp.io.change_script import ChangeScriptReader, parse_change_script
+from dbsp.runtime.bulk_transaction import BulkTicks
 from tests.cli.support import DIVIDE, REACH, Command
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
@@ -242,6 +245,41 @@ def test_a_memory_limit_changes_no_result(folder: Path, run: Command) -> None:
     for path in free.iterdir():
         assert path.read_bytes() == (limited / path.name).read_bytes()
     assert len((free / "path.csv").read_text().splitlines()) == 200 * 201 // 2
+
+
+def test_tables_are_loaded_in_parts_within_a_memory_limit(folder: Path, run: Command) -> None:
+    rows = "".join(f"{x},{x % 1000}\n" for x in range(300_000))
+    (folder / "many.csv").write_text(f"x,y\n{rows}")
+    (folder / "few.csv").write_text("y\n7\n8\n")
+    (folder / "sums.dl").write_text(
+        """
+        .decl many(x: number, y: number) .input many(IO=csv, filename="many.csv")
+        .decl few(y: number) .input few(IO=csv, filename="few.csv")
+        .decl sums(y: number, n: number, s: number) .output sums
+        sums(y, n, s) :- few(y), n = count : { many(_, y) }, s = sum x : { many(x, y) }.
+        .decl all(n: number) .output all
+        all(n) :- n = count : { many(_, _) }.
+        """
+    )
+    parts: list[int] = []
+    step = BulkTicks.apply_part
+
+    def counted_step(*arguments: Any) -> None:
+        parts.append(1)
+        step(*arguments)
+
+    with patch.object(BulkTicks, "apply_part", counted_step):
+        done = run("run", "sums.dl", "-F", ".", "-D", "out", "--memory-limit", "1M")
+    assert (done.code, done.err) == (0, "")
+    assert len(parts) >= 3
+    assert (folder / "out" / "all.csv").read_text() == "300000\n"
+    assert (folder / "out" / "sums.csv").read_text() == "7\t300\t44852100\n8\t300\t44852400\n"
+    (folder / "many.csv").write_text(f"x,y\n{rows}x,1\n")
+    limited = run("run", "sums.dl", "-F", ".", "-D", "bad", "--memory-limit", "1M")
+    free = run("run", "sums.dl", "-F", ".", "-D", "bad")
+    assert (limited.code, limited.out, limited.err) == (free.code, free.out, free.err)
+    assert "many.csv" in free.err
+    assert free.code == 1
 
 
 def test_the_limit_of_compressed_files(folder: Path, run: Command) -> None:

@@ -31,7 +31,7 @@ from dbsp.errors import CheckpointWarning, expect_present
 from tests.crashes import Ended, ends_after
 from tests.harness import deltas_of, views
 from tests.random_plans import Plan, build, changes, outputs, plans
-from tests.reference import Z, minus
+from tests.reference import Z, add, minus
 from tests.strategies import Tick
 
 COUNTS = dbsp.compile("""
@@ -298,6 +298,56 @@ def test_a_replanned_circuit(tmp_path: Path) -> None:
         assert views(past) == expected
         assert program.explain(past).startswith("inputs")
     ended(run)
+
+
+def test_a_transaction_is_one_tick_of_the_past(tmp_path: Path) -> None:
+    run = COUNTS.start(checkpoint=opened(tmp_path, 100, 2))
+    seen, results = [views(run)], []
+    for number in range(1, 9):
+        with run.transaction(label=number) as transaction:
+            for user in range(3):
+                transaction.step({"visit": {(f"user{user}", number): 1, (f"user{user}", number - 2): -1}})
+        results.append(deltas_of(transaction.result))
+        seen.append(views(run))
+    with pytest.raises(ZeroDivisionError), run.transaction() as transaction:
+        transaction.step({"visit": [("nobody", 1)]})
+        1 / 0  # noqa: B018
+    assert [views(COUNTS.open(tmp_path, as_of=tick)) for tick in range(9)] == seen
+    past = COUNTS.open(tmp_path)
+    assert (past.tick, past.label) == (8, 8)
+    assert [deltas_of(result) for result in past.ticks(0)] == results
+    ended(run)
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_values_that_were_freed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, automatic: bool) -> None:
+    """Texts come and go, and come back after their ids were freed."""
+    if automatic:
+        monkeypatch.setattr("dbsp.runtime.compaction.MANY_VALUES", 2)
+    run = COUNTS.start(checkpoint=opened(tmp_path, 100, 4))
+    seen, freed, before = [views(run)], 0, 0
+    for number in range(1, 41):
+        change = {(f"user{number % 11}", 1): 1, (f"new{number}", number): 1}
+        change |= {(f"user{(number - 3) % 11}", 1): -1, (f"new{number - 2}", number - 2): -1}
+        run.step({"visit": change})
+        seen.append(views(run))
+        freed, before = freed + max(before - len(run.interner), 0), len(run.interner)
+        if not automatic and number % 7 == 0:
+            freed += run.compact().values
+        if number % 9 == 0:
+            ended(run)
+            run = COUNTS.start(checkpoint=opened(tmp_path, None, 4))
+    assert freed
+    assert [views(COUNTS.open(tmp_path, as_of=tick)) for tick in range(41)] == seen
+    past = COUNTS.open(tmp_path)
+    totals: dict[str, Z] = {"visits": {}, "pages": {}}
+    for result in past.ticks(0):
+        totals = {name: add(total, result[name].to_dict()) for name, total in totals.items()}
+        assert totals == seen[result.number]
+    for since in (0, 3, 14, 36):
+        assert past.deltas("visits", since).to_dict() == minus(seen[40]["visits"], seen[since]["visits"])
+    ended(run)
+    assert verify_folder(tmp_path).problems == []
 
 
 # --- a run that is read only ----------------------------------------------------------------------

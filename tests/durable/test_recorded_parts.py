@@ -18,6 +18,7 @@ from dbsp.durable import Store, tick_journal
 from dbsp.durable.folder_report import describe_folder
 from dbsp.durable.journal_parts import TickPart
 from dbsp.durable.tick_journal import TickJournal
+from dbsp.runtime import compaction
 from tests.crashes import Ended, ends_after
 from tests.harness import deltas_of, views
 
@@ -76,6 +77,43 @@ def test_a_transaction_is_repeated_when_the_folder_is_opened(
             name: delta.to_dict() for name, delta in other.result.items()
         }
     assert run.step({})["n"].to_dict() == right.step({})["n"].to_dict()
+    ended(run)
+
+
+def test_values_that_are_new_after_the_last_step(tmp_path: Path) -> None:
+    run = words().start(checkpoint=opened(tmp_path))
+    for n in range(2):
+        with run.transaction() as tx:
+            tx.step(part(n))
+            run.prepare({"word": [(f"unused {n}", 1)]})
+    expected = views(run)
+    ended(run)
+    again = words().start(checkpoint=opened(tmp_path))
+    assert views(again) == expected
+    ended(again)
+
+
+@pytest.mark.parametrize("delayed", [False, True])
+def test_values_are_freed_between_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delayed: bool
+) -> None:
+    monkeypatch.setattr(compaction, "MANY_VALUES", 8)
+
+    def start() -> Run:
+        return words(delayed).start(checkpoint=opened(tmp_path, snapshot_every=3))
+
+    run, right = start(), words(delayed).start()
+    for n in range(30):
+        for each in (run, right):
+            with each.transaction() as tx:
+                for k in range(4 * n, 4 * n + 4):
+                    tx.step(part(k))
+                    tx.step({"word": dict.fromkeys(part(k - 4)["word"], -1)} if k >= 4 else {})
+        if n % 7 == 5:
+            ended(run)
+            run = start()
+        assert views(run) == views(right)
+    assert len(right.interner) > 200 > 100 > len(run.interner)
     ended(run)
 
 

@@ -52,11 +52,13 @@ class Stack:
         self.total = reference.add(*zsets)
         self.one = np.ones(1, np.int64)
         for index, (rows, run_weights) in enumerate(self.runs):
-            implicit = len(rows) and index % 2 == 0 and (run_weights == 1).all()
+            implicit = len(rows) and (run_weights == 1).all()  # as large runs in traces
             largest = register_run(self.table, index, rows, self.one if implicit else run_weights)
             assert largest == max((abs(w) for w in run_weights.tolist()), default=0)
 
 
 def stacks(value: st.SearchStrategy[int], arity: int) -> st.SearchStrategy[Stack]:
-    runs = st.lists(bags(value, arity, 12).map(reference.consolidate), max_size=4)
+    zsets = bags(value, arity, 12).map(reference.consolidate)
+    sets = zsets.map(lambda zset: dict.fromkeys(zset, 1))
+    runs = st.lists(zsets | sets, max_size=4)
     return runs.map(lambda zsets: Stack(zsets, arity))

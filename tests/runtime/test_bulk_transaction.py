@@ -164,9 +164,10 @@ def test_two_rows_of_a_key_without_an_order_are_refused(delayed: bool) -> None:
     priced = circuit.input("priced", id=int, x=int, key=["id"])
     circuit.output("priced", priced.delay() if delayed else priced)
     run = circuit.start()
-    with pytest.raises(InputError, match="two rows of one key") as raised, run.transaction() as tx:
-        tx.step({"priced": {(1, 1): 1, (1, 2): 1}})
-    assert raised.value.code == "duplicate-key"
+    with pytest.raises(CircuitError, match="one of its steps raised"), run.transaction() as tx:
+        with pytest.raises(InputError, match="two rows of one key") as raised:
+            tx.step({"priced": {(1, 1): 1, (1, 2): 1}})
+        assert raised.value.code == "duplicate-key"
     assert run.tick == 0
 
 
@@ -322,6 +323,22 @@ def test_a_failed_allocation_in_a_step() -> None:
                 tx.step({"sale": [(2,)]})
     assert run.view("all").rows() == []
     assert run.step({"sale": [(3,)]})["n"].to_dict() == {(1,): 1}
+
+
+def test_a_step_whose_rollback_is_interrupted_is_undone_at_the_next_use() -> None:
+    run = shop()
+    staged = run.prepare({"sale": [(1,)]})
+    with pytest.raises(CircuitError, match="one of its steps raised"), run.transaction() as tx:
+        tx.step({"sale": [(2,)]})
+        interrupted = patch.object(Run, "close_bulk", side_effect=KeyboardInterrupt)
+        with (
+            pytest.raises(KeyboardInterrupt),
+            interrupted,
+            patch.object(Trace, "commit", side_effect=OSError),
+        ):
+            tx.step_staged(staged)
+        assert run.view("all").rows() == []
+    assert run.tick == 0
 
 
 @pytest.mark.parametrize("limit", [None, 20_000])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -85,24 +86,23 @@ def test_large_runs_keep_no_weights_of_one(ones: bool) -> None:
     )
 
 
-@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 50), st.booleans(), st.booleans())
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 50), st.booleans(), st.booleans(), st.booleans())
 def test_runs_without_weights_merge_as_those_with_weights(
-    older: int, newer: int, fuel: int, first: bool, second: bool
+    older: int, newer: int, fuel: int, first: bool, second: bool, swapped: bool
 ) -> None:
-    rows = np.arange(60, dtype=np.int64).reshape(-1, 1)
-    runs = [SortedRun(part, np.ones(len(part), np.int64)) for part in (rows[::older], rows[5::newer])]
-    expected = merged(runs, 10**9)
-    some = zip(runs, (first, second), strict=True)
-    bare = [SortedRun.of_ones(run.rows) if implicit else run for run, implicit in some]
-    assert merged(bare, fuel) == expected
-
-
-def merged(runs: list[SortedRun], fuel: int) -> tuple[list[int], list[int]]:
-    merge = RunMerge(0, *runs)
+    values = np.arange(60, dtype=np.int64)
+    expected: Counter[int] = Counter()
+    runs = []
+    for part, implicit in ((values[::older], first), (values[5::newer], second)):
+        rows = np.ascontiguousarray(part).reshape(-1, 1)
+        run = SortedRun.of_ones(rows) if implicit else SortedRun(rows, rows[:, 0] + 2)
+        expected.update(dict(zip(part.tolist(), run.weights.tolist(), strict=True)))
+        runs.append(run)
+    merge = RunMerge(0, *(reversed(runs) if swapped else runs))
     while not merge.advance(fuel):
         pass
     result = merge.result()
-    return result.rows[:, 0].tolist(), result.weights.tolist()
+    assert dict(zip(result.rows[:, 0].tolist(), result.weights.tolist(), strict=True)) == expected
 
 
 def test_opening_reads_neither_rows_nor_weights(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis.stateful import rule
 from benchmarks.faults import Injector
 from dbsp.data.batch import Batch
 from dbsp.errors import CheckpointError
-from dbsp.state import spill_folder, streamed_merge
+from dbsp.state import recent_rows, run_writer, spill_folder
 from dbsp.state.mapped_runs import write_run
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.sorted_run import RunMerge, SortedRun
@@ -237,7 +237,7 @@ def test_a_forked_child_leaves_the_folder_of_its_parent() -> None:
 def test_a_streamed_merge_is_the_merge_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fuel: int, cancelled: int
 ) -> None:
-    monkeypatch.setattr(streamed_merge, "PIECE", 100)
+    monkeypatch.setattr(run_writer, "PIECE", 100)
     older = run_of(interval(0, 300))
     heavy = {(500, 1): -(2**63)} if 0 <= cancelled < 300 else {}
     newer = run_of({**interval(0, cancelled, -1), **interval(400, 450 - cancelled // 10), **heavy})
@@ -262,6 +262,22 @@ def test_a_streamed_merge_is_the_merge_in_memory(
     del streamed, result
     gc.collect()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("weight", [1, 2])
+def test_rows_are_forgotten_by_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, weight: int) -> None:
+    monkeypatch.setattr(recent_rows, "_PIECE", 100)
+    limited, free = LimitedOwner(path=tmp_path), Owner()
+    for owner in (limited, free):
+        owner.tick(interval(0, 2000, weight))
+        owner.tick({(i, i % 7): 1 for i in range(5000, 5040)})
+        owner.trace.forget(0, 1500)
+        assert owner.value == interval(1500, 2000, weight) | {(i, i % 7): 1 for i in range(5000, 5040)}
+        owner.trace.forget(0, 4000)
+        owner.trace.forget(0, 10**6)
+    assert limited.value == free.value == {}
+    gc.collect()
+    assert files(limited) == []
 
 
 def test_an_abandoned_merge_leaves_no_file(tmp_path: Path) -> None:

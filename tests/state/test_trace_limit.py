@@ -1,4 +1,4 @@
-"""Traces that forget rows below a threshold: the rest, its size, and interrupts."""
+"""Traces that forget rows below a threshold: the stored rows, their number, and interrupts."""
 
 from __future__ import annotations
 

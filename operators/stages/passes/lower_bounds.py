@@ -19,6 +19,7 @@ from dbsp.operators.groups.group_step import GroupwiseOperator, RecomputeGroups
 from dbsp.operators.groups.order_statistics import FinishAggregates
 from dbsp.operators.groups.ranking import LeadingTopK, Ordered
 from dbsp.operators.joins.join import DeltaJoin
+from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.linear.filter import Filter, FilterFunction, SameValue
 from dbsp.operators.linear.map import Map
 from dbsp.operators.linear.pad import Pad
@@ -26,7 +27,7 @@ from dbsp.operators.linear.project import Project, Rename
 from dbsp.operators.linear.sample import Sample
 from dbsp.operators.linear.scale import Scale
 from dbsp.operators.linear.union import Minus, Negate, Union, Widen
-from dbsp.operators.stages.passes.trace_reads import partners
+from dbsp.operators.stages.passes.trace_reads import changed_values, partners
 from dbsp.operators.stages.passes.watermark_bounds import NONE, Bounds, moved, strongest, weakest
 from dbsp.operators.time.closing import Close, PerTick
 from dbsp.operators.time.recent import DeltaRecent
@@ -65,6 +66,10 @@ def _bounds(node: Node, inputs: Sequence[Bounds]) -> Bounds:
         return weakest(inputs)
     if isinstance(operator, DeltaJoin):
         return _of_join(operator, inputs)
+    if isinstance(operator, DeltaMultiwayJoin):
+        terms = changed_values(operator, inputs)
+        found = [weakest(term.get(name, NONE) for term in terms) for name in operator.join.columns]
+        return strongest(moved(values, [None] * column + [0]) for column, values in enumerate(found))
     if isinstance(operator, Arrange):
         return moved(inputs[0], operator.order)
     if isinstance(operator, Project | Pad):

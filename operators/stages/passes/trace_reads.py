@@ -9,6 +9,7 @@ read every row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from dbsp.circuit.graph import Node
 from dbsp.operators.groups.aggregate import AccumulatedAggregate
@@ -17,6 +18,7 @@ from dbsp.operators.groups.group_step import RecomputeGroups
 from dbsp.operators.groups.ranking import LeadingTopK
 from dbsp.operators.joins.interval_join import DeltaIntervalJoin
 from dbsp.operators.joins.join import DeltaJoin
+from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.joins.range_join import DeltaRangeJoin
 from dbsp.operators.stages.passes.watermark_bounds import NONE, Bounds, moved, strongest
 
@@ -29,6 +31,8 @@ def trace_reads(node: Node, place: int, inputs: Sequence[Bounds]) -> list[Bounds
     operator = node.operator
     if isinstance(operator, DeltaJoin):
         return [partners(operator, inputs)[place]]
+    if isinstance(operator, DeltaMultiwayJoin):
+        return _atoms_read(operator, place, inputs)
     if isinstance(operator, DeltaDistinct):
         return [inputs[0]]
     if isinstance(operator, RecomputeGroups):
@@ -68,3 +72,49 @@ def _conditions(join: DeltaJoin) -> Iterator[tuple[int, int, int | None, int | N
         # first + low <= point <= last + high
         yield join.key, join.key, None, -join.low
         yield join.key, join.last, -join.high, None
+
+
+# --- multi-way joins ------------------------------------------------------------------------------
+
+Values: TypeAlias = dict[str, Bounds]
+"""By variable, bounds of its values, as those of column 0."""
+
+
+def changed_values(join: DeltaMultiwayJoin, inputs: Sequence[Bounds]) -> list[Values]:
+    """Return for the term of each atom the bounds of the variables that its changes bind.
+
+    The changes of an atom bind all of its variables, and other atoms are looked up by them.
+    """
+    return [_values(join, atom, row[atom], inputs) for atom, row in enumerate(join.places)]
+
+
+def _atoms_read(join: DeltaMultiwayJoin, place: int, inputs: Sequence[Bounds]) -> list[Bounds]:
+    """Return the bounds of each look-up of a term in the trace of the input `place`."""
+    changes = changed_values(join, inputs)
+    reads = []
+    for term, row in enumerate(join.places):
+        for atom, read in enumerate(row):
+            if atom != term and read == place:
+                columns = _variables(join, atom, place)
+                known = [changes[term].get(name, NONE) if name is not None else NONE for name in columns]
+                reads.append(strongest(moved(values, _only(c)) for c, values in enumerate(known)))
+    return reads
+
+
+def _values(join: DeltaMultiwayJoin, atom: int, place: int, inputs: Sequence[Bounds]) -> Values:
+    values: Values = {}
+    for column, name in enumerate(_variables(join, atom, place)):
+        if name is not None:
+            values[name] = strongest((values.get(name, NONE), moved(inputs[place], [column])))
+    return values
+
+
+def _variables(join: DeltaMultiwayJoin, atom: int, place: int) -> list[str | None]:
+    """Return by column of an input the variable of an atom that reads it, or None."""
+    terms = (join.join.atoms[atom][column] for column in join.arranged[place])
+    return [term if isinstance(term, str) else None for term in terms]
+
+
+def _only(column: int) -> list[int | None]:
+    """Return the columns by which `moved` makes column 0 the given one."""
+    return [None] * column + [0]

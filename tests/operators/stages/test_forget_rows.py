@@ -30,6 +30,7 @@ from dbsp import (
     linear,
     lit,
     max_,
+    multiway_join,
     sum_,
 )
 from dbsp.circuit.listing import to_text
@@ -178,6 +179,9 @@ TWO: list[Callable[[Plan, Stream, Stream], Stream]] = [
     joined(["k"], ("t2", "k")),
     lambda plan, a, b: a.antijoin(b, on=["t"]),
     lambda plan, a, b: a.semijoin(b, on=["t", "k"]),
+    lambda plan, a, b: multiway_join([a("t", "x"), b("t", "k"), a("t", "k")], ["t", "k"]),
+    lambda plan, a, b: multiway_join([a("t", "k"), b("u", "k"), b("u", "t")], ["t", "k"]),
+    lambda plan, a, b: multiway_join([a("k", "u"), b("t", "u"), b("k", "t")], ["t", "k"]),
     ranged(-2, 3),
     ranged(0, None),
     within(-1, 2),
@@ -318,6 +322,14 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ),
         ["rows t < watermark"] * 2,
     ),
+    "results of accumulators": (
+        lambda a, b: hidden(a.on_time.group_by("k").agg(n=sum_("t")).map(n=col("n"), k=lit(0)).distinct()),
+        [],
+    ),
+    "partitions by another column": (
+        lambda a, b: hidden(a.on_time.distinct().top_k(1, "t", partition=["k"]).project("k").distinct()),
+        ["rows t < watermark"],  # of the first distinct
+    ),
     "the largest by another column": (
         lambda a, b: hidden(a.on_time.distinct().top_k(1, "t", partition=["k"]).project("t").distinct()),
         ["rows t < watermark"],  # that of the first distinct
@@ -349,6 +361,68 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["rows t < watermark - 3"],
     ),
     "a range without an end": (lambda a, b: hidden(in_range(a.late, b.on_time, -2, None)), []),
+    "a multi-way join": (
+        lambda a, b: hidden(
+            multiway_join([a.on_time("t", "x"), b.on_time("t", "y"), a.on_time("t", "y")], ["y", "t"])
+            .project("t")
+            .distinct()
+        ),
+        ["rows t < watermark"] * 4,
+    ),
+    "a multi-way join with an atom without the time": (
+        # A change of (u, y) looks up y, and then a t of any time.
+        lambda a, b: hidden(
+            multiway_join([a.on_time("t", "x"), a.on_time("t", "y"), b.on_time("u", "y")], ["t"]).distinct()
+        ),
+        ["rows t < watermark"],  # of (t, y), which changes of (t, x) look up
+    ),
+    "a multi-way join with all rows": (
+        lambda a, b: hidden(
+            multiway_join([a.on_time("t", "x"), b.on_time("t", "y"), b.late("t", "x")], ["t"]).distinct()
+        ),
+        ["rows t < watermark"],  # of the late rows
+    ),
+    "a multi-way join by the second column": (
+        lambda a, b: hidden(
+            multiway_join(
+                [
+                    a.on_time.project("k", "t")("p", "t"),
+                    b.on_time.project("k", "t")("p", "t"),
+                    b.on_time("t", "q"),
+                ],
+                ["q"],
+            )
+        ),
+        ["rows t < watermark"] * 3,
+    ),
+    "intervals": (
+        lambda a, b: hidden(
+            a.late.interval_join(
+                b.on_time.map(f=col("t"), u=col("t") + 2, j=col("k")), left="t", first="f", last="u", low=-2
+            )
+        ),
+        ["rows t < watermark - 2"],
+    ),
+    "points in intervals": (
+        lambda a, b: hidden(
+            a.on_time.interval_join(
+                b.late.map(f=col("t"), u=col("t") + col("k"), j=col("k")),
+                left="t",
+                first="f",
+                last="u",
+                high=3,
+            )
+        ),
+        ["rows u < watermark - 3"],
+    ),
+    "a join of sides in different orders": (
+        lambda a, b: (
+            hidden(a.on_time.join(b.late, on=["t", "k"]))
+            + hidden(a.on_time.join(b.on_time, on=["k"]))
+            + hidden(b.late.join(a.on_time.filter(col("k") > 0), on=["t"]))
+        ),
+        ["rows t < watermark"],  # of the late rows, by (t, k); rows of a are by (k, t)
+    ),
     # Readers of all rows.
     "a view": (lambda a, b: a.on_time, []),
     "a view of a set": (lambda a, b: a.on_time.distinct(), []),
@@ -364,6 +438,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         lambda a, b: hidden(a.on_time.distinct()) + hidden(closure(a.on_time)),
         [],
     ),
+    "a set that enters a fixpoint": (lambda a, b: hidden(closure(a.on_time.distinct())), []),
     "a trace that enters a fixpoint": (
         lambda a, b: (
             hidden((x := a.on_time.distinct()).join(b.on_time, on=["t"]))
