@@ -147,7 +147,7 @@ def test_a_defect_keeps_every_frame(error: Exception, monkeypatch: pytest.Monkey
         raise error
 
     run = closure().start()
-    monkeypatch.setattr(run, "_net", fail)
+    monkeypatch.setattr(run, "net", fail)
     with pytest.raises(type(error)) as caught:
         run.step()
     assert "ticks.py" in frames(caught.value)

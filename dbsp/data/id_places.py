@@ -27,6 +27,13 @@ class IdPlaces:
         self.base = 0
         self.shift = 0
 
+    def __getstate__(self) -> tuple[Codes, int, int]:
+        return self.kept, self.base, self.shift
+
+    def __setstate__(self, state: tuple[Codes, int, int]) -> None:
+        self.kept, self.base, self.shift = state
+        self._searched = self.kept.data
+
     @classmethod
     def of_ids(cls, ids: Codes, end: int) -> IdPlaces:
         """Return the places of these ids, sorted, if the next id is `end`."""

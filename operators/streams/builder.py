@@ -68,6 +68,7 @@ class Circuit(graph.Graph):
         "connect",
         "iterate",
         "start",
+        "open",
         "explain",
         "validate",
         "circuit",

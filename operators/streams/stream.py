@@ -59,6 +59,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "rolling",
         "window",
         "watermark",
+        "recent",
         "preceded",
         "choice_domain",
         "equivalence_classes",
