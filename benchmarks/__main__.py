@@ -24,7 +24,7 @@ exceptions at every step of ticks (with the size medium at one step in 11, with 
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
 run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `windows`
-steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both must stay flat. `damage`
+steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both stay flat. `damage`
 damages the files of checkpoints, delta logs, inboxes and pipelines at random, `--count` times, and
 `fuzz` sends `--count` random programs, fact files, change scripts and JSON circuits to dbsp;
 `--seed` repeats them. The exit code is 1 if a result is wrong, a process dies, or another exception
@@ -356,7 +356,8 @@ def main(
         with tempfile.TemporaryDirectory() as folder:
             agreed = print_soak(console, measure_soak(seconds, Path(folder)))
     if what is What.windows:
-        agreed = print_windows(console, measure_windows(one_of(WINDOWED, size, what)))
+        with tempfile.TemporaryDirectory() as folder:
+            agreed = print_windows(console, measure_windows(one_of(WINDOWED, size, what), Path(folder)))
     if what is What.spark_crash:
         kills = one_of(KILLS, size, what)
         with console.status("spark-crash"), tempfile.TemporaryDirectory() as folder:

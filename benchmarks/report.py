@@ -214,8 +214,9 @@ def print_windows(console: Console, reports: Iterable[Windowed]) -> bool:
             f"{report.ticks:>10,} ticks; a tick {report.median * 1e3:.2f} ms (median), "
             f"{report.slow * 1e3:.2f} (99 %), {report.slowest * 1e3:.0f} (max); "
             f"{report.state_rows:,} rows, {report.largest_trace:,} in the largest trace, "
-            f"{report.view_rows:,} in views; {report.resident_bytes / 2**20:.0f} MB, "
-            f"{report.processor:,.0f} s of processor time"
+            f"{report.view_rows:,} in views; {report.interned:,} values; "
+            f"{report.file_bytes / 2**20:.1f} MB in files, {report.resident_bytes / 2**20:.0f} MB; "
+            f"{report.processor:,.0f} s"
         )
         if report.problem:
             right = False

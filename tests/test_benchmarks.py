@@ -464,18 +464,18 @@ def test_a_soak_test_notices_a_wrong_view(tmp_path: Path) -> None:
     assert not print_soak(console, [last])
 
 
-def test_windows_stay_flat() -> None:
-    reports = list(measure_windows(1200, reports=3))
+def test_windows_stay_flat(tmp_path: Path) -> None:
+    reports = list(measure_windows(1200, tmp_path, reports=3))
     assert [report.ticks for report in reports] == [400, 800, 1200]
     assert reports[-1].state_rows < 2 * reports[0].state_rows
     console = Console(file=io.StringIO(), width=190)
     assert print_windows(console, reports)
 
 
-def test_windows_that_forget_too_much_are_noticed() -> None:
+def test_windows_that_forget_too_much_are_noticed(tmp_path: Path) -> None:
     right = TraceLimit.threshold
     with patch.object(TraceLimit, "threshold", lambda limit: right(limit) + 60):
-        *_, last = measure_windows(2000, reports=4)
+        *_, last = measure_windows(2000, tmp_path, reports=4)
     assert "differs from a run over the latest" in last.problem
     assert not print_windows(Console(file=io.StringIO(), width=190), [last])
 

@@ -19,12 +19,11 @@ runs merged since the previous snapshot; `snapshot_every` says when one is writt
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,26 +35,22 @@ from dbsp.durable.captured_state import CapturedState, JournalPlace
 from dbsp.durable.circuit_match import expect_query, starting
 from dbsp.durable.history import History
 from dbsp.durable.history_window import HistoryWindow, clock
-from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.journal_replay import Replay
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PARTS, SPILL, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact
-from dbsp.durable.refused_values import column_of
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
 from dbsp.durable.snapshot_writer import SavedSnapshot, SnapshotWriter
 from dbsp.durable.snapshots import Snapshots
 from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
-from dbsp.durable.typed_values import UnsupportedValueError, pickle_refused, value_refused
+from dbsp.durable.tick_recorder import TickRecorder, check_label
+from dbsp.durable.typed_values import pickle_refused
 from dbsp.errors import (
-    ArgumentError,
     CheckpointError,
     CheckpointWarning,
     expect_present,
-    shorten,
 )
-from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -63,12 +58,6 @@ from dbsp.state.spill_folder import remove_spilled
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph
-
-_ADVICE = (
-    "use str, bytes, bool, int, float, Decimal, date, time, datetime or tuples of those, or "
-    "Store(folder, allow_pickle=True); the tick was rolled back"
-)
-"""What to do about a value that a checkpoint does not store."""
 
 
 class Store:
@@ -121,22 +110,9 @@ class Store:
         self._snapshots = Snapshots(self.folder, sync, allow_pickle)
         self._history = History(self.folder, sync)
         self._writer = SnapshotWriter(self.folder, sync, self._snapshots, self._journal, self._history)
-        self._time = 0.0
-        """The time of the latest tick; it never decreases, even if the clock does."""
-        self._recorded_time = 0.0
+        self._recorder = TickRecorder(self._journal, allow_pickle)
         self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
-        self._written = 0
-        """The end of the ids of the interner that are in the snapshot or the journal."""
-        self._recorded_values = 0
-        """The same, with the tick that is being recorded."""
-        self._recorded_parts = 0
-        """The number of steps that were recorded of an open transaction."""
-        self._values_before = 0
-        """The next id of the interner when the tick began."""
-        self._lost: Set[int] = frozenset()
-        """The ids of values that are not stored, because their tick was rolled back."""
-        self._recorded_lost: Set[int] = frozenset()
         self._snapshot_time = time.monotonic()
         """When the latest snapshot was written, by the monotonic clock."""
         self._snapshot_size = 0
@@ -251,21 +227,22 @@ class Store:
         if recovered.snapshot is not None:
             self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
-        self._time = manifest.time or 0.0
+        recorder = self._recorder
+        recorder.time = manifest.time or 0.0
         last = recovered.ticks[-1].head["interned"] if recovered.ticks else 0
         replay = Replay(run, self.folder, self.allow_pickle, last)
         for changes in recovered.ticks:
             self.result = replay.apply(changes)
             self.label = changes.head["label"]
-            self._time = max(self._time, changes.time or 0.0)
+            recorder.time = max(recorder.time, changes.time or 0.0)
         self._journal.open(manifest.tick, recovered.ticks)
         # Values that only this process has interned are written with the next tick.
         if recovered.ticks:
-            self._written = last
+            recorder.end = last
         elif recovered.snapshot is not None and recovered.snapshot.files.ends:
-            self._written = recovered.snapshot.files.ends[-1]
+            recorder.end = recovered.snapshot.files.ends[-1]
         else:
-            self._written = run.interner.end
+            recorder.end = run.interner.end
         self._snapshots.describe(run.graph)  # here, since it may take longer than a tick
         with contextlib.suppress(OSError):  # by the clock of the system, which may be set back
             age = time.time() - (self.folder / CURRENT).stat().st_mtime
@@ -291,22 +268,17 @@ class Store:
                 self._writer.start(self._capture(run), manifest, self._earlier(manifest), owner)
             else:
                 self._install(self._writer.write(self._capture(run), manifest, self._earlier(manifest)))
-        self._values_before = run.interner.end
-        self._recorded_values, self._recorded_lost, self._recorded_parts = self._written, self._lost, 0
+        self._recorder.begin(run)
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; they are durable when this returns."""
-        self.check_label(label)
-        head, arrays = self._record(staged, run)
-        if self._recorded_parts:
-            head["parts"] = self._recorded_parts
-        self._journal.write(tick, {"label": label, **head}, arrays)
+        self._expect_owner().check()
+        self._recorder.record(tick, staged, run, label)
 
     def record_part(self, tick: int, staged: Mapping[str, Batch], run: RunBase) -> None:
         """Write a step of a transaction; it is durable with the record of its tick."""
-        head, arrays = self._record(staged, run)
-        self._journal.write_part(tick, {"part": self._recorded_parts, **head}, arrays)
-        self._recorded_parts += 1
+        self._expect_owner().check()
+        self._recorder.record_part(tick, staged, run)
 
     def discard_parts(self) -> None:
         """Remove the steps of a transaction that was rolled back; may be repeated."""
@@ -314,40 +286,7 @@ class Store:
 
     def check_label(self, label: Any) -> None:
         """Raise ArgumentError for a label that is not a JSON value."""
-        try:
-            json.dumps(label)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ArgumentError(f"label: expected a JSON value, got {shorten(label)}: {error}") from None
-
-    def _record(self, staged: Mapping[str, Batch], run: RunBase) -> tuple[dict[str, Any], list[Codes]]:
-        """Return the head and the arrays of a record: the changes, and the new values."""
-        self._expect_owner().check()
-        start, end, lost = self._recorded_values, run.interner.end, self._recorded_lost
-        if lost:
-            lost = lost & set(run.interner.ids_between(min(lost), end).tolist())
-        values, refused = values_piece(run.interner, start, end, self.allow_pickle, lost)
-        if refused or lost:
-            self._refuse(lost, refused, staged, run)
-        self._recorded_lost = lost | refused.keys()
-        self._recorded_values = end
-        self._recorded_time = max(self._time, clock())
-        head = {
-            "interned": end,
-            "values": values,
-            "time": self._recorded_time,
-            "inputs": [[name, batch.arity] for name, batch in staged.items()],
-        }
-        return head, [array for batch in staged.values() for array in (batch.rows, batch.weights)]
-
-    def _refuse(self, known: Set[int], refused: Refused, staged: Mapping[str, Batch], run: RunBase) -> None:
-        """Raise CheckpointError if a row of this tick has a value that is not stored."""
-        interner = run.interner
-        lost = {code: UnsupportedValueError(interner.decode(code)) for code in known} | refused
-        new = {code: error for code, error in lost.items() if code >= self._values_before}
-        for errors in (new, lost):
-            place = column_of(errors, staged, run) if errors else None
-            if place is not None or (errors is new and new):
-                raise value_refused(next(iter(errors.values())), place or "a value of the circuit", _ADVICE)
+        check_label(label)
 
     def recorded(self, tick: int) -> bool:
         """Return whether a tick is in the journal: an interrupt may follow its writing."""
@@ -355,9 +294,7 @@ class Store:
 
     def committed(self, result: TickResult, label: Any) -> None:
         """Note the commit of the recorded tick."""
-        self._journal.note(result.number)
-        self._written, self._lost = self._recorded_values, self._recorded_lost
-        self._time = self._recorded_time
+        self._recorder.committed(result.number)
         self.result = result
         self.label = label
 
@@ -399,9 +336,9 @@ class Store:
             digest=self._journal.digest,
             size=self._journal.written,
             time=time.monotonic(),
-            tick_time=self._time or None,
-            end=self._written,
-            lost=self._lost,
+            tick_time=self._recorder.time or None,
+            end=self._recorder.end,
+            lost=self._recorder.lost,
         )
         return self._snapshots.capture(run, self.result, journal)
 

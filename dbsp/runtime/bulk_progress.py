@@ -24,7 +24,7 @@ from dbsp.runtime.tick_result import TickResult
 
 
 class BulkOwner(Protocol):
-    """The interface of a run to its open transaction. What undoes the transaction can be repeated."""
+    """The interface of a run to its open transaction. Calls that undo can be repeated."""
 
     input_ports: Mapping[str, InputPort]
     output_ports: Mapping[str, OutputPort]

