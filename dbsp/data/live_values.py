@@ -8,6 +8,7 @@ be an id keeps a value that is not needed, which does no harm.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,17 @@ class LiveValues:
         end = self._interner.end
         ids = [code for code in found if 0 <= code < end]
         self.add_rows(np.array(ids, np.int64).reshape(-1, 1), None)
+
+    def add_table(self, table: Mapping[Any, Any]) -> None:
+        """Do as `add_any` for a dictionary, fast if its keys are rows and its values are ints."""
+        try:
+            keys = np.fromiter(chain.from_iterable(table), np.int64)
+            values = np.fromiter(table.values(), np.int64, len(table))
+        except (TypeError, ValueError, OverflowError):
+            self.add_any(table)
+            return
+        self.add_rows(keys.reshape(-1, 1), None)
+        self.add_rows(values.reshape(-1, 1), None)
 
     def add_parts(self) -> None:
         """Mark the parts of all marked values, after these. O(values)."""

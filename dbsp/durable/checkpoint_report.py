@@ -18,6 +18,7 @@ from dbsp.durable.run_files import is_run_file, open_run
 from dbsp.durable.sealed_files import read_sealed
 from dbsp.durable.snapshots import load_snapshot
 from dbsp.durable.tick_journal import TickJournal
+from dbsp.durable.value_arrays import count_values
 from dbsp.errors import CheckpointError, counted
 
 
@@ -62,10 +63,12 @@ def describe_checkpoint(folder: Path) -> Iterator[Fact]:
         raise damaged[-1].error
     current = manifests[-1]
     journal = _journal(folder, current)
-    tick, time, label, interned = current.tick, current.time, current.label, _interned(current)
+    tick, time, label, values = current.tick, current.time, current.label, _stored_values(folder, current)
     changes: dict[str, int] = {}
     for ticks in journal.ticks(current.tick, current.journal):
-        tick, time, label, interned = ticks.tick, ticks.time, ticks.head["label"], ticks.head["interned"]
+        tick, time, label = ticks.tick, ticks.time, ticks.head["label"]
+        values += len(ticks.head["values"]["values"])
+        values += sum(len(part.read()[0]["values"]["values"]) for part in ticks.parts)
         for name, rows in ticks.changed_rows().items():
             changes[name] = changes.get(name, 0) + rows
     yield Fact("format version", str(VERSION), VERSION)
@@ -87,7 +90,7 @@ def describe_checkpoint(folder: Path) -> Iterator[Fact]:
     yield Fact("journal", f"{after} after the snapshot{whole}, {bytes_text(size)}", value)
     for name, rows in changes.items():
         yield Fact(f"  changes of {name}", rows_text(rows), rows)
-    yield Fact("interned values", f"{interned:,}", interned)
+    yield Fact("interned values", f"{values:,}", values)
     yield Fact("pickled values", "allowed" if current.pickle else "none", current.pickle)
 
 
@@ -95,9 +98,12 @@ def _digests(manifest: Manifest) -> dict[str, str]:
     return {} if manifest.snapshot is None else manifest.snapshot.digests
 
 
-def _interned(manifest: Manifest) -> int:
-    files = manifest.snapshot
-    return 0 if files is None or not files.ends else files.ends[-1]
+def _stored_values(folder: Path, manifest: Manifest) -> int:
+    """Return the number of interned values in a snapshot."""
+    loaded = load_snapshot(folder, manifest, verify=False)
+    if loaded is None:
+        return 0
+    return sum(count_values(*loaded.content[name]) for name in loaded.files.interned)
 
 
 def _sizes(folder: Path, names: Collection[str]) -> int:

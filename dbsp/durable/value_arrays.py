@@ -101,6 +101,11 @@ def merged_from(ends: list[int], end: int) -> int:
     return 0
 
 
+def count_values(head: Any, arrays: Sequence[Codes]) -> int:
+    """Return the number of values in a piece."""
+    return len(head["values"]) if "values" in head else int(arrays[0][1::2].sum())
+
+
 def restore_arrays(interner: Interner, head: Any, arrays: Sequence[Codes], allow_pickle: bool) -> None:
     """Add the values of a piece to an interner, under their previous ids.
 

@@ -192,7 +192,7 @@ class Compaction(Ticks, Inspection):
             for run in (*trace.runs, *trace.current):
                 live.add_rows(run.rows, trace.types)
         for table in scope.tables:
-            live.add_any(table)
+            live.add_table(table)
         for each in scope.scopes():
             for step in each.steps:
                 if isinstance(step, RememberingStep):

@@ -141,6 +141,25 @@ def test_deep_values_are_marked_in_one_pass() -> None:
     assert interner.some(live.marks).cells.depths(np.array([inner - 1])).tolist() == [2_999]
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        {(0, 2): 5},
+        {(0,): 2, (5,): 2},
+        {None: 2, (0, 5): 7},
+        {0: (2, 5)},
+        {(0,): 2.0, 5: [2]},
+        {"x": {2: 0, 5: 0}},
+    ],
+)
+def test_a_table_marks_its_ints(table: dict[Any, Any]) -> None:
+    interner = Interner()
+    interner.encode_many([f"value {number}" for number in range(7)])
+    live = LiveValues(interner, PartTypes())
+    live.add_table(table)
+    assert np.flatnonzero(live.marks).tolist() == [0, 2, 5]
+
+
 def test_records_and_branches_are_objects_too() -> None:
     interner = Interner()
     codes = [interner.encode(value) for value in (Record(["a", (1, "b")]), Branch("B", ("c",)), "d")]

@@ -20,6 +20,7 @@ from dbsp.data.live_values import LiveValues, PartTypes
 from dbsp.data.types import OBJECT
 from dbsp.durable import Store
 from dbsp.durable.array_frames import frames, read_frames
+from dbsp.durable.folder_report import describe_folder
 from dbsp.durable.sealed_files import read_sealed, seal
 from dbsp.durable.value_arrays import merged_from, restore_arrays, value_arrays
 from dbsp.runtime.compaction import MANY_VALUES
@@ -169,6 +170,18 @@ def test_churn_of_fresh_strings_leaves_few_values_and_files(tmp_path: Path) -> N
     crash(run)
     again = opened(dbsp.compile(ECHO).start, tmp_path)
     assert again.view("e").rows() == [("session-240",)] and len(again.interner) <= 3
+
+
+def test_a_report_counts_the_values_that_are_left(tmp_path: Path) -> None:
+    run = opened(dbsp.compile(ECHO).start, tmp_path)
+    run.step({"e": [("a",), ("b",), ("c",)]})
+    run.step({"e": {("b",): -1}})
+    run.step()
+    run.compact()
+    run.step({"e": [("d",)]})
+    crash(run)
+    facts = {fact.name: fact.value for fact in describe_folder(tmp_path)}
+    assert facts["interned values"] == 3
 
 
 def test_files_stay_few_without_compactions(tmp_path: Path) -> None:

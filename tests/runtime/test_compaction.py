@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import Branch, Circuit, CircuitError, Record, Run, col, count, max_
 from dbsp.data.interner import Interner
+from dbsp.runtime import compaction
 from dbsp.runtime.compaction import MANY_VALUES
 from tests.harness import deltas_of, views
 
@@ -232,6 +233,28 @@ def test_staged_and_prepared_changes_keep_their_values() -> None:
     assert "z" not in run.interner and "a" not in run.interner
 
 
+def test_values_of_delayed_rows_are_kept() -> None:
+    circuit = Circuit("late")
+    circuit.output("late", circuit.input("a", x=str).delay())
+    run = circuit.start()
+    run.step({"a": [("x",)]})
+    assert run.compact().values == 0  # only the memory of the delay has the row
+    assert run.step()["late"].to_dict() == {("x",): 1}
+
+
+def test_values_in_tables_are_kept() -> None:
+    circuit = Circuit("numbers")
+    circuit.output("numbers", circuit.input("a", x=str).number_rows())
+    run = circuit.start()
+    run.step({"a": [("a",), ("b",)]})
+    run.interner.encode_many(["key", "value", "unused"])
+    numbers, _ = run.scope.tables
+    numbers[(run.interner.encode("key"),)] = run.interner.encode("value")
+    numbers.commit()
+    run.compact()
+    assert set(run.interner.decode_many(run.interner.ids)) == {"a", "b", "key", "value"}
+
+
 def test_a_circuit_with_numbers_of_values_keeps_them() -> None:
     text = '.decl a(x: symbol)\n.input a\n.decl b(n: number)\n.output b\nb(ord(x) + 1) :- a(x), x != "".\n'
     run = dbsp.compile(text).start()
@@ -318,15 +341,20 @@ def test_many_new_values_are_worth_a_search() -> None:
     assert len(run.interner) == MANY_VALUES + 1 - 40_000 + 10_001
 
 
-def test_no_values_are_freed_inside_a_transaction() -> None:
+def test_no_values_are_freed_inside_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     run = dbsp.compile(SHOP).start()
     run.interner.skip_to(10_000)  # else counts in the memories of steps would be ids
     with run.transaction() as transaction:
         transaction.step({"sale": [("a", "b")]})
         with pytest.raises(CircuitError, match="compact"):
             run.compact()
+        monkeypatch.setattr(compaction, "MANY_VALUES", 0)
+        transaction.step({"sale": {("a", "b"): -1, ("e", "f"): 1}})
+        interner = run.interner
+        interner.encode_many([f"unused {number}" for number in range(100)])
         run.free_many_values()
-        transaction.step({"sale": {("a", "b"): -1, ("c", "d"): 1}})
+        assert run.interner is interner
+        transaction.step({"sale": {("e", "f"): -1, ("c", "d"): 1}})
     assert "a" in run.interner
     run.step()
     run.compact()
