@@ -203,3 +203,15 @@ def test_a_circuit_that_was_sent_can_be_extended() -> None:
     assert circuit.start().step({"more": [(1,)]})["all"].rows() == [(1,)]
     with pytest.raises(DbspError, match="already has an input 'edge'"):
         circuit.input("edge", x=int)
+
+
+def test_a_result_after_values_were_freed() -> None:
+    circuit = dbsp.Circuit("names")
+    circuit.output("all", circuit.input("name", x=str))
+    run = circuit.start()
+    run.step({"name": [(f"name {number}",) for number in range(100)]})
+    run.step({"name": {(f"name {number}",): -1 for number in range(100) if number != 42}})
+    run.compact()
+    view = run.view("all")
+    assert pickle.loads(pickle.dumps(view)).rows() == view.rows() == [("name 42",)]
+    assert pickle.loads(pickle.dumps(run.step({"name": [("new",)]})["all"])).rows() == [("new",)]
