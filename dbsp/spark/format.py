@@ -259,7 +259,8 @@ class _ViewReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> list[InputPartition]:
         # Fix the tick here, so that a repeated task reads the same view.
         ticks = [t for t in self.source.ticks() if self.as_of is None or t <= self.as_of]
-        return [InputPartition(max(ticks, default=0))]
+        # The view before the first tick that remains is stored.
+        return [InputPartition(max(ticks, default=self.as_of or 0))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         weight = None if self.plain else self.source.columns().names[-1]

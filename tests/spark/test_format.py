@@ -119,6 +119,28 @@ def test_a_stream_continues_with_the_log(registered: Any, tmp_path: Path) -> Non
     assert play(frame, tmp_path / "point").ticks() == expected(4, 5)
 
 
+def test_a_log_that_has_removed_ticks(registered: Any, tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path / "log", retain=8)
+    for tick in range(1, 25):
+        log.append(tick, {"out": ZSet({(tick, "a"): 1}, SCHEMA)})
+    first = log.ledger.first()
+    assert first > 1
+    behind = rf"has no tick \d+ any more: it begins with tick {first}, "
+    with pytest.raises(Exception, match=behind):
+        reader(registered, log, deltas="true").load().collect()
+    with pytest.raises(Exception, match=behind):
+        reader(registered, log, asOf=str(first - 2)).load().collect()
+    rows = by_tick(reader(registered, log, deltas="true", startTick=str(first)).load().toArrow())
+    assert list(rows) == list(range(first, 25))
+    assert reader(registered, log, asOf=str(first - 1)).load().count() == first - 1
+    stream = reader(registered, log, stream=True, startTick=str(first - 1)).load().writeStream
+    options = {"checkpointLocation": str(tmp_path / "behind")}
+    query = stream.foreachBatch(lambda frame, batch: None).options(**options).start()
+    with pytest.raises(Exception, match=behind):
+        query.processAllAvailable()
+    query.stop()
+
+
 def test_types(registered: Any, tmp_path: Path) -> None:
     schema = Schema.of(i=int, f=float, b=bool, y=bytes, d=dt.date, t=dt.datetime, o=object, m=object)
     row = (-1, 0.5, True, b"\0", dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30), (1, (2, 3)), None)
