@@ -6,11 +6,13 @@ applies the ticks. Every delta and every view must be the same, also as of each 
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Circuit, Run, col, count, max_, sum_
+from dbsp import CheckpointError, Circuit, Run, col, count, max_, sum_
 from dbsp.durable import Store
 from dbsp.durable.folder_report import verify_folder
 from dbsp.errors import CheckpointWarning
@@ -62,6 +64,25 @@ def small_sizes() -> Iterator[None]:
         }.items():
             stack.enter_context(patch(name, size))
         stack.enter_context(patch("dbsp.state.spill_folder.remove_file", remove_silently))
+        yield
+
+
+@contextmanager
+def disk_full(count: int) -> Iterator[None]:
+    """Let `count` writes succeed; the later ones fail."""
+    left = count
+
+    def failing(genuine: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*args: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return genuine(*args)
+
+        return write
+
+    with patch.object(os, "write", failing(os.write)), patch.object(os, "replace", failing(os.replace)):
         yield
 
 
@@ -113,8 +134,22 @@ class Driver:
         self.past[self.plain.tick] = views(self.plain)
         return delta
 
-    def tick(self, parts: list[Tick], bulk: bool) -> None:
-        result = self.apply(self.open_run, parts, bulk)
+    def tick(self, parts: list[Tick], bulk: bool, full: bool = False) -> None:
+        """Apply a tick; with `full`, the disk is full at first."""
+        run = self.open_run
+        with disk_full(self.draw(st.integers(0, 12))) if full else nullcontext():
+            try:
+                result = self.apply(run, parts, bulk)
+            except CheckpointError:
+                result = None
+            assert isinstance(run.log, Store)
+            run.log.wait()
+        for _ in range(3):
+            if result is None:  # once for the limit, and once for the snapshot in the background
+                self.check()
+                with suppress(CheckpointError):
+                    result = self.apply(run, parts, bulk)
+        assert result is not None
         assert deltas_of(result) == self.expect(parts, bulk)
         assert result.number == self.plain.tick
 
@@ -190,6 +225,7 @@ class Driver:
 ACTIONS = (
     "step", "step", "step", "step", "transaction", "failing", "compact", "snapshot", "replan",
     "close", "kill", "crash_step", "crash_transaction", "crash_compact", "crash_snapshot", "past", "drop",
+    "full_step", "full_step", "full_transaction", "full_snapshot",
 )  # fmt: skip
 
 
@@ -241,6 +277,13 @@ def drive(query: Any, ticks: st.SearchStrategy[Tick], data: st.DataObject, repla
                     driver.killed_tick(parts(1), False)
                 case "crash_transaction":
                     driver.killed_tick(parts(), True)
+                case "full_step":
+                    driver.tick(parts(1), False, full=True)
+                case "full_transaction":
+                    driver.tick(parts(), True, full=True)
+                case "full_snapshot":
+                    with disk_full(draw(st.integers(0, 12))), suppress(CheckpointError):
+                        driver.open_run.snapshot()
                 case "crash_compact":
                     driver.killed(lambda run: run.compact())
                 case "crash_snapshot":
@@ -327,3 +370,26 @@ def test_random_circuits(chosen: Any, data: st.DataObject) -> None:
 @given(text=programs(), data=st.data())
 def test_random_programs(text: str, data: st.DataObject) -> None:
     drive(dbsp.compile(text), PAIRS, data)
+
+
+def test_a_snapshot_that_cannot_give_back_the_files_of_the_limit(tmp_path: Path) -> None:
+    """Files that it took stay where they are; the next snapshot writes their rows again."""
+    circuit = Circuit("kept")
+    circuit.output("out", circuit.input("a", x=int, kind="set"))
+    store = Store(tmp_path, background=False, sync=False)
+    run = circuit.start(checkpoint=store, memory_limit=TINY)
+    run.step({"a": [(x,) for x in range(5000)]})
+    genuine, calls = os.replace, iter(range(100))
+
+    def once(*args: Any) -> None:
+        if next(calls):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        genuine(*args)
+
+    with patch.object(os, "replace", once), pytest.raises(CheckpointError, match="No space left"):
+        run.snapshot()
+    run.snapshot()
+    store.close()
+    assert verify_folder(tmp_path).problems == []
+    again = circuit.start(checkpoint=Store(tmp_path))
+    assert len(again.view("out")) == 5000
