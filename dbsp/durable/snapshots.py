@@ -289,7 +289,9 @@ class Snapshots:
     def _write_run(self, run: SortedRun, id_: str, name: str, written: WrittenSnapshot) -> RunFile:
         path, spilled = self.folder / name, run.file
         with reports_full_disk(path):
-            if spilled is None or spilled.digest or self.folder not in spilled.path.parents:
+            own = spilled is not None and not spilled.digest and self.folder in spilled.path.parents
+            # It is gone if a snapshot has failed that took it, and could not give it back.
+            if spilled is None or not own or not spilled.path.exists():
                 written.new.append(path)
                 return write_run_file(path, f"{id_}/{name}", run, self.sync)
             # The memory budget has written it into this folder.
