@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,9 @@ def test_pieces_with_holes_are_read_back(values: list[Any], data: st.DataObject)
         shown(freed.decode(code)) for code in freed.ids
     ]
     for code in freed.ids.tolist():
-        assert again.find(freed.decode(code)) == code
+        value = freed.decode(code)
+        # A branch with a NaN equals only itself, so not the one that is read back.
+        assert again.find(value) == code or pickle.loads(pickle.dumps(value)) != value
     assert again.encode("one more") in (freed.end, freed.find("one more"))
 
 
