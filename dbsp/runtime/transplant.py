@@ -21,18 +21,18 @@ of n rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from dbsp.circuit.equality import equal_nodes
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator_roles import Forgetful, depends_on_ticks
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import KeepingStep, RememberingStep, ReplayingStep, TracedStep
+from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, TracedStep
 from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime import observation
 from dbsp.runtime.ports import InputPort, OutputPort
+from dbsp.runtime.rebuilt_steps import continued
 from dbsp.runtime.scope import Scope
-from dbsp.runtime.scope_state import CarriedState, NestedCarriedState, State
 
 
 class Transplant:
@@ -56,14 +56,16 @@ class Transplant:
         """For each new node the old node whose state it takes over."""
         self._actions: dict[Node, Callable[[Step], None]] = {}
         """The action of every node that takes part in the rebuilding step."""
+        if not old.first_tick:
+            self._decide(graph)
+        pairs = self._inside_too()
         if old.first_tick:
             # There are no past ticks.
             self.scope = self._draft
         else:
-            self._decide(graph)
-            self.scope = self._new_scope(graph)
+            self.scope = continued(old, graph, old.interner, pairs)
             self._rebuild()
-        observation.resume(self.scope, old, self._inside_too())
+        observation.resume(self.scope, old, pairs)
         kept = {id(state) for states in self.scope.state.carried.states.values() for state in states}
         self.kept = len(kept)
         """The number of traces and tables taken over."""
@@ -157,29 +159,6 @@ class Transplant:
 
     # --- the new scope ----------------------------------------------------------------------------
 
-    def _new_scope(self, graph: Graph) -> Scope:
-        pairs = self._inside_too()
-        steps: dict[Node, Step] = {}
-        states: dict[Node, Sequence[State]] = {}
-        held: dict[Graph, Scope] = {}
-        for old_scope in self.old.scopes():
-            held[old_scope.graph] = old_scope
-            steps.update(old_scope.by_node)
-            states.update(old_scope.state.by_node)
-        nested = {
-            mine: NestedCarriedState(held[theirs].journal, held[theirs].timed)
-            for new, old in pairs.items()
-            for mine, theirs in zip(new.operator.children(), old.operator.children(), strict=True)
-        }
-        kept = {new: states[old] for new, old in pairs.items() if old in states}
-        carried = CarriedState(self.old.journal, kept, nested)
-        scope = Scope(graph, self.old.interner, carried=carried, budget=self.old.budget)
-        for each in scope.scopes():
-            for node, step in each.by_node.items():
-                if node in pairs:
-                    inherit(step, steps[pairs[node]])
-        return scope
-
     def _rebuild(self) -> None:
         """Run the step that rebuilds the missing state; commit it unless something raises."""
         scope = self.scope
@@ -255,20 +234,6 @@ class _EmitIntegral:
 
     def __call__(self, step: Step) -> None:
         step.out = self._keeper.integral() or None
-
-
-def inherit(step: Step, old: Step) -> None:
-    """Copy the state of an old step that is not in traces and tables. Raises CircuitError."""
-    if isinstance(step, RememberingStep) and isinstance(old, RememberingStep):
-        step.recall(old.memory())
-    elif hasattr(step, "rollback"):
-        raise CircuitError(
-            "the step of this operator keeps state that replanning cannot copy; derive it from "
-            "RememberingStep and define `memory` and `recall`, or keep the state in a table of the "
-            "scope. The run continues with its current circuit",
-            where=step.node.describe(),
-            code="state-not-copied",
-        )
 
 
 def _outputs(scope: Scope) -> dict[str, OutputPort]:
