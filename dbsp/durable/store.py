@@ -134,7 +134,7 @@ class Store:
     @property
     def id(self) -> str:
         """The unique name of an attached checkpoint, which its files repeat."""
-        return expect_present(self._manifest, "the manifest of an attached checkpoint").id
+        return self._expect_manifest().id
 
     @property
     def spill(self) -> Path:
@@ -221,7 +221,7 @@ class Store:
 
     def _recover(self, run: Run) -> None:
         self._read()
-        manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
+        manifest = self._expect_manifest()
         self._journal.id = manifest.id
         recovered, self._recovered = self._recovered or Recovered(manifest, None, []), None
         if recovered.snapshot is not None:
@@ -259,7 +259,7 @@ class Store:
         owner = self._expect_owner()
         owner.check()
         self._writer.take_over(self._install)
-        manifest = expect_present(self._manifest, "the manifest of an attached checkpoint")
+        manifest = self._expect_manifest()
         seconds = time.monotonic() - self._snapshot_time
         size = self._journal.written - self._snapshot_size
         if self._writer.work is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
@@ -317,7 +317,7 @@ class Store:
         self.wait()
         with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
             self._writer.take_over(self._install)
-        before = expect_present(self._manifest, "the manifest of an attached checkpoint")
+        before = self._expect_manifest()
         if run.tick != before.tick or self._snapshots.differs(run):
             self._install(self._writer.write(self._capture(run), before, self._earlier(before)))
 
@@ -347,6 +347,9 @@ class Store:
         self._snapshots.adopt(saved.written)
         self._snapshot_time, self._snapshot_size = saved.journal.time, saved.journal.size
         self._manifests, self._manifest = [saved.manifest, saved.before], saved.manifest
+
+    def _expect_manifest(self) -> Manifest:
+        return expect_present(self._manifest, "the manifest of an attached checkpoint")
 
     def _expect_owner(self) -> FolderOwner:
         return expect_present(self._owner, "the owner of an attached checkpoint")

@@ -32,11 +32,11 @@ def write_run(path: Path, run: SortedRun, written: Callable[[int], None] | None 
     size, width = rows.shape
     with open(path, "xb", buffering=0) as file:
         file.write(bytes(HEADER))
-        _write(file.fileno(), rows, written)
+        write_array(file.fileno(), rows, written)
         weights_at = 0
         if not (run.stored == 1).all():
             weights_at = HEADER + rows.nbytes
-            _write(file.fileno(), np.ascontiguousarray(run.stored), written)
+            write_array(file.fileno(), np.ascontiguousarray(run.stored), written)
     return RunFile(path, width, size, weights_at, run.largest)
 
 
@@ -78,7 +78,8 @@ def _mapped(content: MappedFile, at: int, shape: tuple[int, ...]) -> Codes:
     return np.asarray(_Mapping(content, at, shape))
 
 
-def _write(descriptor: int, array: Codes, written: Callable[[int], None] | None) -> None:
+def write_array(descriptor: int, array: Codes, written: Callable[[int], None] | None = None) -> None:
+    """Write an array at the place of an open file; `written` is as for `write_run`."""
     left: memoryview = array.reshape(-1).view(np.uint8).data
     while len(left):
         left = left[os.write(descriptor, left[:_PIECE]) :]

@@ -34,9 +34,6 @@ _STEP = 1 / 8
 _SMALLEST = 1 << 16
 """Runs of fewer bytes stay in memory, unless the limit is so small that they matter."""
 
-_COMPARED = 1 << 16
-"""The rows that are compared at a time."""
-
 _PER_VALUE = 128
 """An estimate of the bytes of an interned value."""
 
@@ -182,7 +179,8 @@ class MemoryBudget:
         except OSError as error:
             raise self.folder.refusal(error) from None
 
-    def _saved(self, run: SortedRun) -> SortedRun | None:
+    @staticmethod
+    def _saved(run: SortedRun) -> SortedRun | None:
         """Return the run mapped from a checkpoint that has it; None if that file is gone."""
         try:
             return None if run.saved is None else map_run(run.saved)

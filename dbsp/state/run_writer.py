@@ -10,6 +10,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.state.mapped_runs import write_array
 from dbsp.state.run_file import HEADER, RunFile
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.spill_folder import SpillFolder, remove_file
@@ -117,9 +118,7 @@ def _discard(file: FileIO, path: Path) -> None:
 
 def _write_at(file: FileIO, at: int, array: Codes) -> None:
     file.seek(at)
-    left = array.reshape(-1).view(np.uint8).data
-    while len(left):
-        left = left[file.write(left) :]
+    write_array(file.fileno(), array)
 
 
 def _read_all(file: FileIO, array: Codes) -> None:

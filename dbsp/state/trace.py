@@ -162,13 +162,7 @@ class Trace:
         Runs never change, so the new trace keeps its contents while the other one changes.
         """
         trace = Trace(width, journal)
-        if len(runs) > len(trace.table):
-            trace.table = np.zeros((len(runs) + 8, 3), np.int64)
-        for index, run in enumerate(runs):
-            trace.table[index] = run.entry()
-            trace._bound += run.largest
-        trace.runs = list(runs)
-        trace.count = trace.past = len(runs)
+        trace.restore(runs)
         return trace
 
     def append(self, rows: Codes, weights: Codes) -> None:
@@ -368,12 +362,13 @@ class Trace:
         self._bound -= sum(run.largest for run in small)
         self.count = offset + start
         for run in merged:
-            run.largest = register_run(self.table, self.count, run.rows, run.stored)
+            self._register(self.count, run)
             self._bound += run.largest
             self.count += 1
 
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
+        # As `_register`, whose call would be measurable here: this is once per trace and tick.
         if run.largest:
             self.table[self.count] = run.entry()
         else:

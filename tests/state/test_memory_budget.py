@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import rule
 
 from benchmarks.faults import Injector
 from dbsp.data.batch import Batch
@@ -53,10 +51,6 @@ class LimitedSmallStepsMachine(SmallStepsMachine):
     def __init__(self) -> None:
         super().__init__()
         self.owner = LimitedOwner()
-
-    @rule(fuel=st.integers(1, 12))
-    def commit(self, fuel: int) -> None:
-        self.end_tick(fuel)
 
 
 LimitedMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
