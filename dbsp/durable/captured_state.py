@@ -36,7 +36,9 @@ class JournalPlace:
     tick_time: float | None
     """When the tick was written, in seconds since 1970."""
     end: int
-    """The number of values of the interner that the journal has; later ones are of no tick."""
+    """The end of the ids of the interner that the journal has."""
+    used: int
+    """The end of the ids that ticks have given; later ones are of ticks that were rolled back."""
     lost: Container[int]
     """The ids of refused values."""
 

@@ -12,12 +12,14 @@ versions have a `LostValue` in their place.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from dbsp.data.cells import RepeatedValueError
 from dbsp.data.interner import CELL, Interner
 from dbsp.data.types import Layout
 from dbsp.durable.typed_values import Decoding, Encoding, UnsupportedValueError
@@ -125,6 +127,35 @@ def restore_values(interner: Interner, piece: dict[str, Any], allow_pickle: bool
                 put_others(interner, group, part, allow_pickle)
     finally:
         interner.restored(end)
+
+
+def without_known(interner: Interner, piece: dict[str, Any], allow_pickle: bool) -> dict[str, Any]:
+    """Return a piece without the ids that an interner has given already.
+
+    Raises RepeatedValueError if one of these ids has another value there, or none. O(piece).
+    """
+    start, values, end = piece["start"], piece["values"], interner.end
+    if start >= end:
+        return piece
+    ids = piece.get("ids", range(start, start + len(values)))
+    known = bisect.bisect_left(ids, end)
+    own, _ = values_piece(interner, start, end, allow_pickle)
+    ours = zip(own.get("ids", range(start, end)), _resolved(own, own["values"]), strict=True)
+    of_id = dict(ours)
+    for code, value in zip(ids, _resolved(piece, values[:known]), strict=False):
+        if code not in of_id or of_id[code] != value:
+            raise RepeatedValueError
+    return {**piece, "start": end, "ids": list(ids[known:]), "values": values[known:]}
+
+
+def _resolved(piece: dict[str, Any], values: Sequence[Any]) -> Iterator[Any]:
+    """Yield values as JSON, with the layouts of constructed values in place of their numbers."""
+    for value in values:
+        if type(value) is dict and "cell" in value:
+            number, *fields = value["cell"]
+            yield piece["layouts"][number], fields
+        else:
+            yield value
 
 
 def checked_ids(ids: Codes, count: int) -> Codes:

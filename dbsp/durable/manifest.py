@@ -80,6 +80,8 @@ class Manifest:
     """When the tick was written, in seconds since 1970; None if an earlier version wrote it."""
     keep: int | str | None = None
     """How much of the past is kept (see `dbsp.durable.history_window`)."""
+    interned: int | None = None
+    """The end of the ids in the journal up to the tick; None if that of the snapshot's files."""
 
     def content(self, place: str = "manifest") -> bytes:
         """Return the file."""
@@ -111,6 +113,12 @@ def read_manifest(path: Path, place: str = "manifest") -> Manifest | None:
         got = (manifest.id, manifest.name, manifest.query, manifest.pickle, manifest.tick, manifest.journal)
         if tuple(map(type, got)) != expected:
             raise TypeError(f"unexpected types in {json.dumps(got)}")
-        if not isinstance(manifest.time, float | None) or not isinstance(manifest.keep, int | str | None):
-            raise TypeError(f"unexpected types in {json.dumps([manifest.time, manifest.keep])}")
+        if (
+            not isinstance(manifest.time, float | None)
+            or not isinstance(manifest.keep, int | str | None)
+            or not isinstance(manifest.interned, int | None)
+        ):
+            raise TypeError(
+                f"unexpected types in {json.dumps([manifest.time, manifest.keep, manifest.interned])}"
+            )
         return manifest

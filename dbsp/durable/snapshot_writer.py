@@ -104,6 +104,7 @@ class SnapshotWriter:
             journal=state.journal.digest,
             snapshot=written.files,
             time=state.journal.tick_time,
+            interned=state.journal.end,
         )
         try:
             rest()

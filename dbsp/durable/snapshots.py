@@ -38,7 +38,6 @@ from dbsp.durable.typed_values import (
 from dbsp.durable.value_arrays import merged_from, restore_arrays, value_arrays
 from dbsp.errors import CheckpointError, CircuitError, expect_present
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.rebuilt_steps import with_interner
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -218,7 +217,7 @@ class Snapshots:
                 interned, ends = list(before.interned), list(before.ends)
             if state.interner.generation != self.generation:
                 interned, ends = [], []  # these files have values that were freed
-            end = state.journal.end
+            end = state.journal.used
             start = merged_from(ends, end)
             del interned[len(ends) :]
             digests |= {name: self._digest(name) for name in interned}
@@ -301,10 +300,19 @@ class Snapshots:
 
     # --- reading ----------------------------------------------------------------------------------
 
+    def restore_values(self, interner: Interner, loaded: LoadedSnapshot) -> None:
+        """Add the values of a snapshot to an empty interner. Raises CheckpointError."""
+        files = loaded.files
+        for name, end in zip(files.interned, files.ends, strict=True):
+            with reading_values(self.folder / name, self.folder):
+                restore_arrays(interner, *loaded.content[name], self.allow_pickle)
+            if interner.end != end:
+                raise unreadable(self.folder / name, "it has another number of values than the manifest")
+
     def restore(self, run: Run, loaded: LoadedSnapshot) -> TickResult | None:
         """Bring a run without ticks to a snapshot; return the result of its tick.
 
-        Raises CheckpointError.
+        The interner of the run has the values of the snapshot. Raises CheckpointError.
         """
         files, content = loaded.files, loaded.content
         known = self.describe(run.graph).signature
@@ -314,16 +322,7 @@ class Snapshots:
                 "the query with the same version of dbsp, or choose another folder",
                 code="checkpoint-other-program",
             )
-        # Steps have interned their constants; they are made again for the values of the files.
-        interner = Interner() if run.interner.end else run.interner
-        for name, end in zip(files.interned, files.ends, strict=True):
-            with reading_values(self.folder / name, self.folder):
-                restore_arrays(interner, *content[name], self.allow_pickle)
-            if interner.end != end:
-                raise unreadable(self.folder / name, "it has another number of values than the manifest")
-        if interner is not run.interner:
-            run.adopt(with_interner(run.scope, interner))
-        self.generation = interner.generation
+        self.generation = run.interner.generation
         scope = run.scope
         head, arrays = content[files.memory]
         with reading_values(self.folder / files.memory, self.folder):

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbsp.data.batch import Batch
+from dbsp.data.interner import Interner
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.background import wait_for_folder
 from dbsp.durable.captured_state import CapturedState, JournalPlace
@@ -36,6 +37,7 @@ from dbsp.durable.circuit_match import expect_query, starting
 from dbsp.durable.history import History
 from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.journal_replay import Replay
+from dbsp.durable.journal_values import JournalValues
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PARTS, SPILL, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact
@@ -51,6 +53,7 @@ from dbsp.errors import (
     CheckpointWarning,
     expect_present,
 )
+from dbsp.runtime.rebuilt_steps import with_interner
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -192,7 +195,13 @@ class Store:
             if self._manifest is None:
                 self._journal.create()
                 manifest = Manifest(
-                    uuid.uuid4().hex, run.graph.name, query, self.allow_pickle, time=clock(), keep=self.keep
+                    uuid.uuid4().hex,
+                    run.graph.name,
+                    query,
+                    self.allow_pickle,
+                    time=clock(),
+                    keep=self.keep,
+                    interned=0,
                 )
                 manifest.write(self.folder, self.sync)
                 self._manifest, self._recovered = manifest, Recovered(manifest, None, [])
@@ -224,21 +233,24 @@ class Store:
         manifest = self._expect_manifest()
         self._journal.id = manifest.id
         recovered, self._recovered = self._recovered or Recovered(manifest, None, []), None
+        values = self._recover_values(run, recovered)
         if recovered.snapshot is not None:
             self.result = self._snapshots.restore(run, recovered.snapshot)
         self.label = manifest.label
         recorder = self._recorder
         recorder.time = manifest.time or 0.0
-        last = recovered.ticks[-1].head["interned"] if recovered.ticks else 0
-        replay = Replay(run, self.folder, self.allow_pickle, last)
+        replay = Replay(run, values)
         for changes in recovered.ticks:
             self.result = replay.apply(changes)
             self.label = changes.head["label"]
             recorder.time = max(recorder.time, changes.time or 0.0)
         self._journal.open(manifest.tick, recovered.ticks)
+        recorder.used = run.interner.end
         # Values that only this process has interned are written with the next tick.
         if recovered.ticks:
-            recorder.end = last
+            recorder.end = recovered.ticks[-1].head["interned"]
+        elif manifest.interned is not None:
+            recorder.end = manifest.interned
         elif recovered.snapshot is not None and recovered.snapshot.files.ends:
             recorder.end = recovered.snapshot.files.ends[-1]
         else:
@@ -247,6 +259,21 @@ class Store:
         with contextlib.suppress(OSError):  # by the clock of the system, which may be set back
             age = time.time() - (self.folder / CURRENT).stat().st_mtime
             self._snapshot_time = time.monotonic() - max(age, 0)
+
+    def _recover_values(self, run: Run, recovered: Recovered) -> JournalValues:
+        """Give a run the values of the snapshot and the journal, and then those of its circuit."""
+        snapshot, ticks = recovered.snapshot, recovered.ticks
+        interner = run.interner
+        # Steps have interned their constants; they are made again after the values of the files.
+        if interner.end and (snapshot or (ticks and recovered.manifest.interned == 0)):
+            interner = Interner()
+        if snapshot is not None:
+            self._snapshots.restore_values(interner, snapshot)
+        values = JournalValues(interner, self.folder, self.allow_pickle)
+        values.add_all(ticks)
+        if interner is not run.interner:
+            run.adopt(with_interner(run.scope, interner))
+        return values
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -338,6 +365,7 @@ class Store:
             time=time.monotonic(),
             tick_time=self._recorder.time or None,
             end=self._recorder.end,
+            used=self._recorder.used,
             lost=self._recorder.lost,
         )
         return self._snapshots.capture(run, self.result, journal)

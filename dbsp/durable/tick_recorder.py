@@ -36,7 +36,9 @@ class TickRecorder:
         self.time = 0.0
         """The time of the latest tick; it never decreases, even if the clock does."""
         self.end = 0
-        """The end of the ids of the interner that are in the snapshot or the journal."""
+        """The end of the ids of the interner that the journal has."""
+        self.used = 0
+        """The end of the ids that ticks have given; larger while only a replay has given some."""
         self.lost: Set[int] = frozenset()
         """The ids of values that are not stored, because their tick was rolled back."""
         self._recorded_time = 0.0
@@ -69,7 +71,8 @@ class TickRecorder:
     def committed(self, tick: int) -> None:
         """Note the commit of the recorded tick."""
         self._journal.note(tick)
-        self.end, self.lost, self.time = self._recorded_end, self._recorded_lost, self._recorded_time
+        self.end = self.used = self._recorded_end
+        self.lost, self.time = self._recorded_lost, self._recorded_time
 
     def _record(self, staged: Mapping[str, Batch], run: RunBase) -> tuple[dict[str, Any], list[Codes]]:
         """Return the head and the arrays of a record: the changes, and the new values."""
