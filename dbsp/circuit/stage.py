@@ -1,4 +1,4 @@
-"""The names of a circuit's three forms (see `dbsp.operators.stages.three_stages`)."""
+"""The names of a circuit's forms (see `dbsp.operators.stages.three_stages`)."""
 
 from __future__ import annotations
 
@@ -11,3 +11,4 @@ class Stage(StrEnum):
     QUERY = "query"
     INCREMENTAL = "incremental"
     PHYSICAL = "physical"
+    DISTRIBUTED = "distributed"

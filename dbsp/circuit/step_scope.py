@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
+from dbsp.circuit.shard_link import ShardLink
 from dbsp.data.interner import Interner
 from dbsp.data.types import Type
 from dbsp.kernels.arrays import Codes
@@ -26,6 +27,10 @@ class StepScope(Protocol):
     @property
     def interner(self) -> Interner:
         """The dictionary between values and codes."""
+
+    @property
+    def link(self) -> ShardLink:
+        """The connection to the other shards that run the same circuit."""
 
     @property
     def nested(self) -> bool:

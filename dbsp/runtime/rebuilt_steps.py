@@ -39,7 +39,8 @@ def continued(old: Scope, graph: Graph, interner: Interner, pairs: Mapping[Node,
         for mine, theirs in zip(new.operator.children(), before.operator.children(), strict=True)
     }
     kept = {new: states[before] for new, before in pairs.items() if before in states}
-    scope = Scope(graph, interner, carried=CarriedState(old.journal, kept, nested), budget=old.budget)
+    carried = CarriedState(old.journal, kept, nested)
+    scope = Scope(graph, interner, carried=carried, budget=old.budget, link=old.link)
     for each in scope.scopes():
         for node, step in each.by_node.items():
             if node in pairs:

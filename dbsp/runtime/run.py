@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.shard_link import ShardLink
 from dbsp.data.interner import Interner
 from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
@@ -55,6 +56,7 @@ class Run(BulkTicks, Compaction, StoredRelations, Displayed):
         traces: ExternalTraces | None = None,
         memory_limit: int | str | None = None,
         spill: Path | None = None,
+        link: ShardLink | None = None,
     ) -> None:
         limit = capacity_of(memory_limit)
         budget = None
@@ -62,7 +64,7 @@ class Run(BulkTicks, Compaction, StoredRelations, Displayed):
             # Weak, so that the memory of a run that nobody has any more is released at once.
             this = weakref.ref(self)
             budget = MemoryBudget(limit, SpillFolder(spill), give_back, lambda: _table_bytes(this()))
-        super().__init__(graph, interner, traces, budget)
+        super().__init__(graph, interner, traces, budget, link)
         self.planner = planner
         """The planner that chooses the circuit when the run is replanned, if there is one."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.shard_link import ShardLink
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
@@ -26,6 +27,7 @@ class RunBase:
         interner: Interner | None = None,
         traces: ExternalTraces | None = None,
         budget: MemoryBudget | None = None,
+        link: ShardLink | None = None,
     ) -> None:
         self.budget = budget
         """The memory that the state may use, if there is a limit."""
@@ -37,7 +39,7 @@ class RunBase:
         """The open transaction."""
         self._ticks = 0
         shared = () if traces is None else (traces,)
-        self.install(graph, Scope(graph, self.interner, shared=shared, budget=budget))
+        self.install(graph, Scope(graph, self.interner, shared=shared, budget=budget, link=link))
 
     def install(self, graph: Graph, scope: Scope) -> None:
         """Step this circuit from the next tick on."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.program_place import ProgramPlace
+from dbsp.circuit.shard_link import Alone, ShardLink
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, StrictStep, keeping
 from dbsp.data.interner import Interner
@@ -56,6 +57,7 @@ class Scope:
         timed: bool = True,
         shared: Iterable[object] = (),
         budget: MemoryBudget | None = None,
+        link: ShardLink | None = None,
     ) -> None:
         self.graph = graph
         self.interner = interner
@@ -63,6 +65,8 @@ class Scope:
         self.children: list[Scope] = []
         self.budget: MemoryBudget | None = budget if outer is None else outer.budget
         """The memory that the traces may use; None without a limit."""
+        self.link: ShardLink = (link or Alone()) if outer is None else outer.link
+        """The connection to the other shards of the run."""
         self.state = ScopeState(graph.nodes, carried or CarriedState(), self.budget)
         self.journal: list[Journalled] = self.state.journal
         self.nested = outer is not None

@@ -6,6 +6,7 @@ import numpy as np
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.shard_link import ShardLink
 from dbsp.circuit.step_roles import KeepingStep
 from dbsp.data.interner import Interner
 from dbsp.data.view import View
@@ -26,8 +27,9 @@ class StoredRelations(RunBase):
         interner: Interner | None = None,
         traces: ExternalTraces | None = None,
         budget: MemoryBudget | None = None,
+        link: ShardLink | None = None,
     ) -> None:
-        super().__init__(graph, interner, traces, budget)
+        super().__init__(graph, interner, traces, budget, link)
         self.record_sizes()
 
     @ends_at_caller

@@ -12,6 +12,7 @@ import numpy as np
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.shard_link import ShardLink
 from dbsp.data.batch import Batch
 from dbsp.data.int_range import IntRange
 from dbsp.data.interner import Interner
@@ -55,9 +56,10 @@ class Ticks(RunBase):
         interner: Interner | None = None,
         traces: ExternalTraces | None = None,
         budget: MemoryBudget | None = None,
+        link: ShardLink | None = None,
     ) -> None:
         self._handles: dict[str, InputHandle] = {}
-        super().__init__(graph, interner, traces, budget)
+        super().__init__(graph, interner, traces, budget, link)
         self._handles = {name: InputHandle(port, self.interner) for name, port in self.input_ports.items()}
         self._nothing = {
             name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))

@@ -45,7 +45,7 @@ class Transplant:
 
     def __init__(self, old: Scope, graph: Graph) -> None:
         self.old = old
-        self._draft = Scope(graph, old.interner, budget=old.budget)
+        self._draft = Scope(graph, old.interner, budget=old.budget, link=old.link)
         _check_ports(old, self._draft)
         numbers = equal_nodes([old.graph, graph])
         self._equal: dict[int, list[Node]] = {}

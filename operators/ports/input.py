@@ -46,7 +46,7 @@ from dbsp.runtime.ports import InputPort
 from dbsp.state.trace import Trace
 
 OWN_KEY = InputColumns(distinct=True)
-"""The range of the key, over the columns of the relation."""
+"""The range of the key and of the columns to deal by, over the columns of the relation."""
 KINDS = OneOf(("zset", "set", "key", "external"))
 
 
@@ -142,6 +142,26 @@ class Input(StrictOperator, Port):
         if self.kind == "external":
             return ExternalInputStep(self, scope)
         return InputStep(self)
+
+
+@dataclass(frozen=True)
+class DealtInput(Input):
+    """An input of a distributed circuit: a row goes to the shard of the hash of `dealt`.
+
+    Without columns these are all rows on the first shard. `dealt` are columns of the key of an
+    input with a key, so that one shard knows all rows of a key.
+    """
+
+    dealt: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        names = ", ".join(self.columns.names[column] for column in self.dealt)
+        return f"{super().label}, dealt by {names}" if names else f"{super().label}, on one shard"
+
+    def schema(self, *inputs: Schema) -> Schema:
+        OWN_KEY.check(self.dealt, [self.columns])
+        return super().schema(*inputs)
 
 
 class InputStep(InputPort):

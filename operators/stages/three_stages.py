@@ -26,6 +26,7 @@ from dbsp.operators.ports.inspect import Inspect
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.stages.circuit_passes import CIRCUIT, pruned
+from dbsp.operators.stages.passes.distribute import distribute
 from dbsp.operators.stages.passes.expand_composites import expand
 from dbsp.operators.stages.passes.incrementalise import incrementalise
 from dbsp.operators.stages.passes.laws import LawApplication
@@ -54,10 +55,12 @@ def physical(query: Graph) -> Graph:
 
 
 def circuit(query: Graph, stage: Stage) -> Graph:
-    """Return one of the three forms of a query."""
+    """Return one of the forms of a query."""
     if stage is Stage.QUERY:
         return query
-    return incremental_circuit(query)[0] if stage is Stage.INCREMENTAL else physical(query)
+    if stage is Stage.INCREMENTAL:
+        return incremental_circuit(query)[0]
+    return physical(query) if stage is Stage.PHYSICAL else distribute(physical(query))
 
 
 def runnable(query: Graph, stage: Stage) -> Graph:

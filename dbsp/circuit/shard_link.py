@@ -1,0 +1,48 @@
+"""The connection of a step to the other shards that run the same circuit.
+
+A *sharded run* runs one distributed circuit in several processes, each on a part of the rows. Every
+process steps the same nodes in the same order, so the n-th exchange of a tick meets the n-th
+exchange of every other shard. `Alone` is the connection of a run with a single shard.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+
+
+class ShardLink(ABC):
+    """What the steps of one shard ask of the others. All shards make the same calls in order."""
+
+    shard: int
+    """The number of this shard, from 0 on."""
+    shards: int
+    """The number of shards."""
+
+    @abstractmethod
+    def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
+        """Send `parts[s]` to each shard s; return the sum of the parts that all send to this one.
+
+        `node` names the exchange in errors and statistics. The rows have the columns of `schema`;
+        the values of interned columns travel, and are ids of the receiver in the result.
+        """
+
+    @abstractmethod
+    def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return by shard the numbers that it passes to this call; the shards pass equally many."""
+
+
+class Alone(ShardLink):
+    """A run with a single shard."""
+
+    shard = 0
+    shards = 1
+
+    def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
+        return parts[0]
+
+    def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+        return [tuple(numbers)]
