@@ -42,7 +42,7 @@ def check(
     views in every tick.
     """
     from dbsp.cli import program_files
-    from dbsp.operators.stages.three_stages import incremental_circuit
+    from dbsp.operators.stages.circuit_stages import incremental_circuit
 
     compiled = program_files.load_program(program, compilation)
     if rules:

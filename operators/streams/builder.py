@@ -30,7 +30,7 @@ from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.modes import Recursion
-from dbsp.operators.stages import three_stages
+from dbsp.operators.stages import circuit_stages
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.fit import expect_stream, located, widened
 from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
@@ -398,7 +398,7 @@ class Circuit(graph.Graph):
             <circuit 'evens': 4 nodes>
         """
         self.validate()
-        return three_stages.circuit(self, choice("stage", Stage, stage))
+        return circuit_stages.circuit(self, choice("stage", Stage, stage))
 
     def explain(self, run: Run | None = None) -> str:
         """Describe how the circuit is evaluated, as text.
@@ -537,7 +537,7 @@ class Circuit(graph.Graph):
     def runnable(self, stage: Stage | str) -> graph.Graph:
         """Return the circuit that a run of this stage steps. Raises as `start`."""
         self.validate()
-        return three_stages.runnable(self, choice("stage", Stage, stage))
+        return circuit_stages.runnable(self, choice("stage", Stage, stage))
 
     def declare(self, kind: str, name: str) -> None:
         """Reserve a name for an "input" or "output"; raise CircuitError if it is in use."""
