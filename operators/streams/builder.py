@@ -379,16 +379,17 @@ class Circuit(graph.Graph):
         super().validate()
 
     def circuit(self, stage: Stage | str = Stage.QUERY) -> graph.Graph:
-        """Return this circuit in one of its three forms.
+        """Return this circuit in one of its stages.
 
         Parameters:
-            stage: "query" (as built), "incremental" (over changes) or "physical" (with traces).
+            stage: "query" (as built), "incremental" (over changes), "physical" (with traces) or
+                "distributed" (with exchanges between shards).
 
         Returns:
             A graph, for drawing and for `to_json`.
 
         Raises:
-            ArgumentError: `stage` is not one of the three.
+            ArgumentError: `stage` is unknown.
             CircuitError: the circuit is not complete (see `validate`).
 
         Examples:
@@ -437,10 +438,11 @@ class Circuit(graph.Graph):
         """Start a run of the circuit; `run.step` takes changes and returns the changes of outputs.
 
         All stages return the same results. "physical" is the fast one; "query" recomputes
-        everything in every tick and serves as the oracle for the others.
+        everything in every tick and serves as the oracle for the others; "distributed" is the
+        physical circuit in the form that several shards run.
 
         Parameters:
-            stage: "physical", "incremental" or "query".
+            stage: "physical", "distributed", "incremental" or "query".
             checkpoint: a folder. Every tick is durable when `step` returns, and a run started on
                 the same folder continues after the last tick (see `dbsp.durable`).
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
@@ -451,7 +453,7 @@ class Circuit(graph.Graph):
             A run in its initial state, or in that of the checkpoint.
 
         Raises:
-            ArgumentError: `stage` is not one of the three, or `memory_limit` is not an amount.
+            ArgumentError: `stage` is unknown, or `memory_limit` is not an amount.
             CircuitError: the circuit is not complete (see `validate`).
             CheckpointError: the checkpoint is damaged, in use, or of another circuit.
 
