@@ -43,7 +43,7 @@ def check_agreement(
     rows = 0
     history: list[Mapping[str, dict[Any, int]]] = []
     for tick in range(ticks):
-        changes = {name: _change(draw, schema, values) for name, schema in inputs.items()}
+        changes = random_changes(draw, inputs, values)
         history.append(changes)
         results = {stage: _answer(run, changes) for stage, run in runs.items()}
         expected = results[Stage.QUERY]
@@ -76,6 +76,13 @@ def _answer_text(answer: Answer) -> str:
     if isinstance(answer, str):
         return answer
     return ", ".join(f"{name}: {delta}" for name, (delta, _) in answer.items())
+
+
+def random_changes(
+    draw: random.Random, inputs: Mapping[str, Schema], values: int
+) -> dict[str, dict[Any, int]]:
+    """Return changes of the inputs, whose columns have so many different values."""
+    return {name: _change(draw, schema, values) for name, schema in inputs.items()}
 
 
 def _change(draw: random.Random, schema: Schema, values: int) -> dict[Any, int]:
