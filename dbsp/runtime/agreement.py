@@ -1,4 +1,4 @@
-"""Check that all forms of a circuit agree: apply the same random changes to each, tick by tick."""
+"""Check that all stages of a circuit agree: apply the same random changes to each, tick by tick."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dbsp.runtime.run import Run
 
 
 class Disagreement(DbspError):
-    """Two forms of one circuit returned different results; the message lists the changes."""
+    """Two stages of one circuit returned different results; the message lists the changes."""
 
     code = "disagreement"
 
@@ -43,7 +43,7 @@ def check_agreement(
     rows = 0
     history: list[Mapping[str, dict[Any, int]]] = []
     for tick in range(ticks):
-        changes = {name: _change(draw, schema, values) for name, schema in inputs.items()}
+        changes = random_changes(draw, inputs, values)
         history.append(changes)
         results = {stage: _answer(run, changes) for stage, run in runs.items()}
         expected = results[Stage.QUERY]
@@ -76,6 +76,13 @@ def _answer_text(answer: Answer) -> str:
     if isinstance(answer, str):
         return answer
     return ", ".join(f"{name}: {delta}" for name, (delta, _) in answer.items())
+
+
+def random_changes(
+    draw: random.Random, inputs: Mapping[str, Schema], values: int
+) -> dict[str, dict[Any, int]]:
+    """Return changes of the inputs, whose columns have so many different values."""
+    return {name: _change(draw, schema, values) for name, schema in inputs.items()}
 
 
 def _change(draw: random.Random, schema: Schema, values: int) -> dict[Any, int]:

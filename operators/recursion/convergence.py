@@ -28,7 +28,8 @@ SAVED = 4
 class Convergence:
     """Watches one evaluation of `inner`, a timed scope, for early convergence.
 
-    `history` has the arrivals of earlier ticks.
+    `history` has the arrivals of earlier ticks. Counts are those of all shards, so all shards
+    converge at the same iteration (see `dbsp.operators.recursion.shared_decisions`).
     """
 
     def __init__(self, inner: IteratedScope, history: EvaluationHistory) -> None:
@@ -53,8 +54,8 @@ class Convergence:
         iterations = max(map(len, left), default=0)
         rows = sum(int(counts.sum()) for counts in left)
         traces = self._inner.scope.traces
-        steps = len(self._inner.scope.steps)
-        if SAVED * steps * (STEP_ROWS * iterations + rows) < sum(trace.rows for trace in traces):
+        kept = len(traces) * sum(int(past.sum()) for past in self._past)  # equal on all shards
+        if SAVED * self._inner.size * (STEP_ROWS * iterations + rows) < kept:
             return None
         rest = []
         for step in self._exports:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,10 +30,27 @@ from dbsp.operators.recursion.modes import (
     Recursion,
 )
 from dbsp.operators.recursion.restart_budget import RestartBudget
+from dbsp.operators.recursion.shared_decisions import decisions
 from dbsp.operators.traces.arrange import own_trace
 from dbsp.runtime import observation
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.scope_state import CarriedState
+
+
+class TickChanges(NamedTuple):
+    """What enters a scope in one tick; numbers of rows, on all shards if they decide together."""
+
+    arrived: int
+    """Not 0 if an entering stream changes."""
+    busy: int
+    """Not 0 if an entering stream changes or work waits inside."""
+    entered: int
+    """The inserted less retracted rows."""
+    changed: int
+    left: int
+    """The number of retracted rows."""
+    negated: int
+    """Not 0 if a negated entering stream changes."""
 
 
 class FixpointStep(TimedStep, RememberingStep, ReportingStep):
@@ -42,6 +59,8 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     __slots__ = (
         "_body",
         "_committed",
+        "_counted",
+        "_decisions",
         "_history",
         "_imports",
         "_inner",
@@ -60,6 +79,9 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self._sources = tuple(sources)
         self._outer = scope
         self._options = evaluation_options(body)
+        self._decisions = decisions(body, scope.link)
+        self._counted = [self._decisions.counts(source.node) for source in self._sources]
+        """Whether this shard counts the rows of each entering stream."""
         self._imports = [
             scope.new_trace(stream.schema.arity, stream.schema.types)
             if self._options.restarts and not keeps_stream(stream.node)
@@ -102,36 +124,50 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     def step(self) -> None:
         self.results = [None] * len(self._inner.exports)
         self._inner.scope.iterations = 0
-        quiet = all(source.out is None for source in self._sources)
-        if quiet and self._inner.next_time() is None:
+        changes = self._tick_changes()
+        if not changes.busy:
             return
         self._join_tick()
-        entered = self._history.entered
         for source, trace in zip(self._sources, self._imports, strict=True):
-            if source.out is not None:
-                entered += int(source.out.weights.sum())
-                if trace is not None:
-                    trace.append(source.out.rows, source.out.weights)
-        self._history = replace(self._history, entered=entered)
+            if source.out is not None and trace is not None:
+                trace.append(source.out.rows, source.out.weights)
+        self._history = replace(self._history, entered=self._history.entered + changes.entered)
         if self._history.timed:
-            self._step_incrementally(self.node.describe(), quiet)
+            self._step_incrementally(self.node.describe(), changes)
         else:
-            self._step_insert_only(self.node.describe())
+            self._step_insert_only(self.node.describe(), changes)
 
-    def _step_insert_only(self, where: str) -> None:
-        if not self._only_grows():
+    def _tick_changes(self) -> TickChanges:
+        """Return what enters the scope in this tick."""
+        negated = self._options.negated or frozenset()
+        arrived = entered = changed = left = negations = 0
+        for index, source in enumerate(self._sources):
+            if source.out is None:
+                continue
+            arrived = 1
+            if self._counted[index]:
+                weights = source.out.weights
+                entered += int(weights.sum())
+                changed += len(weights)
+                left += int(np.count_nonzero(weights < 0))
+                negations += index in negated
+        busy = arrived or self._inner.next_time() is not None
+        counts = (arrived, int(busy), entered, changed, left, negations)
+        return TickChanges(*self._decisions.totals(counts))
+
+    def _step_insert_only(self, where: str, changes: TickChanges) -> None:
+        # An insertion into a negated stream can remove rows of results.
+        if changes.left or (changes.negated and self._history.restart_work):
             return self._restart(where, timed=self._body.recursion is Recursion.AUTO)
         done = expect_present(self._inner.run(where, quiet=False), "the result of an evaluation")
         first = not self._history.restart_work
-        self._history = replace(self._history, rows=self._history.rows + _gained(done))
+        self._history = replace(self._history, rows=self._history.rows + self._gained(done))
         if first:
             self._history = self._history.restarted(done.work)
         self.results = done.results
 
-    def _step_incrementally(self, where: str, quiet: bool) -> None:
-        deltas = [source.out.weights for source in self._sources if source.out is not None]
-        changed = sum(map(len, deltas))
-        left = sum(int(np.count_nonzero(weights < 0)) for weights in deltas)
+    def _step_incrementally(self, where: str, changes: TickChanges) -> None:
+        changed, left = changes.changed, changes.left
         first = not self._history.restart_work
         if self._options.restarts and not first and self._history.should_restart(changed, left):
             return self._restart(where, timed=True)
@@ -142,31 +178,22 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         budget = (
             RestartBudget(self._history, convergence, bounded) if bounded or convergence is not None else None
         )
-        done = self._inner.run(where, quiet, budget, 1 if first else CHANGED_ROW)
+        done = self._inner.run(where, not changes.arrived, budget, 1 if first else CHANGED_ROW)
         if done is None:
             return self._restart(where, timed=True)
         arrivals = tuple(map(_joined, self._history.arrivals, done.arrived))
-        rows = self._history.rows + _gained(done)
+        rows = self._history.rows + self._gained(done)
         if first:
             self._history = replace(self._history, rows=rows, arrivals=arrivals).restarted(done.work)
         else:
             self._history = self._history.after(changed, done.work, rows, arrivals)
         self.results = done.results
 
-    def _only_grows(self) -> bool:
-        """Whether the changes of this tick cannot remove a row from any result."""
-        negated = expect_present(self._options.negated, "the negated streams of a scope that only grows")
-        for index, source in enumerate(self._sources):
-            if source.out is None:
-                continue
-            if int(source.out.weights.min()) < 0 or (self._history.restart_work and index in negated):
-                return False
-        return True
-
     def _restart(self, where: str, timed: bool) -> None:
         entering = [self._entered(index) for index in range(len(self._sources))]
         # With negative weights, the body is not monotone.
-        timed = timed or any(batch is not None and int(batch.weights.min()) < 0 for batch in entering)
+        negative = any(batch is not None and int(batch.weights.min()) < 0 for batch in entering)
+        timed = timed or self._decisions.any(negative)
         old = self._inner
         old.scope.rollback()  # undo the partial work of this tick
         before = [
@@ -183,7 +210,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         new.entering.totals = None
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
             self.results[index] = _difference(total, keeper.integral())
-        rows = _gained(done)
+        rows = self._gained(done)
         arrivals = self._no_arrivals()
         self._history = replace(
             self._history,
@@ -192,6 +219,15 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
             restarts=self._history.restarts + 1,
             arrivals=tuple(map(_joined, arrivals, done.arrived)) if timed else arrivals,
         ).restarted(done.work)
+
+    def _gained(self, done: IterationResult) -> int:
+        """Return the inserted less retracted rows of all results."""
+        gained = 0
+        for export, batch in zip(self._inner.exports, done.results, strict=True):
+            if batch is not None and self._decisions.counts(export.node):
+                gained += int(batch.weights.sum())
+        (total,) = self._decisions.totals((gained,))
+        return total
 
     def _entered(self, index: int) -> Batch | None:
         """Return the integral of an entering stream, including this tick."""
@@ -256,7 +292,9 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     def _started(self, carried: CarriedState, timed: bool) -> IteratedScope:
         """Return a new scope for the body, not yet added to the outer scope."""
         body = self._body
-        return IteratedScope(body, body.max_iterations, self._outer, self._sources, carried, timed)
+        return IteratedScope(
+            body, body.max_iterations, self._outer, self._sources, carried, timed, self._decisions
+        )
 
     def _exchange(self, new: IteratedScope) -> None:
         self._outer.children[self._place] = new.scope
@@ -264,10 +302,6 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
 
     def _no_arrivals(self) -> tuple[Codes, ...]:
         return tuple(np.zeros(0, np.int64) for _ in self._inner.defining)
-
-
-def _gained(done: IterationResult) -> int:
-    return sum(int(batch.weights.sum()) for batch in done.results if batch is not None)
 
 
 def _difference(new: Batch | None, old: Batch) -> Batch | None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import FeedbackStep, ResettingStep, Time, TimedStep
+from dbsp.circuit.step_roles import FeedbackStep, KeepingStep, ResettingStep, Time, TimedStep
 from dbsp.data.batch import Batch, combine
 from dbsp.errors import IterationLimitError
 from dbsp.operators.joins.match_budget import MatchBudget, WorkBudgetExceeded
 from dbsp.operators.recursion.delta0 import EnteringStreams
 from dbsp.operators.recursion.modes import STEP_ROWS
+from dbsp.operators.recursion.shared_decisions import Decisions
+from dbsp.operators.shards.exchange import PlacingStep
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.scope_state import CarriedState
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 class IterationResult:
     """The result of one evaluation of a scope: the change of every result, and the work.
 
-    `arrived` has, by variable and iteration, the number of inserted less retracted rows.
+    `arrived` has, by variable and iteration, the number of inserted less retracted rows. All counts
+    are those of all shards, if they decide together.
     """
 
     results: list[Batch | None]
@@ -38,9 +41,17 @@ class IteratedScope:
     """One scope of a body. `sources` are the steps of its entering streams, in order."""
 
     def __init__(
-        self, body: Graph, cap: int, outer: Scope, sources: Sequence[Step], carried: CarriedState, timed: bool
+        self,
+        body: Graph,
+        cap: int,
+        outer: Scope,
+        sources: Sequence[Step],
+        carried: CarriedState,
+        timed: bool,
+        decisions: Decisions,
     ) -> None:
         self._cap = cap
+        self._decisions = decisions
         self._outer = outer
         self.entering = EnteringStreams(sources)
         self._matches = MatchBudget()
@@ -50,10 +61,15 @@ class IteratedScope:
         self._feedback = [step for step in scope.steps if isinstance(step, FeedbackStep)]
         self.defining = [scope.by_node[stream.node] for node in body.nodes for stream in node.strict]
         """The steps that define the variables."""
-        self._growing = tuple(dict.fromkeys((*self.exports, *self.defining)))
+        counted = [step for step in scope.steps if decisions.counts(step.node)]
+        self._growing = [step for step in dict.fromkeys((*self.exports, *self.defining)) if decisions.counts(step.node)]
+        self._merging = [step for step in counted if isinstance(step, KeepingStep | FeedbackStep)]
+        """The steps whose rows count as work: no two shards emit the same row."""
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
         self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
-        self._each = STEP_ROWS * len(scope.steps)
+        self.size = sum(not isinstance(step, PlacingStep) for step in scope.steps)
+        """The number of steps on each shard besides exchanges."""
+        self._each = STEP_ROWS * self.size
 
     def next_time(self) -> Time | None:
         """The earliest time of the outer scope at which work waits inside."""
@@ -73,14 +89,14 @@ class IteratedScope:
         `quiet` means that no input of the scope changes in this tick. `price` is the cost of a row
         that an operator emits (see `dbsp.operators.recursion.modes`). Raises IterationLimitError.
         """
-        scope, matches = self.scope, self._matches
+        scope, matches, decisions = self.scope, self._matches, self._decisions
         pieces: list[list[Batch]] = [[] for _ in self.exports]
         arrived: list[dict[int, int]] = [{} for _ in self.defining]
         work = gained = 0
         for resetting in self._resetting:
             resetting.reset()
-        matches.allowed = matches.found + budget.allowed(0) / price if budget is not None else math.inf
-        iteration = self._next_iteration() if quiet else 0
+        left = budget.allowed(0) if budget is not None else math.inf
+        iteration = decisions.least(self._next_iteration()) if quiet else 0
         while iteration is not None:
             if scope.iterations >= self._cap:
                 raise IterationLimitError(
@@ -92,6 +108,8 @@ class IteratedScope:
                 )
             scope.iterate(iteration)
             found = matches.found
+            # A shard that gave up here would leave the others waiting at its next exchange.
+            matches.allowed = math.inf if decisions.shared else found + left / price
             try:
                 scope.run()
             except WorkBudgetExceeded:
@@ -102,28 +120,38 @@ class IteratedScope:
                     collected.append(export.out)
             # Every feedback step must advance: build a list, because any() stops early.
             moving = [step.advance() for step in self._feedback]
-            rows = sum([len(step.out) for step in scope.steps if step.out is not None])
-            work += self._each + price * (rows + matches.found - found)
+            following = iteration + 1 if any(moving) else self._next_iteration()
+            rows = sum([len(step.out) for step in self._merging if step.out is not None])
+            counts: Sequence[int] = [matches.found - found, rows]
             if budget is not None:
-                grown = {step: int(step.out.weights.sum()) for step in self._growing if step.out is not None}
-                gained += sum([grown.get(export, 0) for export in self.exports])
-                for counts, step in zip(arrived, self.defining, strict=True):
-                    if step in grown:
-                        counts[iteration] = grown[step]
+                counts = [*counts, *self._growth()]
+            (matched, rows, *growth), following = decisions.step(counts, following)
+            work += self._each + price * (rows + matched)
+            if budget is not None:
+                gained += sum(growth[: len(self.exports)])
+                for entered, count in zip(arrived, growth[len(self.exports) :], strict=True):
+                    if count:
+                        entered[iteration] = count
+                if price * matched > left:
+                    return None
                 left = budget.allowed(gained) - work
                 if left < 0:
                     return None
-                matches.allowed = matches.found + left / price
                 rest = budget.rest(iteration, arrived)
                 if rest is not None:
                     for collected, batch in zip(pieces, rest, strict=True):
                         if batch is not None:
                             collected.append(batch)
                     break
-            iteration = iteration + 1 if any(moving) else self._next_iteration()
+            iteration = following
         return IterationResult(
             [combine([(b.rows, b.weights) for b in collected]) for collected in pieces], work, arrived
         )
+
+    def _growth(self) -> list[int]:
+        """Return the inserted less retracted rows of every result, then of every variable."""
+        grown = {step: int(step.out.weights.sum()) for step in self._growing if step.out is not None}
+        return [grown.get(step, 0) for step in (*self.exports, *self.defining)]
 
     def _next_iteration(self) -> int | None:
         """The next iteration with work waiting, at the current time of the outer scopes."""

@@ -16,6 +16,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.linear.union import Minus
 from dbsp.operators.recursion.delta0 import Delta0
+from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.traces.arrange import Arrange
 
@@ -84,4 +85,6 @@ def _subtracted_keys(node: Node) -> Stream | None:
 
 
 def _unarranged(stream: Stream) -> Stream:
-    return stream.node.inputs[0] if isinstance(stream.node.operator, Arrange) else stream
+    while isinstance(stream.node.operator, Arrange | Placing):
+        (stream,) = stream.node.inputs
+    return stream
