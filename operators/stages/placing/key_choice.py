@@ -76,7 +76,7 @@ def copied_inputs(placed: PlacedGraph, node: Node, reads: KeyedReads) -> list[in
 
 
 def has_one_row(node: Node) -> bool:
-    """Return the inputs that every shard has or gets, such as the single row of a product."""
+    """Return whether a stream has at most one row: an aggregate of all rows, or its function."""
     operator = node.operator
     if isinstance(operator, AccumulatedAggregate):
         return operator.aggregate.key == 0
