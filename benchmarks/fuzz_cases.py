@@ -266,7 +266,7 @@ def documents() -> tuple[str, ...]:
         ".decl n(s: number, m: number) .output n\nn(s, m) :- e(s, _), m = max y : { e(s, y) }.",
         folders=[],
     )
-    stages = ("query", "incremental", "physical")
+    stages = ("query", "incremental", "physical", "distributed")
     texts = [source.circuit(stage).to_json() for source in (circuit, program) for stage in stages]
     return tuple(text.replace(": 100000", f": {MAX_ITERATIONS}") for text in texts)
 

@@ -225,11 +225,12 @@ class Program(QuestionMethods, Displayed):
         return self.checked.warnings
 
     def circuit(self, stage: Stage | str = Stage.QUERY) -> Graph:
-        """Return the circuit of the program in one of its forms.
+        """Return the circuit of the program in one of its stages.
 
         Parameters:
             stage: "query" for the circuit as written, over whole relations; "incremental" for the
-                circuit over changes; "physical" for the circuit that a run steps.
+                circuit over changes; "physical" for the circuit that a run steps; "distributed"
+                for the circuit that the shards of a sharded run step.
 
         Returns:
             The graph, for drawing and for `to_json`.
@@ -272,8 +273,8 @@ class Program(QuestionMethods, Displayed):
         Parameters:
             initial: changes for the first tick, by input; see `Run.step` for their forms.
             max_iterations: the maximum number of iterations of a recursion in one tick.
-            stage: the form of the circuit to run (see `circuit`). "query" recomputes everything in
-                every tick; use it only to check the other forms.
+            stage: the stage of the circuit to run (see `circuit`). "query" recomputes everything in
+                every tick; use it only to check the other stages.
             plans: the plans to start with, such as the result of `plans_for`.
             circuit: a query circuit of this program, such as the result of `circuit_for` after
                 adding inputs and outputs. It runs as it is, without replanning.

@@ -142,6 +142,10 @@ class CheckpointWarning(UserWarning):
     """A checkpoint is damaged and nothing is lost: an intact file was read instead."""
 
 
+class ShardError(DbspError):
+    """A sharded run cannot continue, for example because the process of a shard has ended."""
+
+
 class SetupError(DbspError):
     """A program that dbsp needs, such as Java, is missing; the message says how to get it."""
 

@@ -71,7 +71,7 @@ def test_the_command_prints_the_rules(tmp_path: Path, capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     assert not stopped.value.code
     assert f"bilinear   Join at {program}:5:1:  D(a x b) = D(a) x z^-1(I(D(b))) + I(D(a)) x D(b)" in out
-    assert "p.dl: the query, the incremental and the physical circuit agree in 5 ticks (" in out
+    assert "p.dl: the query, incremental, physical and distributed circuits agree in 5 ticks (" in out
 
 
 def test_explain_shows_the_passes_and_the_traces(capsys: pytest.CaptureFixture[str]) -> None:

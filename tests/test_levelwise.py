@@ -207,7 +207,7 @@ def test_weights_belong_to_whole_rows() -> None:
 # --- the operator ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stage", ["query", "incremental", "physical"])
+@pytest.mark.parametrize("stage", ["query", "incremental", "physical", "distributed"])
 def test_the_operator_on_the_counter_examples(stage: str) -> None:
     circuit = Circuit("triangle")
     r, s, t = (circuit.input(name, x=int, y=int) for name in "RST")

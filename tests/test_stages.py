@@ -1,4 +1,4 @@
-"""The three circuits of a query have equal deltas and views in every tick, for any query."""
+"""The stages of a query have equal deltas and views in every tick, for any query."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def follow_all(runs: Mapping[Stage, Run], sequence: Sequence[Tick]) -> None:
         if expected == "IterationLimitError":
             event("does not converge")
             return
-        for stage in (Stage.INCREMENTAL, Stage.PHYSICAL):
+        for stage in (Stage.INCREMENTAL, Stage.PHYSICAL, Stage.DISTRIBUTED):
             assert answer(runs[stage], tick) == expected, f"{stage}, tick {number} of {sequence}"
 
 

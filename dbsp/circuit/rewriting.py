@@ -1,9 +1,9 @@
 """Rewriting a circuit, node by node, into a circuit of another form.
 
 A *form* is a function that returns the image of one node, given the images of its inputs. Every
-stage of a query is such a rewriting of the stage before (see `dbsp.operators.stages.three_stages`).
-The rewriting merges equal nodes over equal inputs. It moves nodes out of a scope if they depend on
-nothing in the scope.
+stage of a query is such a rewriting of the stage before (see
+`dbsp.operators.stages.circuit_stages`). The rewriting merges equal nodes over equal inputs. It
+moves nodes out of a scope if they depend on nothing in the scope.
 """
 
 from __future__ import annotations

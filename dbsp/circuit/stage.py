@@ -1,4 +1,4 @@
-"""The names of a circuit's forms (see `dbsp.operators.stages.three_stages`)."""
+"""The names of a circuit's stages (see `dbsp.operators.stages.circuit_stages`)."""
 
 from __future__ import annotations
 

@@ -34,15 +34,15 @@ def check(
     max_iterations: options.MaxIterations = 1_000,
     max_memory: options.MaxMemory = "90%",
 ) -> None:
-    """Compile a program without running it; with --ticks, compare its three circuits.
+    """Compile a program without running it; with --ticks, compare its circuits.
 
     Prints all errors of the program; the exit code is 1 if there is one. With --ticks, the query
     circuit runs between an integral at every input and a difference at every output, which
-    recomputes everything. The incremental and the physical circuit must return the same deltas and
-    views in every tick.
+    recomputes everything. The incremental, the physical and the distributed circuit must return
+    the same deltas and views in every tick; the distributed circuit runs on one shard.
     """
     from dbsp.cli import program_files
-    from dbsp.operators.stages.three_stages import incremental_circuit
+    from dbsp.operators.stages.circuit_stages import incremental_circuit
 
     compiled = program_files.load_program(program, compilation)
     if rules:
@@ -59,6 +59,6 @@ def check(
         values=values,
     )
     print(
-        f"{program.name}: the query, the incremental and the physical circuit agree "
+        f"{program.name}: the query, incremental, physical and distributed circuits agree "
         f"in {ticks} ticks ({rows} rows of deltas)"
     )

@@ -38,8 +38,8 @@ def graph(
         Stage,
         typer.Option(
             "--stage",
-            help="The query circuit as written, the incremental circuit derived from it, or the physical "
-            "circuit that runs.",
+            help="The query circuit as written, the incremental circuit derived from it, the physical "
+            "circuit that runs, or the distributed circuit that several shards run.",
         ),
     ] = Stage.QUERY,
     source: Annotated[

@@ -29,15 +29,16 @@ class Replay:
 
     def __init__(self, run: Run, values: JournalValues) -> None:
         """`values` are those of the journal; it adds to the values of the run."""
-        self._run = run
+        self.run = run
+        """The run that repeats the ticks."""
         self._values = values
 
     def apply(self, changes: TickChanges) -> TickResult:
         """Apply the next tick, and return its result. Raises CheckpointError."""
         path = changes.path
         if not changes.parts:
-            return self._run.step_staged(self._staged(path, changes.head, changes.arrays))
-        with self._run.transaction() as transaction:
+            return self.run.step_staged(self._staged(path, changes.head, changes.arrays))
+        with self.run.transaction() as transaction:
             for part in changes.parts:
                 transaction.step_staged(self._staged(path, *part.read()))
             self._staged(path, changes.head, ())  # the values of the tick
@@ -52,7 +53,7 @@ class Replay:
     def _changes(self, path: Path, head: dict[str, Any], arrays: Sequence[Codes]) -> dict[str, Batch]:
         staged = {}
         for (name, width), rows, weights in zip(head["inputs"], arrays[::2], arrays[1::2], strict=True):
-            port = self._run.input_ports.get(name)
+            port = self.run.input_ports.get(name)
             if port is None or width != port.columns.arity:
                 raise CheckpointError(
                     f"{path} has changes of an input '{name}' with {counted(width, 'column')}, which "
@@ -75,10 +76,10 @@ class Replay:
             rows[~removed] = self._recoded(rows[~removed], schema)
             columns = np.ix_(removed, np.array(port.key))
             rows[columns] = self._recoded(rows[columns], schema.select(port.key))
-        if self._values.written is self._run.interner:
+        if self._values.written is self.run.interner:
             return batch
         return Batch(*consolidate(rows, batch.weights))
 
     def _recoded(self, rows: Codes, schema: Schema) -> Codes:
         check_codes(rows, schema, self._values.written)
-        return recode_rows(rows, schema, self._values.written, schema, self._run.interner)
+        return recode_rows(rows, schema, self._values.written, schema, self.run.interner)

@@ -58,12 +58,17 @@ def found_manifests(folder: Path) -> list[Manifest | CheckpointError]:
 
 
 def read_intact(
-    folder: Path, manifests: Sequence[Manifest | CheckpointError], journal: TickJournal, verify: bool
+    folder: Path,
+    manifests: Sequence[Manifest | CheckpointError],
+    journal: TickJournal,
+    verify: bool,
+    until: int | None = None,
 ) -> Recovered:
     """Verify and read the newest snapshot that is intact, and the ticks since then.
 
-    Without `verify`, only the headers of large runs are verified. Warns if it is not the newest
-    snapshot. Raises CheckpointError if there is none, or if the journal is damaged.
+    Without `verify`, only the headers of large runs are verified. With `until`, that is the last
+    tick (see `TickJournal.read`). Warns if it is not the newest snapshot. Raises CheckpointError if
+    there is none, or if the journal is damaged.
     """
     failures: list[CheckpointError] = []
     reached = max(m.tick for m in manifests if isinstance(m, Manifest))
@@ -74,7 +79,7 @@ def read_intact(
         journal.id = manifest.id
         try:
             snapshot = load_snapshot(folder, manifest, verify)
-            ticks = journal.read(manifest.tick, manifest.journal)
+            ticks = journal.read(manifest.tick, manifest.journal, until)
             if manifest.tick + len(ticks) < reached:
                 raise unreadable(journal.folder, f"tick {reached} is missing")
         except CheckpointError as error:

@@ -23,7 +23,7 @@ import time
 import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,11 +41,12 @@ from dbsp.durable.journal_values import JournalValues
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PARTS, SPILL, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact
+from dbsp.durable.shards_header import refuse_sharded
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
 from dbsp.durable.snapshot_writer import SavedSnapshot, SnapshotWriter
 from dbsp.durable.snapshots import Snapshots
 from dbsp.durable.step_memory import signature
-from dbsp.durable.tick_journal import TickJournal
+from dbsp.durable.tick_journal import TickChanges, TickJournal
 from dbsp.durable.tick_recorder import TickRecorder, check_label
 from dbsp.durable.typed_values import pickle_refused
 from dbsp.errors import (
@@ -120,6 +121,7 @@ class Store:
         """When the latest snapshot was written, by the monotonic clock."""
         self._snapshot_size = 0
         """The bytes that the journal had written then."""
+        self._refuse_shards()
         self._owner: FolderOwner | None = _owned(self.folder)
         remove_spilled(self.spill)
         try:
@@ -130,6 +132,10 @@ class Store:
         except BaseException:
             self.close()
             raise
+
+    def _refuse_shards(self) -> None:
+        """Raise CheckpointError if the folder is that of a sharded run."""
+        refuse_sharded(self.folder)
 
     def __repr__(self) -> str:
         return f"Store('{self.folder}')"
@@ -241,7 +247,7 @@ class Store:
         recorder.time = manifest.time or 0.0
         replay = Replay(run, values)
         for changes in recovered.ticks:
-            self.result = replay.apply(changes)
+            self.result = self._repeat(replay, changes)
             self.label = changes.head["label"]
             recorder.time = max(recorder.time, changes.time or 0.0)
         self._journal.open(manifest.tick, recovered.ticks)
@@ -259,6 +265,10 @@ class Store:
         with contextlib.suppress(OSError):  # by the clock of the system, which may be set back
             age = time.time() - (self.folder / CURRENT).stat().st_mtime
             self._snapshot_time = time.monotonic() - max(age, 0)
+
+    def _repeat(self, replay: Replay, changes: TickChanges) -> TickResult:
+        """Repeat a tick of the journal."""
+        return replay.apply(changes)
 
     def _recover_values(self, run: Run, recovered: Recovered) -> JournalValues:
         """Give a run the values of the snapshot and the journal, and then those of its circuit."""
@@ -283,19 +293,23 @@ class Store:
         Raises CheckpointError if the snapshot before could not be written; the tick then does not
         take place, and the next one begins a snapshot again.
         """
-        owner = self._expect_owner()
-        owner.check()
+        self._expect_owner().check()
         self._writer.take_over(self._install)
         manifest = self._expect_manifest()
         seconds = time.monotonic() - self._snapshot_time
         size = self._journal.written - self._snapshot_size
         if self._writer.work is None and self.snapshot_every.due(run.tick - manifest.tick, seconds, size):
             run.free_many_values()
-            if self.background:
-                self._writer.start(self._capture(run), manifest, self._earlier(manifest), owner)
-            else:
-                self._install(self._writer.write(self._capture(run), manifest, self._earlier(manifest)))
+            self._start_snapshot(run, manifest, self._earlier(manifest))
         self._recorder.begin(run)
+
+    def _start_snapshot(self, run: RunBase, before: Manifest, earlier: Sequence[Manifest]) -> None:
+        """Write a snapshot whose previous one is that of the manifest `before`."""
+        state = self._capture(run)
+        if self.background:
+            self._writer.start(state, before, earlier, self._expect_owner())
+        else:
+            self._install(self._writer.write(state, before, earlier))
 
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; they are durable when this returns."""
@@ -332,6 +346,10 @@ class Store:
 
         Raises CheckpointError; the snapshot before it and the journal then stay.
         """
+        self._write_now(lambda newest: (newest, self._earlier(newest)))
+
+    def _write_now(self, replaced: Callable[[Manifest], tuple[Manifest, Sequence[Manifest]]]) -> None:
+        """Write a snapshot; `replaced` returns the one before it, and those for the history."""
         run = None if self._run is None else self._run()
         if run is None:
             raise CheckpointError(
@@ -344,9 +362,9 @@ class Store:
         self.wait()
         with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
             self._writer.take_over(self._install)
-        before = self._expect_manifest()
-        if run.tick != before.tick or self._snapshots.differs(run):
-            self._install(self._writer.write(self._capture(run), before, self._earlier(before)))
+        newest = self._expect_manifest()
+        if run.tick != newest.tick or self._snapshots.differs(run):
+            self._install(self._writer.write(self._capture(run), *replaced(newest)))
 
     def wait(self) -> None:
         """Wait until no snapshot is being written in the background."""

@@ -103,9 +103,16 @@ class TickJournal:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def read(self, after: int, digest: str) -> list[TickChanges]:
-        """Return all ticks after a tick with this checksum. Raises CheckpointError."""
+    def read(self, after: int, digest: str, until: int | None = None) -> list[TickChanges]:
+        """Return all ticks after a tick with this checksum.
+
+        With `until`, that is the last tick, and one more may follow it, which is left out. Raises
+        CheckpointError.
+        """
         found = list(self.ticks(after, digest))
+        if until is not None:
+            self._expect_end(after + len(found), until)
+            del found[until - after :]
         self.digest = found[-1].digest if found else digest
         return found
 
@@ -136,6 +143,14 @@ class TickJournal:
             raise unreadable(last, problem)
         if latest is not None and latest[0] == expected - 1 > after and latest[1] != digest:
             raise unreadable(last, f"tick {expected - 1} is not the one that was written there last")
+
+    def _expect_end(self, last: int, until: int) -> None:
+        """Raise CheckpointError unless the last tick is `until`, or one later that is not final."""
+        if last < until:
+            raise unreadable(self.folder, f"tick {last + 1} is missing")
+        latest = self._read_latest()
+        if last > until + 1 or (latest is not None and latest[0] > until):
+            raise unreadable(self.folder, f"it has ticks after tick {until}, the latest one of the run")
 
     def _ticks_of(
         self, path: Path, start: int, first: int, latest: tuple[int, str] | None
@@ -225,12 +240,11 @@ class TickJournal:
         self._file = os.open(path, flags | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
 
     def write(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
-        """Write a tick, which is durable when this returns.
+        """Write a tick, which is durable when this returns; `note` or `withdraw` follows.
 
         Raises CheckpointError; `recorded` returns whether the tick is in the journal all the same.
         """
         self._append(tick, head, arrays, final=True)
-        self.note(tick)
 
     def write_part(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
         """Write a step of a transaction, which is durable with its tick. Raises CheckpointError."""
@@ -282,6 +296,11 @@ class TickJournal:
         """Return whether this process has put the whole tick into the journal."""
         attempt, end, _ = self._attempt
         return attempt == tick and self._file >= 0 and os.fstat(self._file).st_size >= end
+
+    def withdraw(self) -> None:
+        """Remove a recorded tick that was rolled back; may be repeated."""
+        self._attempt = (0, 0, "")
+        self.discard_parts()
 
     def note(self, tick: int) -> None:
         """Note that a recorded tick is the latest; never raises, and may be repeated."""

@@ -1,4 +1,4 @@
-"""Check that all forms of a circuit agree: apply the same random changes to each, tick by tick."""
+"""Check that all stages of a circuit agree: apply the same random changes to each, tick by tick."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dbsp.runtime.run import Run
 
 
 class Disagreement(DbspError):
-    """Two forms of one circuit returned different results; the message lists the changes."""
+    """Two stages of one circuit returned different results; the message lists the changes."""
 
     code = "disagreement"
 

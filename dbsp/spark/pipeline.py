@@ -293,7 +293,9 @@ class Pipeline:
         """Return the circuit with a SparkSource for each source and a SparkSink for each sink.
 
         Parameters:
-            stage: "query", "incremental" or "physical", as for `Circuit.circuit`.
+            stage: "query", "incremental", "physical" or "distributed", as for
+                `Circuit.circuit`. A distributed circuit shows how its inputs are dealt to shards,
+                in the place of the sources.
 
         Returns:
             A graph, for drawing and for `to_json`.

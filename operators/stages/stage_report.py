@@ -13,9 +13,9 @@ from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.stages.circuit_passes import optimise
+from dbsp.operators.stages.circuit_stages import incremental_circuit, physical
 from dbsp.operators.stages.passes.forget_rows import bounded_traces
 from dbsp.operators.stages.passes.laws import LAWS
-from dbsp.operators.stages.three_stages import incremental_circuit, physical
 from dbsp.operators.time.forgetting import ForgettingOperator
 from dbsp.operators.traces.arrange import Arrange
 from dbsp.runtime.run import Run

@@ -30,7 +30,7 @@ from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.modes import Recursion
-from dbsp.operators.stages import three_stages
+from dbsp.operators.stages import circuit_stages
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.fit import expect_stream, located, widened
 from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
@@ -379,16 +379,17 @@ class Circuit(graph.Graph):
         super().validate()
 
     def circuit(self, stage: Stage | str = Stage.QUERY) -> graph.Graph:
-        """Return this circuit in one of its three forms.
+        """Return this circuit in one of its stages.
 
         Parameters:
-            stage: "query" (as built), "incremental" (over changes) or "physical" (with traces).
+            stage: "query" (as built), "incremental" (over changes), "physical" (with traces) or
+                "distributed" (with exchanges between shards).
 
         Returns:
             A graph, for drawing and for `to_json`.
 
         Raises:
-            ArgumentError: `stage` is not one of the three.
+            ArgumentError: `stage` is unknown.
             CircuitError: the circuit is not complete (see `validate`).
 
         Examples:
@@ -398,7 +399,7 @@ class Circuit(graph.Graph):
             <circuit 'evens': 4 nodes>
         """
         self.validate()
-        return three_stages.circuit(self, choice("stage", Stage, stage))
+        return circuit_stages.circuit(self, choice("stage", Stage, stage))
 
     def explain(self, run: Run | None = None) -> str:
         """Describe how the circuit is evaluated, as text.
@@ -437,10 +438,11 @@ class Circuit(graph.Graph):
         """Start a run of the circuit; `run.step` takes changes and returns the changes of outputs.
 
         All stages return the same results. "physical" is the fast one; "query" recomputes
-        everything in every tick and serves as the oracle for the others.
+        everything in every tick and serves as the oracle for the others; "distributed" is the
+        physical circuit in the form that several shards run.
 
         Parameters:
-            stage: "physical", "incremental" or "query".
+            stage: "physical", "distributed", "incremental" or "query".
             checkpoint: a folder. Every tick is durable when `step` returns, and a run started on
                 the same folder continues after the last tick (see `dbsp.durable`).
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
@@ -451,7 +453,7 @@ class Circuit(graph.Graph):
             A run in its initial state, or in that of the checkpoint.
 
         Raises:
-            ArgumentError: `stage` is not one of the three, or `memory_limit` is not an amount.
+            ArgumentError: `stage` is unknown, or `memory_limit` is not an amount.
             CircuitError: the circuit is not complete (see `validate`).
             CheckpointError: the checkpoint is damaged, in use, or of another circuit.
 
@@ -537,7 +539,7 @@ class Circuit(graph.Graph):
     def runnable(self, stage: Stage | str) -> graph.Graph:
         """Return the circuit that a run of this stage steps. Raises as `start`."""
         self.validate()
-        return three_stages.runnable(self, choice("stage", Stage, stage))
+        return circuit_stages.runnable(self, choice("stage", Stage, stage))
 
     def declare(self, kind: str, name: str) -> None:
         """Reserve a name for an "input" or "output"; raise CircuitError if it is in use."""

@@ -19,7 +19,7 @@ from dbsp.operators.streams.circuit_reader import catalogue
 
 from ..random_circuits import BINARY, COLUMNS, FUNCTIONS, UNARY, build
 
-STAGES = ("query", "incremental", "physical")
+STAGES = ("query", "incremental", "physical", "distributed")
 MAX_ITERATIONS = 20
 CASES_PER_DOCUMENT = 25
 """The number of changes that the tests try of each document, of all that `changes` yields."""

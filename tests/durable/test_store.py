@@ -118,7 +118,7 @@ def test_time_dependent_state_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["query", "incremental", "physical"])
+@pytest.mark.parametrize("stage", ["query", "incremental", "physical", "distributed"])
 def test_every_stage(tmp_path: Path, stage: str) -> None:
     program = dbsp.compile(CLOSURE)
     whole = program.start(stage=stage)

@@ -61,7 +61,7 @@ OPERATORS: dict[str, Callable[[Stream], Stream]] = {
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 def test_operators_sum_in_any_order(operator: Callable[[Stream], Stream]) -> None:
-    for stage in ("query", "incremental", "physical"):
+    for stage in ("query", "incremental", "physical", "distributed"):
         for weights in sorted({*permutations((2**62, 2**62, -(2**62) + 1))}):
             circuit = Circuit("c")
             circuit.output("out", operator(circuit.input("a", x=int, y=int)))

@@ -75,7 +75,7 @@ def test_the_circuit_runs_as_before_in_every_stage() -> None:
             circuit = bind_ports(circuit, [SparkSink("out", encoding="operations")])
         return circuit.start(stage)
 
-    for stage in ("query", "incremental", "physical"):
+    for stage in ("query", "incremental", "physical", "distributed"):
         bound, plain = started(stage, True), started(stage, False)
         for change in ({(1, 2): 1, (1, 3): 1}, {(1, 2): -1}, {(1, 3): -1}):
             assert bound.step({"in": change})["out"].to_dict() == plain.step({"in": change})["out"].to_dict()

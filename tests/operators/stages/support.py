@@ -8,7 +8,7 @@ from typing import Any
 from dbsp import Circuit, EvaluationError, Stream, col
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.prune import prune
-from dbsp.operators.stages.three_stages import between_integrals
+from dbsp.operators.stages.circuit_stages import between_integrals
 from dbsp.runtime.run import Run
 from tests.harness import deltas_of
 

@@ -39,7 +39,7 @@ from dbsp.circuit.stage import Stage
 from dbsp.durable import Store
 from dbsp.operators.groups.aggregate import ForgettingAggregate
 from dbsp.operators.stages.circuit_passes import CIRCUIT
-from dbsp.operators.stages.three_stages import physical
+from dbsp.operators.stages.circuit_stages import physical
 from dbsp.operators.time.forgetting import ForgettingOperator
 from dbsp.state import trace, trace_limit
 from tests.harness import deltas_of, views

@@ -14,8 +14,8 @@ from dbsp import Circuit, Stream, col, count, max_, sum_
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.cli import main
+from dbsp.operators.stages.circuit_stages import incremental_circuit
 from dbsp.operators.stages.passes.laws import LAWS
-from dbsp.operators.stages.three_stages import incremental_circuit
 from dbsp.runtime.run import Run
 from tests import reference
 from tests.harness import apply, view

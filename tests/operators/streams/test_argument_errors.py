@@ -91,7 +91,10 @@ OPTIONS: list[tuple[Build, str]] = [
         "schema={'kind': str, ...}",
     ),
     (lambda c, a: c.input("r", kind=int | None), "as schema={'kind': int | None, ...}"),
-    (lambda c, a: c.start("fast"), "stage= expects one of 'query', 'incremental', 'physical', got 'fast'"),
+    (
+        lambda c, a: c.start("fast"),
+        "stage= expects one of 'query', 'incremental', 'physical', 'distributed', got 'fast'",
+    ),
     (lambda c, a: c.circuit("fast"), "stage= expects one of 'query', 'incremental', 'physical'"),
     (lambda c, a: a.group_by("x").agg(n=count), "; add the parentheses of the call"),
     (

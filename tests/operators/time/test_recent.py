@@ -150,7 +150,7 @@ def test_a_view_needs_no_second_copy() -> None:
 
 
 def test_replanning_keeps_the_recent_rows() -> None:
-    from dbsp.operators.stages.three_stages import physical
+    from dbsp.operators.stages.circuit_stages import physical
 
     run = circuit_of().start()
     model = Model()

@@ -20,7 +20,7 @@ from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.multiway_join import MultiwayJoin
 from dbsp.operators.joins.range_join import RangeJoin
 from dbsp.operators.stages.circuit_passes import optimise
-from dbsp.operators.stages.three_stages import incremental_circuit
+from dbsp.operators.stages.circuit_stages import incremental_circuit
 from dbsp.operators.time.multilinear_terms import Terms
 from dbsp.operators.traces.column_orders import lower_circuit
 from tests.operators.stages.test_laws import parts

@@ -47,7 +47,7 @@ def test_variables_have_base_types() -> None:
 
 
 def test_no_stage_shows_types_of_the_engine() -> None:
-    for stage in ("query", "incremental", "physical"):
+    for stage in ("query", "incremental", "physical", "distributed"):
         circuit = dbsp.compile(TEXT).circuit(stage)
         for text in (to_text(circuit), to_dot(circuit), *nodes_of(circuit)):
             assert ": int" not in text

@@ -1,4 +1,4 @@
-"""The three circuits of one query: as written, incremental, and physical.
+"""The stages of one query: as written, incremental, physical, and distributed.
 
 1. the *query*: relational operators over complete Z-sets;
 2. the *incremental* circuit: Q^D = D . Q . I, rewritten by the laws in
@@ -6,10 +6,12 @@
 3. the *physical* circuit: the optimised query (see `dbsp.operators.stages.circuit_passes`), made
    incremental by the same laws. Integrals are shared traces, fused with joins and aggregates;
    projections are fused; work that does not depend on a scope is outside of it; dead nodes are
-   removed.
+   removed;
+4. the *distributed* circuit: the physical one with exchanges between its nodes, for several shards
+   (see `dbsp.operators.stages.passes.distribute`).
 
-All three run on the same scheduler and yield the same deltas. The query runs between an explicit I
-at every input and D at every output, which is slow and obviously correct.
+All of them run on the same scheduler and yield the same deltas. The query runs between an explicit
+I at every input and D at every output, which is slow and obviously correct.
 """
 
 from __future__ import annotations

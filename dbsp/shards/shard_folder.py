@@ -1,0 +1,309 @@
+"""The checkpoint of a sharded run: the checkpoints of its shards, and what counts on all of them.
+
+The coordinator of the run owns the folder (see `dbsp.durable.shards_header` for its files). A tick:
+
+1. every shard computes the tick, and records its part in its own journal;
+2. when all have done so, the coordinator writes the commit record (`commit`): the tick now counts;
+3. every shard makes its part final.
+
+A process that ends before step 2 undoes the tick on all shards, since the records in their journals
+are removed when they are opened again; one that ends later undoes nothing. `recover` finds the tick
+from whose snapshots all shards can continue.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from dbsp.deferred_signals import call_undisturbed
+from dbsp.durable.background import wait_for_folder
+from dbsp.durable.commit_record import Commit, CommitRecord
+from dbsp.durable.lock import FolderOwner
+from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest, read_manifest
+from dbsp.durable.sealed_files import unreadable
+from dbsp.durable.shards_header import HEADER, ShardsHeader, read_shards_header
+from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
+from dbsp.errors import CheckpointError, CheckpointWarning, counted, expect_present
+from dbsp.shards.shard_store import ShardPlace
+from dbsp.shards.snapshot_plan import ShardStatus, SnapshotPlan
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""The seconds to wait for shards of a run that has ended, which may still compute their tick."""
+
+
+class ShardFolder:
+    """The checkpoint of one sharded run, with a lock against a second run."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        snapshot_every: Every = DEFAULT,
+        sync: bool = True,
+        allow_pickle: bool = False,
+        verify: bool = True,
+        background: bool = True,
+    ) -> None:
+        """Open and lock a folder; create it if it does not exist.
+
+        The options are those of `dbsp.durable.Store`; the limits of `snapshot_every` are of each
+        shard. Raises CheckpointError when another process uses the folder, or it is damaged or not
+        that of a sharded run, ArgumentError for a wrong `snapshot_every`.
+        """
+        self.folder = Path(folder)
+        self.sync = sync
+        self.plan = SnapshotPlan(SnapshotPolicy.of(snapshot_every))
+        """When the shards write snapshots."""
+        self._options = {
+            "sync": sync,
+            "allow_pickle": allow_pickle,
+            "verify": verify,
+            "background": background,
+        }
+        self.header: ShardsHeader | None = None
+        """The identity of the query, and the folders of the shards; None in a new folder."""
+        self.commit_of = Commit()
+        """The latest commit."""
+        self._record: CommitRecord | None = None
+        self._owner: FolderOwner | None = _owned(self.folder)
+        try:
+            self.header = read_shards_header(self.folder)
+            if self.header is None:
+                self._expect_new()
+            else:
+                self._record = CommitRecord(self.folder, self.header.id, sync)
+                self.commit_of = self._record.read()
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"ShardFolder('{self.folder}')"
+
+    @property
+    def tick(self) -> int:
+        """The latest tick that counts."""
+        return self.commit_of.tick
+
+    def _expect_new(self) -> None:
+        """Raise CheckpointError if a folder without a header has other files of runs."""
+        if (self.folder / CURRENT).exists() or (self.folder / PREVIOUS).exists():
+            raise CheckpointError(
+                f"{self.folder} is the checkpoint of a run without shards; start the run without shards=, or "
+                "choose another folder",
+                code="checkpoint-other-program",
+            )
+        if any(self.folder.glob(f"shard-*/{CURRENT}")):
+            raise unreadable(self.folder / HEADER, "the file is missing")
+
+    # --- starting ---------------------------------------------------------------------------------
+
+    def expect(self, query: str, name: str, shards: int) -> None:
+        """Check that the folder is of this query and number of shards; begin a new folder.
+
+        `query` is the identity of the query and `name` the name of its circuit. Raises
+        CheckpointError; the folder is then released.
+        """
+        try:
+            if self.header is None:
+                self._begin(query, name, shards)
+                return
+            found = len(self.header.shards)
+            if self.header.query != query:
+                raise CheckpointError(
+                    f"{self.folder} is the checkpoint of another query ('{self.header.name}'); "
+                    "start the same query, or choose another folder",
+                    code="checkpoint-other-program",
+                )
+            if found != shards:
+                raise CheckpointError(
+                    f"{self.folder} is the checkpoint of a run with {counted(found, 'shard')}, got "
+                    f"shards={shards}; start the run with shards={found}, or choose another folder",
+                    code="checkpoint-other-shards",
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, query: str, name: str, shards: int) -> None:
+        header = ShardsHeader(uuid.uuid4().hex, name, query, [f"shard-{n}" for n in range(shards)])
+        record = CommitRecord(self.folder, header.id, self.sync)
+        record.create()
+        header.write(self.folder, self.sync)  # last: it makes the folder one of a sharded run
+        self.header, self._record = header, record
+
+    def recover(self, start: Callable[[int], T]) -> T:
+        """Return the result of `start`, called with the tick from which all shards continue.
+
+        That is the latest tick of which every shard has a snapshot, or 0. `start` opens the shards
+        (see `place`), which repeat the ticks since then together. If a file of a shard is damaged,
+        it raises checkpoint-unreadable and is called again with an earlier tick; a warning says so.
+        Raises CheckpointError if no tick is left. No process may have the shards open.
+        """
+        failure: CheckpointError | None = None
+        for tick in self.starting_ticks():
+            try:
+                started = start(tick)
+            except CheckpointError as error:
+                if error.code != "checkpoint-unreadable":
+                    raise
+                failure = failure or error
+                continue
+            if failure is not None:
+                warnings.warn(
+                    f"{failure.message.partition('; ')[0]}; nothing is lost, since the snapshots of tick "
+                    f"{tick} and the journals replace it",
+                    CheckpointWarning,
+                    stacklevel=2,
+                )
+            self.plan.continue_from(tick)
+            return started
+        raise expect_present(failure, "an error for a sharded run that cannot be started")
+
+    def starting_ticks(self) -> list[int]:
+        """Return the ticks of which all shards have snapshots, latest first.
+
+        Waits until the shards of a run that has ended have released their folders. Raises
+        CheckpointError if there is no such tick.
+        """
+        header = self._expect_header()
+        common: set[int] | None = None
+        failure: CheckpointError | None = None
+        deadline = time.monotonic() + PATIENCE
+        for name in header.shards:
+            folder = self.folder / name
+            _wait_for_owner(folder, deadline)
+            found, damage = self._snapshots(folder)
+            failure = failure or damage
+            common = found if common is None else common & found
+        if not common:
+            raise failure or unreadable(self.folder, "its shards have no snapshots of the same tick")
+        return sorted(common, reverse=True)
+
+    def _snapshots(self, folder: Path) -> tuple[set[int], CheckpointError | None]:
+        """Return the ticks of the snapshots of a shard, and what is wrong with one of them."""
+        found: set[int] = set()
+        damage = None
+        for file in (CURRENT, PREVIOUS):
+            try:
+                manifest = read_manifest(folder / file)
+            except CheckpointError as error:
+                if error.code == "checkpoint-version":
+                    raise
+                damage = damage or error
+                continue
+            if manifest is not None:
+                found.add(self._expect_counted(folder / file, manifest))
+        if not found and damage is None and not self.tick:
+            found.add(0)  # the run has ended before this shard had begun
+        return found, damage or (None if found else unreadable(folder / CURRENT, "the file is missing"))
+
+    def _expect_counted(self, path: Path, manifest: Manifest) -> int:
+        if manifest.tick > self.tick:
+            raise unreadable(path, f"it is of tick {manifest.tick}, but the latest tick is {self.tick}")
+        return manifest.tick
+
+    def circuit(self, tick: int) -> str | None:
+        """Return the circuit of the snapshots of a tick as JSON; None without one or a JSON form."""
+        folder = self.folder / self._expect_header().shards[0]
+        for file in (CURRENT, PREVIOUS):
+            manifest = read_manifest(folder / file)
+            if manifest is not None and manifest.tick == tick and manifest.snapshot is not None:
+                return manifest.snapshot.circuit
+        return None
+
+    def place(self, shard: int, tick: int) -> ShardPlace:
+        """Return where a shard continues, from its snapshot of this tick."""
+        header = self._expect_header()
+        return ShardPlace(
+            folder=(self.folder / header.shards[shard]).absolute(),
+            query=header.identity(shard),
+            start=tick,
+            until=self.tick,
+            options=self._options,
+        )
+
+    # --- ticks ------------------------------------------------------------------------------------
+
+    def commit(self, tick: int, attempt: int = 0) -> None:
+        """Make a tick count that all shards have recorded; it is durable when this returns.
+
+        Raises CheckpointError if it cannot be written and does not count, so that all shards must
+        roll it back.
+        """
+        self._expect_owner().check()
+        record = expect_present(self._record, "the commit record of a started run")
+        commit = Commit(tick, attempt)
+        try:
+            record.write(commit)
+        except CheckpointError:
+            if not self._counts(commit):
+                raise
+        self.commit_of = commit
+
+    def _counts(self, commit: Commit) -> bool:
+        """Return whether the record names a commit whose writing was interrupted or has failed."""
+        try:
+            return expect_present(self._record, "the commit record").read() == commit
+        except CheckpointError:
+            return False
+
+    def committed(self, tick: int) -> bool:
+        """Return whether a tick counts: an interrupt may follow its commit."""
+        if self.tick < tick and self._record is not None:
+            self.commit_of = max(self.commit_of, self._record.read())
+        return self.tick >= tick
+
+    def note(self, statuses: Sequence[ShardStatus]) -> None:
+        """Note by shard what it has told after a tick."""
+        self.plan.note(statuses)
+
+    def snapshot_due(self) -> bool:
+        """Return whether the shards must write snapshots of the latest tick before the next."""
+        return self.plan.due(self.tick)
+
+    def _expect_header(self) -> ShardsHeader:
+        return expect_present(self.header, "the header of a started run")
+
+    def _expect_owner(self) -> FolderOwner:
+        return expect_present(self._owner, "the owner of the folder")
+
+    def close(self) -> None:
+        """Release the folder. The shards must have closed their checkpoints."""
+        if self._record is not None:
+            self._record.close()
+        if self._owner is not None:
+            self._owner.release()
+            self._owner = None
+
+
+def _owned(folder: Path) -> FolderOwner:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return call_undisturbed(FolderOwner, folder)
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot use the folder {folder}: {error.strerror}", code="checkpoint-write"
+        ) from None
+
+
+def _wait_for_owner(folder: Path, deadline: float) -> None:
+    """Wait until nobody owns the folder of a shard. Raises CheckpointError after the deadline."""
+    if not folder.exists():
+        return
+    wait_for_folder(folder)
+    while True:
+        try:
+            _owned(folder).release()
+            return
+        except CheckpointError as error:
+            if error.code != "checkpoint-in-use" or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)

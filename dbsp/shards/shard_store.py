@@ -1,0 +1,167 @@
+"""The checkpoint of one shard: it follows the decisions that are taken for all shards together.
+
+An ordinary checkpoint, except that
+
+- a tick counts when the commit record of the run names it, and is removed from the journal if the
+  shards decide against it;
+- a snapshot is written when it is ordered for all shards, and replaces none that all shards have;
+- opening it repeats the ticks from a given snapshot up to the commit record, together with the
+  other shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dbsp.data.batch import Batch
+from dbsp.durable.journal_replay import Replay
+from dbsp.durable.manifest import CURRENT, Manifest
+from dbsp.durable.recovery import read_intact
+from dbsp.durable.sealed_files import unreadable
+from dbsp.durable.store import Store
+from dbsp.durable.tick_journal import TickChanges
+from dbsp.errors import CheckpointError
+from dbsp.runtime.run import Run
+from dbsp.runtime.run_base import RunBase
+from dbsp.runtime.tick_result import TickResult
+from dbsp.shards.snapshot_plan import ShardStatus
+
+
+@dataclass(frozen=True)
+class ShardPlace:
+    """Where a shard continues. It can be pickled, and is sent to the process of the shard."""
+
+    folder: Path
+    """The folder of the shard."""
+    query: str
+    """The identity of the query in it."""
+    start: int
+    """The tick of the snapshot from which all shards continue."""
+    until: int
+    """The latest tick that counts."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options of the checkpoint."""
+
+    def open(self) -> ShardStore:
+        """Open and lock the checkpoint of the shard. Raises CheckpointError."""
+        return ShardStore(self)
+
+
+class ShardStore(Store):
+    """The checkpoint of one shard.
+
+    `decide` is called with each tick that the shard has computed and recorded. It returns when the
+    tick counts on every shard, and raises if it does not; then the tick is rolled back.
+    `before_repeating` is called with the run and each tick of the journal before it is repeated.
+    """
+
+    def __init__(
+        self,
+        place: ShardPlace,
+        decide: Callable[[int], None] = lambda tick: None,
+        before_repeating: Callable[[Run, int], None] = lambda run, tick: None,
+    ) -> None:
+        self.place = place
+        self.decide = decide
+        self.before_repeating = before_repeating
+        self._decided = 0
+        """The latest tick that counts on every shard."""
+        self._ordered: int | None = None
+        """The tick of the common snapshot, if a snapshot is ordered."""
+        super().__init__(place.folder, **place.options)
+
+    def _refuse_shards(self) -> None:
+        """A shard opens its own folder."""
+
+    # --- continuing -------------------------------------------------------------------------------
+
+    def attach(self, run: Run, query: str | None = None) -> None:
+        """Bring a run without ticks to the latest tick that counts, and log its next ticks.
+
+        All shards call this together. Raises CheckpointError.
+        """
+        if self._manifest is None and self.place.until:
+            self.close()
+            raise unreadable(self.folder / CURRENT, "the file is missing")
+        self._decided = self.place.until
+        super().attach(run, self.place.query)
+
+    def _read(self) -> None:
+        """Verify and read the snapshot of the tick from which all shards continue."""
+        if self._recovered is not None or self._manifest is None:
+            return
+        start, until = self.place.start, self.place.until
+        manifests = [each for each in self._manifests if isinstance(each, Manifest) and each.tick == start]
+        if not manifests:
+            raise unreadable(self.folder, f"it has no intact snapshot of tick {start}")
+        self._recovered = read_intact(self.folder, manifests, self._journal, self.verify, until)
+        self._manifest, self._manifests = self._recovered.manifest, [*manifests]
+
+    def _repeat(self, replay: Replay, changes: TickChanges) -> TickResult:
+        self.before_repeating(replay.run, changes.tick)
+        return super()._repeat(replay, changes)
+
+    # --- ticks ------------------------------------------------------------------------------------
+
+    def begin(self, run: RunBase) -> None:
+        """Begin the snapshot that was ordered before a tick.
+
+        Raises CheckpointError if the snapshot before could not be written; the tick then does not
+        take place.
+        """
+        self._expect_owner().check()
+        self._writer.take_over(self._install)
+        common, self._ordered = self._ordered, None
+        if common is not None:
+            self._start_snapshot(run, self._common(common), [])
+        self._recorder.begin(run)
+
+    def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
+        """Write the changes of the inputs in a tick; when this returns, it counts on every shard.
+
+        If it raises, the tick counts nowhere.
+        """
+        try:
+            super().record(tick, staged, run, label)
+            self.decide(tick)
+        except BaseException:
+            self._journal.withdraw()
+            raise
+        self._decided = tick
+
+    def recorded(self, tick: int) -> bool:
+        """Return whether a tick counts on every shard."""
+        return tick == self._decided and super().recorded(tick)
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def order_snapshot(self, common: int) -> None:
+        """Begin a snapshot before the next tick; `common` is the tick of the common one."""
+        self._ordered = common
+
+    def snapshot_now(self, common: int) -> None:
+        """Write a snapshot, and wait until it is durable; `common` is as in `order_snapshot`.
+
+        Raises CheckpointError.
+        """
+        self._write_now(lambda newest: (self._common(common), []))
+
+    def snapshot(self) -> None:
+        raise CheckpointError(
+            "a shard cannot write a snapshot alone; call snapshot() of the sharded run",
+            code="no-checkpoint",
+        )
+
+    def status(self) -> ShardStatus:
+        """Return what the run needs to know to order the next snapshot."""
+        return ShardStatus(self._expect_manifest().tick, self._writer.work is not None, self._journal.written)
+
+    def _common(self, tick: int) -> Manifest:
+        """Return the manifest of the common snapshot."""
+        for each in self._manifests or [self._expect_manifest()]:
+            if isinstance(each, Manifest) and each.tick == tick:
+                return each
+        raise AssertionError(f"{self.folder} has no snapshot of tick {tick}, which all shards have")
