@@ -81,13 +81,14 @@ class SocketMesh(Transport):
             raise InvariantError(
                 f"expected a generation after {self._generation}, got {generation}; this is a defect of dbsp"
             )
-        self._generation = generation
-        self._round = 0
-        self._aborted = False
-        for peer in self._peers:
-            peer.writer.drop_unbegun()
-            peer.read_aborts()
-            peer.aborted = {number for number in peer.aborted if number >= generation}
+        with _Closing(self):
+            self._generation = generation
+            self._round = 0
+            self._aborted = False
+            for peer in self._peers:
+                peer.writer.drop_unbegun()
+                peer.read_aborts()
+                peer.aborted = {number for number in peer.aborted if number >= generation}
 
     def exchange(self, name: str, messages: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
         self._check_open()
@@ -95,13 +96,8 @@ class SocketMesh(Transport):
             raise InvariantError(f"{name}: expected {self.shards} messages, got {len(messages)}")
         if self._aborted:
             raise ShardAborted(self.shard)
-        try:
+        with _Closing(self):
             return self._exchange(name.encode(), messages)
-        except (DbspError, OSError):
-            raise  # the counts of sent and received bytes are correct
-        except BaseException:
-            self.close()  # an interrupt: a count may be missing
-            raise
 
     def abort(self) -> None:
         if self._closed or self._aborted:
@@ -188,6 +184,22 @@ class SocketMesh(Transport):
                 raise ShardAborted(peer.shard)
 
 
+class _Closing:
+    """Closes a mesh if an interrupt ends the block, since a count of bytes may be missing then."""
+
+    __slots__ = ("_mesh",)
+
+    def __init__(self, mesh: SocketMesh) -> None:
+        self._mesh = mesh
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not issubclass(kind, DbspError | OSError):
+            self._mesh.close()
+
+
 class _Peer:
     """The connections to one other shard."""
 
@@ -210,17 +222,17 @@ class _Peer:
     def send(self) -> bool:
         """Send what the socket takes; return whether nothing is left to send."""
         try:
-            return self.writer.send()
+            return self.lost or self.writer.send()
         except ConnectionError:
-            self.lost = True
+            self._lose()
             return True
 
     def receive(self, generation: int) -> Frame | None:
         """Receive what has arrived; return the first frame of this generation or a later one."""
         try:
-            return self.reader.receive(generation)
+            return None if self.lost else self.reader.receive(generation)
         except (EndOfStream, ConnectionError):
-            self.lost = True
+            self._lose()
             return None
 
     def send_abort(self, generation: int) -> None:
@@ -235,7 +247,7 @@ class _Peer:
                 poll.register(self.aborts, select.POLLOUT)
                 poll.poll()
             except ConnectionError:
-                self.lost = True
+                self._lose()
 
     def read_aborts(self) -> None:
         while not self.lost:
@@ -246,7 +258,7 @@ class _Peer:
             except ConnectionError:
                 message = b""
             if not message:
-                self.lost = True
+                self._lose()
                 return
             message = self._unread + message
             complete = len(message) // _GENERATION.size * _GENERATION.size
@@ -256,3 +268,7 @@ class _Peer:
     def close(self) -> None:
         self.frames.close()
         self.aborts.close()
+
+    def _lose(self) -> None:
+        self.lost = True
+        self.close()  # so that the other shard notices it too if it still exists

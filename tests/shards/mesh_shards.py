@@ -127,17 +127,22 @@ class FaultySocket:
 
 
 class FaultAt:
-    """Raises an error at the call of this number, from 0 on; counts the calls."""
+    """Raises an error at the call of this number, from 0 on, unless it is stopped before."""
 
     def __init__(self, number: int, error: BaseException) -> None:
-        self.number = number
-        self.error = error
-        self.calls = 0
+        self.raised = False
+        self._number = number
+        self._error = error
+        self._calls = 0
 
     def __call__(self, call: str) -> None:
-        self.calls += 1
-        if self.calls == self.number + 1:
-            raise self.error
+        self._calls += 1
+        if self._calls == self._number + 1:
+            self.raised = True
+            raise self._error
+
+    def stop(self) -> None:
+        self._number = -1
 
 
 def faulty_mesh(shard: int, ends: MeshEnds, fault: Callable[[str], int | None]) -> SocketMesh:
