@@ -23,7 +23,8 @@ from dbsp.shards.mesh_frames import (
     FrameWriter,
     frame_pieces,
 )
-from dbsp.shards.transport import Buffer, ShardAborted, ShardLost, Transport
+from dbsp.shards.packet_frames import Buffer
+from dbsp.shards.transport import ShardAborted, ShardLost, Transport
 
 MeshEnds: TypeAlias = list[tuple[socket.socket, socket.socket] | None]
 """The sockets of one shard by other shard: one for frames and one for aborts; None at its place."""

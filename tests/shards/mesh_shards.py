@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.shards.packet_frames import Buffer
 from dbsp.shards.socket_mesh import MeshEnds, SocketMesh, connected_mesh
-from dbsp.shards.transport import Buffer, Transport
+from dbsp.shards.transport import Transport
 
 SIZES = (0, 1, 7, 8, 4_000, 70_000, 1_500_000)
 """Sizes of buffers: some need padding, some exceed the memory to read ahead or the system's."""
