@@ -22,8 +22,18 @@ SIZES = (0, 1, 7, 8, 4_000, 70_000, 1_500_000)
 _BYTES = np.random.default_rng(0).integers(0, 256, max(SIZES) + 10_000, np.uint8)
 
 
+def narrow_mesh(shards: int) -> list[MeshEnds]:
+    """Connections with little memory, so that messages of a megabyte are sent in many parts."""
+    mesh = connected_mesh(shards)
+    for ends in mesh:
+        for pair in ends:
+            if pair is not None:
+                pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    return mesh
+
+
 def meshes(shards: int) -> list[SocketMesh]:
-    return [SocketMesh(shard, ends) for shard, ends in enumerate(connected_mesh(shards))]
+    return [SocketMesh(shard, ends) for shard, ends in enumerate(narrow_mesh(shards))]
 
 
 def run_all(work: Callable[[int], Any], shards: int) -> list[Any]:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from dbsp.errors import InvariantError
-from dbsp.shards.socket_mesh import SocketMesh, connected_mesh
+from dbsp.shards.socket_mesh import SocketMesh
 from dbsp.shards.transport import ShardAborted, ShardLost
-from tests.shards.mesh_shards import FaultAt, exchange_exactly, faulty_mesh, no_buffers, run_all
+from tests.shards.mesh_shards import FaultAt, exchange_exactly, faulty_mesh, narrow_mesh, no_buffers, run_all
 
 SIZES = (0, 3, 8, 2_000)
 
@@ -18,7 +18,7 @@ SIZES = (0, 3, 8, 2_000)
 @pytest.mark.parametrize("seed", range(20))
 def test_calls_that_move_less_than_asked(seed: int) -> None:
     shards = 2 + seed % 2
-    ends = connected_mesh(shards)
+    ends = narrow_mesh(shards)
 
     def short(shard: int) -> Callable[[str], int | None]:
         chance = random.Random(seed * 10 + shard)
@@ -60,7 +60,7 @@ def lives_with(fault: FaultAt) -> list[list[type[BaseException] | None]]:
     The shards do not wait for each other between generations, except before the last one, which has
     no fault of its own.
     """
-    ends = connected_mesh(3)
+    ends = narrow_mesh(3)
     mesh = [
         faulty_mesh(shard, ends[shard], fault) if shard == 1 else SocketMesh(shard, ends[shard])
         for shard in range(3)

@@ -16,9 +16,16 @@ import pytest
 
 from dbsp.errors import InvariantError, MemoryLimitError, ShardError
 from dbsp.shards import mesh_frames
-from dbsp.shards.socket_mesh import MeshEnds, SocketMesh, close_ends, connected_mesh
+from dbsp.shards.socket_mesh import MeshEnds, SocketMesh, close_ends
 from dbsp.shards.transport import ShardAborted, ShardLost
-from tests.shards.mesh_shards import HookedTransport, exchange_exactly, faulty_mesh, meshes, run_all
+from tests.shards.mesh_shards import (
+    HookedTransport,
+    exchange_exactly,
+    faulty_mesh,
+    meshes,
+    narrow_mesh,
+    run_all,
+)
 
 LARGE = (1_500_000,)
 """More than the system buffers, so that a shard gives up between the parts of a message."""
@@ -279,7 +286,7 @@ def process_of_a_shard(shard: int, ends: MeshEnds, ending: int | None, answers: 
 @pytest.mark.parametrize("ending", [None, 1])
 def test_shards_in_spawned_processes(ending: int | None) -> None:
     spawn = multiprocessing.get_context("spawn")
-    mesh = connected_mesh(2)
+    mesh = narrow_mesh(2)
     pipes = [spawn.Pipe() for _ in mesh]
     processes = [
         spawn.Process(
