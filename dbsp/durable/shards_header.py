@@ -1,9 +1,9 @@
 """The header of the folder of a sharded run, whose shards are checkpoints in folders of their own.
 
-    shards.json        the identity of the query, and the folders of the shards
-    commits            the latest tick that counts (see `dbsp.durable.commit_record`)
-    shard-0, shard-1   the checkpoint of each shard (see `dbsp.durable.store`)
-    lock, owner        the lock of the run that writes here, and its process id
+shards.json        the identity of the query, and the folders of the shards
+commits            the latest tick that counts (see `dbsp.durable.commit_record`)
+shard-0, shard-1   the checkpoint of each shard (see `dbsp.durable.store`)
+lock, owner        the lock of the run that writes here, and its process id
 """
 
 from __future__ import annotations

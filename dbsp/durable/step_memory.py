@@ -182,7 +182,8 @@ def _text(operator: Operator) -> str:
     """The operator as text; a port is the same with any binding and any callback."""
     if isinstance(operator, Port):
         relevant = ("relation", "kind", "key", "integrated")
-        return f"port {[getattr(operator, name, None) for name in relevant]}"
+        dealt = f" dealt by {operator.dealt}" if hasattr(operator, "dealt") else ""
+        return f"port {[getattr(operator, name, None) for name in relevant]}{dealt}"
     return f"{operator.name}|{operator.label}|{_parameters(operator)}"
 
 

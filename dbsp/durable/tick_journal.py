@@ -240,12 +240,11 @@ class TickJournal:
         self._file = os.open(path, flags | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
 
     def write(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
-        """Write a tick, which is durable when this returns.
+        """Write a tick, which is durable when this returns; `note` or `withdraw` follows.
 
         Raises CheckpointError; `recorded` returns whether the tick is in the journal all the same.
         """
         self._append(tick, head, arrays, final=True)
-        self.note(tick)
 
     def write_part(self, tick: int, head: dict[str, Any], arrays: Sequence[Codes]) -> None:
         """Write a step of a transaction, which is durable with its tick. Raises CheckpointError."""
@@ -299,7 +298,7 @@ class TickJournal:
         return attempt == tick and self._file >= 0 and os.fstat(self._file).st_size >= end
 
     def withdraw(self) -> None:
-        """Remove the recorded tick that was rolled back; may be repeated."""
+        """Remove a recorded tick that was rolled back; may be repeated."""
         self._attempt = (0, 0, "")
         self.discard_parts()
 

@@ -157,9 +157,7 @@ class ShardStore(Store):
 
     def status(self) -> ShardStatus:
         """Return what the run needs to know to order the next snapshot."""
-        return ShardStatus(
-            self._expect_manifest().tick, self._writer.work is not None, self._journal.written
-        )
+        return ShardStatus(self._expect_manifest().tick, self._writer.work is not None, self._journal.written)
 
     def _common(self, tick: int) -> Manifest:
         """Return the manifest of the common snapshot."""

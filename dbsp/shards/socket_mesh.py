@@ -29,7 +29,6 @@ MeshEnds: TypeAlias = list[tuple[socket.socket, socket.socket] | None]
 """The sockets of one shard by other shard: one for frames and one for aborts; None at its place."""
 
 _GENERATION = struct.Struct("<q")
-_BEFORE_ALL = -1
 _READ_SIZE = 4096
 
 
@@ -88,6 +87,7 @@ class SocketMesh(Transport):
         for peer in self._peers:
             peer.writer.drop_unbegun()
             peer.read_aborts()
+            peer.aborted = {number for number in peer.aborted if number >= generation}
 
     def exchange(self, name: str, messages: Sequence[Sequence[Buffer]]) -> list[list[Buffer]]:
         self._check_open()
@@ -184,7 +184,7 @@ class SocketMesh(Transport):
             if peer.lost:
                 raise ShardLost(peer.shard)
         for peer in self._peers:
-            if peer.aborted >= self._generation:
+            if self._generation in peer.aborted:
                 raise ShardAborted(peer.shard)
 
 
@@ -201,8 +201,8 @@ class _Peer:
         self.aborts = aborts
         self.reader = FrameReader(frames)
         self.writer = FrameWriter(frames)
-        self.aborted = _BEFORE_ALL
-        """The last generation that the other shard gave up."""
+        self.aborted: set[int] = set()
+        """The generations that the other shard gave up, from this shard's generation on."""
         self.lost = False
         """Whether the other process has ended."""
         self._unread = b""
@@ -250,8 +250,7 @@ class _Peer:
                 return
             message = self._unread + message
             complete = len(message) // _GENERATION.size * _GENERATION.size
-            for (generation,) in _GENERATION.iter_unpack(message[:complete]):
-                self.aborted = max(self.aborted, generation)
+            self.aborted.update(*_GENERATION.iter_unpack(message[:complete]))
             self._unread = message[complete:]
 
     def close(self) -> None:

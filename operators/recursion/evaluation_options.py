@@ -10,6 +10,7 @@ from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.modes import MODE_DESCRIPTIONS, Recursion
 from dbsp.operators.recursion.monotone import negated_imports, never_negative
+from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.traces.arrange import Arrange
 
 
@@ -30,7 +31,7 @@ class EvaluationOptions(NamedTuple):
 
 def evaluation_options(body: Body) -> EvaluationOptions:
     """Return what the nesting of the scope, its nodes and the requested mode allow."""
-    nodes = [node.operator for node in body.nodes]
+    nodes = [node.operator for node in body.nodes if not isinstance(node.operator, Placing)]
     if body.parent is None or body.parent.parent is not None:
         return EvaluationOptions()
     if any(operator.is_port or operator.children() for operator in nodes):

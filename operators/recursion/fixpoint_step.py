@@ -105,6 +105,11 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     def report(self) -> Mapping[str, str]:
         return {"evaluation": self._history.describe()}
 
+    @property
+    def history(self) -> EvaluationHistory:
+        """The statistics of the evaluation so far; of all shards, if they decide together."""
+        return self._history
+
     def export(self, index: int) -> Step:
         """Return the step inside the scope whose sum over iterations is the `index`-th result."""
         return self._inner.exports[index]

@@ -62,7 +62,9 @@ class IteratedScope:
         self.defining = [scope.by_node[stream.node] for node in body.nodes for stream in node.strict]
         """The steps that define the variables."""
         counted = [step for step in scope.steps if decisions.counts(step.node)]
-        self._growing = [step for step in dict.fromkeys((*self.exports, *self.defining)) if decisions.counts(step.node)]
+        self._growing = [
+            step for step in dict.fromkeys((*self.exports, *self.defining)) if decisions.counts(step.node)
+        ]
         self._merging = [step for step in counted if isinstance(step, KeepingStep | FeedbackStep)]
         """The steps whose rows count as work: no two shards emit the same row."""
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]

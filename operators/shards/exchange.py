@@ -5,7 +5,9 @@ With s_i the part of a stream on shard i, and h the hash of the columns (`dbsp.d
     Exchange:  out_i = sum over j of the rows x of s_j with h(x) mod n = i
     Gather:    out_0 = sum over j of s_j,  and nothing elsewhere: an exchange by no columns
     Broadcast: out_i = sum over j of s_j
-    Owned:     out_i = the rows x of s_i with h(x) mod n = i: one copy of a stream that every shard has
+    Owned:     out_i = the rows x of s_i with h(x) mod n = i
+
+The last one keeps one copy of a stream that every shard has.
 
 Linear, and the identity on one shard, so each is its own incremental form. Cost: one pass over the
 delta, and one message between each pair of shards. (Feldera and differential dataflow have the

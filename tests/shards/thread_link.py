@@ -92,8 +92,8 @@ class ThreadLink(ShardLink):
         """The number of calls in this tick."""
         self.sent: Counter[str] = Counter()
         """By exchange, the number of rows that this shard has sent to the others."""
-        self._interner = interner
-        self._meeting = meeting
+        self.interner = interner
+        self.meeting = meeting
 
     def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
         assert len(parts) == self.shards, f"{node} sends {len(parts)} parts to {self.shards} shards"
@@ -101,13 +101,13 @@ class ThreadLink(ShardLink):
 
         def read(messages: list[tuple[Sequence[Batch | None], Interner]]) -> Batch | None:
             received = [
-                (recode_rows(part.rows, schema, interner, schema, self._interner), part.weights)
+                (recode_rows(part.rows, schema, interner, schema, self.interner), part.weights)
                 for theirs, interner in messages
                 if (part := theirs[self.shard]) is not None
             ]
             return combine(received)
 
-        return self._call(f"exchange of {node}", (parts, self._interner), read)
+        return self._call(f"exchange of {node}", (parts, self.interner), read)
 
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
         return self._call(f"vote of {len(numbers)} numbers", tuple(map(int, numbers)), lambda votes: votes)
@@ -122,7 +122,7 @@ class ThreadLink(ShardLink):
             raise Fault(f"shard {self.shard} fails at call {self.calls}: {call}")
         if self.delays is not None and self.delays.random() < 0.5:
             time.sleep(self.delays.random() / 500)
-        return self._meeting.meet(self.shard, f"{call}, call {self.calls}", message, read)
+        return self.meeting.meet(self.shard, f"{call}, call {self.calls}", message, read)
 
 
 class CommonCommit:
@@ -179,7 +179,7 @@ class ThreadShards:
     ) -> None:
         self._front = Run(graph)
         """Encodes and nets the changes; never stepped."""
-        self._meeting = Meeting(shards)
+        self.meeting = Meeting(shards)
         self._arrival = arrival
         self.links: list[ThreadLink] = []
         self.runs: list[Run] = []
@@ -189,7 +189,7 @@ class ThreadShards:
         """By input, the assertions of present rows in the latest tick."""
         for shard in range(shards):
             interner = Interner()
-            link = ThreadLink(shard, shards, self._meeting, interner)
+            link = ThreadLink(shard, shards, self.meeting, interner)
             if delays is not None:
                 link.delays = random.Random(delays * shards + shard)
             run = Run(graph, interner=interner, link=link)
@@ -215,7 +215,7 @@ class ThreadShards:
     def step_staged(self, staged: Mapping[str, Batch], interner: Interner) -> dict[str, Z]:
         """Apply batches of codes of an interner as one tick, as `step` does."""
         dealt = self._deal(staged, interner)
-        self._meeting.renew()
+        self.meeting.renew()
         with ThreadPoolExecutor(len(self.runs)) as threads:
             futures = [threads.submit(self._step, shard, part) for shard, part in enumerate(dealt)]
         errors = [error for future in futures if (error := future.exception()) is not None]
@@ -244,7 +244,7 @@ class ThreadShards:
         try:
             return self.runs[shard].step_staged(staged)
         except BaseException:
-            self._meeting.abandon()
+            self.meeting.abandon()
             raise
 
     def _in_any_order(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,89 @@
+"""Distributed circuits written by hand: an exchange by the key before each arrangement.
+
+Other than `dbsp.operators.stages.passes.distribute`, this puts exchanges into every recursive
+scope, so all scopes run in supersteps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from dbsp import Run
+from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.rewriting import Rewriting, rewrite
+from dbsp.operators.groups.distinct import DeltaDistinct
+from dbsp.operators.groups.group_step import RecomputeGroups
+from dbsp.operators.joins.join import DeltaJoin
+from dbsp.operators.ports.input import DealtInput, Input
+from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
+from dbsp.operators.recursion.fixpoint_step import FixpointStep
+from dbsp.operators.shards.exchange import Exchange, Gather, Owned
+from dbsp.operators.time.delay import Delay
+from dbsp.operators.traces.arrange import Arrange, order_of
+
+
+def with_exchanges(physical: Graph) -> Graph:
+    """Return the circuit with exchanges inside of its scopes; inputs are on the first shard."""
+    return rewrite(physical, _placed)
+
+
+def _placed(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+    operator = node.operator
+    if isinstance(operator, Input):
+        own: dict[str, Any] = {field.name: getattr(operator, field.name) for field in fields(operator)}
+        stream = rewriting.add(DealtInput(**own))
+        if node.strict:
+            stream.graph.connect(stream, rewriting.add(Arrange(order_of(node.strict[0])), stream))
+        return stream
+    if isinstance(operator, Arrange):
+        return inputs[0]  # each reader arranges the rows after an exchange by its own key
+    if isinstance(operator, Fixpoint):
+        # No two shards emit the same row into the scope, so the scope counts what one process does.
+        return operator.rewritten(
+            rewriting,
+            node,
+            [rewriting.add(Exchange(tuple(range(stream.schema.arity))), stream) for stream in inputs],
+            lambda body, outer: outer,
+            lambda value: value,
+        )
+    if isinstance(operator, Delay | Leave):
+        return operator.copy(rewriting, node, inputs)
+    if not inputs:
+        return rewriting.add(Owned(()), operator.copy(rewriting, node, inputs))
+    if isinstance(operator, DeltaJoin):
+        left, right = (order_of(stream) for stream in node.inputs)
+        realign = operator.realign or range(operator.key)
+        keys = [left[: operator.key], [right[place] for place in realign]]
+    elif isinstance(operator, DeltaDistinct):
+        keys = [range(node.schema.arity)]
+    elif isinstance(operator, RecomputeGroups):
+        keys = [order_of(node.inputs[0])[: len(operator.operator.groups(operator.over))]]
+    elif operator.law == "linear" and not any(map(_arrangement, node.inputs)):
+        return operator.copy(rewriting, node, inputs)
+    else:
+        keys = [()] * len(inputs)
+    sources = []
+    for source, stream, key in zip(node.inputs, inputs, keys, strict=True):
+        moved = rewriting.add(Exchange(tuple(key)) if key else Gather(), stream)
+        sources.append(rewriting.add(Arrange(order_of(source)), moved) if _arrangement(source) else moved)
+    return operator.copy(rewriting, node, sources)
+
+
+def _arrangement(stream: Stream) -> bool:
+    """Whether a stream is an arrangement, or one that enters a scope."""
+    for outer, inside in stream.graph.entered.items():
+        if inside.node is stream.node:
+            return _arrangement(stream.graph.stream_class(outer))
+    return isinstance(stream.node.operator, Arrange)
+
+
+def histories(run: Run) -> list[tuple[Any, ...]]:
+    """Return the statistics of every scope at the top level, as plain values."""
+    steps = [step for step in run.scope.steps if isinstance(step, FixpointStep)]
+    memories = [replace(step.history, arrivals=()).memory() for step in steps]
+    return [
+        (*memory, *(arrivals.tolist() for arrivals in step.history.arrivals))
+        for memory, step in zip(memories, steps, strict=True)
+    ]
