@@ -86,7 +86,7 @@ def start(run: Run) -> ThreadShards | None:
     if run.tick or not physical or run._bulk is not None or run.shares_interner:
         compared[1] += 1
         return None
-    return ThreadShards(distribute(run.graph), SHARDS)
+    return ThreadShards(distribute(run.graph, checked=True), SHARDS)
 
 
 def expect(error: DbspError, companion: ThreadShards, staged: Mapping[str, Batch], run: Run) -> None:

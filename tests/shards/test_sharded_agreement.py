@@ -81,14 +81,14 @@ def follow(compared: ComparedShards, ticks: Iterable[dict[str, Any]]) -> Compare
 # --- random circuits and programs -----------------------------------------------------------------
 
 
-@some(40)
+@some(25)
 @given(choices(), CIRCUIT_TICKS, SHARDS, SEEDS)
 def test_random_circuits(chosen: Choices, ticks: Ticks, shards: int, seed: int) -> None:
     compared = ComparedShards(build(chosen).circuit("physical"), shards, seed)
     follow(compared, without_negative(ticks, "a"))
 
 
-@some(40)
+@some(25)
 @given(
     programs() | programs(cyclic=True) | programs(kinds=True) | programs(kinds=True, records=True),
     st.sampled_from(["auto", "binary", "wcoj"]),
