@@ -103,6 +103,17 @@ def test_random_programs(text: str, strategy: Any, mode: Any, ticks: Ticks, shar
     follow(compared, [program.facts, *ticks])
 
 
+def test_a_multiway_join_with_a_constant() -> None:
+    rules = """
+        .decl a(x: number, y: number) .input a
+        .decl r(x: number, z: number) .output r
+        r(x, z) :- a(x, y), a(y, z), a(0, z).
+    """
+    compared = ComparedShards(dbsp.compile(rules, "wcoj").circuit("physical"), 3)
+    edges = {(x, y): 1 for x in range(3) for y in range(3)}
+    follow(compared, [{"a": edges}, {"a": {(0, 1): -1}}, {"a": {(0, 1): 1, (1, 1): -1}}])
+
+
 # --- every operator, every program ----------------------------------------------------------------
 
 
