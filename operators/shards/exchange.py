@@ -16,7 +16,7 @@ exchange inside of their operators; BigDatalog, SIGMOD 2016, plans it as here.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +30,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
+from dbsp.operators.traces.arrange import Arrange
 
 
 @dataclass(frozen=True)
@@ -166,3 +167,13 @@ def _part(batch: Batch, mask: np.ndarray) -> Batch | None:
         return batch
     rows = np.ascontiguousarray(batch.rows[mask])
     return Batch(rows, batch.weights[mask]) if len(rows) else None
+
+
+def unplaced(node: Node) -> Hashable:
+    """Return an object that is equal for nodes that differ only in the placement of their rows."""
+    operator = node.operator
+    if isinstance(operator, Placing):
+        return unplaced(node.inputs[0].node)
+    if isinstance(operator, Arrange):
+        return operator.order, unplaced(node.inputs[0].node)
+    return node
