@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.id_places import distinct_ids
 from dbsp.data.interner import Interner
 from dbsp.data.nested_values import list_elements, struct_layout
 from dbsp.data.record_parts import Kind, RecordMarks, missing_records
@@ -80,7 +81,14 @@ class SentValues:
         except OverflowError as error:
             raise InvariantError(str(error)) from None
         if len(new):
-            self._send(new, type_, pieces)
+            # In the order of the ids, so that sorted rows are sorted for the receiver as well.
+            order = np.argsort(new)
+            ranks = np.empty(len(new), np.int64)
+            ranks[order] = np.arange(space.used, space.used + len(new))
+            renumbered = rows[:, column] >= space.used
+            rows[renumbered, column] = ranks[rows[renumbered, column] - space.used]
+            numbers[places.of(new)] = ranks
+            self._send(new[order], type_, pieces)
             space.used += len(new)
 
     def _space(self, name: str) -> _Numbers:
@@ -127,7 +135,7 @@ class SentValues:
         cells, places, count = self._interner.cells, self._interner.places, len(self._interner)
         ids = codes[codes >= 0]
         known = self._space(structure.text).fit(count)[places.of(ids)]
-        ids = np.unique(ids[known == _UNKNOWN])
+        ids = distinct_ids(ids[known == _UNKNOWN])
         if not len(ids):
             return
         marks = RecordMarks(lambda each: self._space(each.text).fit(count) != _UNKNOWN)

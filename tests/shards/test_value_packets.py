@@ -181,6 +181,18 @@ def test_rows_without_interned_values_are_not_copied() -> None:
     assert np.shares_memory(received.rows, rows) and np.shares_memory(received.weights, batch.weights)
 
 
+def test_new_values_keep_their_order_whatever_the_order_of_the_rows() -> None:
+    outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(INT, STR)
+    codes = outbox.interner.encode_many(["a", "b", "c", "d"])
+    rows = np.column_stack((np.arange(6), codes[[3, 1, 3, 0, 2, 1]]))
+    for shown in (rows[:3], rows):
+        batch = Batch(np.ascontiguousarray(shown), np.ones(len(shown), np.int64))
+        parts = inbox.unpack_rows(carried(outbox.pack(batch, schema)), schema)
+        assert parts is not None
+        assert inbox.interner.decode_many(parts[0][:, 1]) == outbox.interner.decode_many(shown[:, 1])
+    assert inbox.interner.decode_many(range(4)) == ["b", "d", "a", "c"]
+
+
 def test_received_arrays_are_as_kernels_accept_them() -> None:
     schema = schema_of(INT)
     buffers = Outbox(Interner()).pack(Batch(np.arange(3).reshape(3, 1), np.array([1, 2, 3])), schema)
