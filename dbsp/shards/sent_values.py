@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from dbsp.data.nested_values import list_elements, struct_layout
 from dbsp.data.record_parts import Kind, RecordMarks, missing_records
 from dbsp.data.types import Structure, Type
 from dbsp.durable.interner_file import values_piece
+from dbsp.durable.typed_values import UnsupportedValueError
 from dbsp.errors import InvariantError
 from dbsp.kernels import number_column
 from dbsp.kernels.arrays import Codes, Rows
@@ -123,10 +125,27 @@ class SentValues:
         # Tuples in tuples are values of their own here, so nesting has no limit.
         gathered = Interner()
         numbers = gathered.encode_many(values)
+        try:
+            text = self._written(gathered)
+        except RecursionError:  # branches in branches, in a column of objects
+            raise self._too_deep(values) from None
+        pieces.add("values", "", None, [numbers, text])
+
+    def _written(self, gathered: Interner) -> bytes:
         piece, refused = values_piece(gathered, 0, gathered.end, self._allow_pickle)
         if refused:
             raise next(iter(refused.values()))
-        pieces.add("values", "", piece, [numbers])
+        return json.dumps(piece, separators=(",", ":")).encode("ascii")
+
+    def _too_deep(self, values: Sequence[Any]) -> UnsupportedValueError:
+        for value in values:
+            alone = Interner()
+            alone.encode(value)
+            try:
+                self._written(alone)
+            except RecursionError:
+                return UnsupportedValueError(value, "it is nested too deeply")
+        return UnsupportedValueError(values, "they are nested too deeply")
 
     # --- records and branches ---------------------------------------------------------------------
 

@@ -289,6 +289,17 @@ def test_a_value_of_another_class_is_refused_with_its_column() -> None:
     exchange(outbox, inbox, schema, [("new", 1), ("a", 2)])
 
 
+def test_branches_in_branches_are_refused_if_an_object_has_too_many() -> None:
+    deep: Any = None
+    for n in range(5_000):
+        deep = Branch("A", deep, n)
+    outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(OBJECT)
+    batch = batch_of(schema, [(1,), ((2, deep),)], [1, 1], outbox.interner)
+    with pytest.raises(InputError, match=r"cannot send to another \(it is nested too deeply\); use"):
+        outbox.pack(batch, schema)
+    exchange(outbox, inbox, schema, [(1,)])
+
+
 def test_pickled_values_travel_if_both_ends_allow_it() -> None:
     outbox, inbox = Outbox(Interner(), allow_pickle=True), Inbox(Interner(), allow_pickle=True)
     exchange(outbox, inbox, schema_of(OBJECT), [(range(3),), ((1, range(4)),)])
