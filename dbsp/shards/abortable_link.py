@@ -3,8 +3,8 @@
 The coordinator of a sharded run is interrupted, as by Ctrl-C, while its shards compute. It sends a
 signal, and the shard raises TickAbortedError in whatever it computes; a run undoes a tick after an
 exception at any bytecode. But an exchange must not be interrupted, because it counts the bytes that
-it has sent. So a shard in an exchange aborts after it. Every exchange ends: a shard that has aborted
-before releases the others, and if all shards have reached it then it completes.
+it has sent. So a shard in an exchange aborts after it. Every exchange ends: a shard that has
+aborted before releases the others, and if all shards have reached it then it completes.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from dbsp.data.interner import Interner
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import ShardError, expect_type
 from dbsp.shards.command_channel import Buffer, CommandChannel
-from dbsp.shards.shard_commands import Command, Decide, Start
 from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.remote_shard import Phase, RemoteShard
+from dbsp.shards.shard_commands import Command, Decide, Start
 from dbsp.shards.shipped_errors import receive_error
 from dbsp.shards.shipped_graph import ShippedGraph
 from dbsp.shards.socket_mesh import close_ends, connected_mesh

@@ -19,6 +19,9 @@ from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
+from dbsp.shards.common_decision import CommonDecision, WithdrawnError
+from dbsp.shards.exchange_link import ExchangeLink
+from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.shard_commands import (
     Command,
     Compact,
@@ -32,9 +35,6 @@ from dbsp.shards.shard_commands import (
     StepTick,
     Stop,
 )
-from dbsp.shards.common_decision import CommonDecision, WithdrawnError
-from dbsp.shards.exchange_link import ExchangeLink
-from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shipped_errors import ship_error
 from dbsp.shards.shipped_graph import ShippedGraph, receive_graph
