@@ -1,9 +1,9 @@
 """All shards of a run: start them, send commands, wait for answers, and end them.
 
 An interrupt such as Ctrl-C may arrive at any bytecode of the coordinator. Messages are sent and
-received with signals deferred, so each is sent as a whole or not at all; only the wait for an answer
-can be interrupted. The phase of each shard says what is left to do, and `drain`, `decide` and
-`roll_back` can be repeated.
+received with signals deferred, so no message is sent in part; only the wait for an answer can be
+interrupted. The phase of each shard says which answers are missing, and `decide` and `roll_back`
+can be repeated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dbsp.data.interner import Interner
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import ShardError, expect_type
 from dbsp.shards.command_channel import Buffer, CommandChannel
-from dbsp.shards.commands import Command, Decide, Start
 from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.remote_shard import Phase, RemoteShard
+from dbsp.shards.shard_commands import Command, Decide, Start
 from dbsp.shards.shipped_errors import receive_error
 from dbsp.shards.shipped_graph import ShippedGraph
 from dbsp.shards.socket_mesh import close_ends, connected_mesh
@@ -98,7 +98,7 @@ class ShardGroup:
     # --- commands ---------------------------------------------------------------------------------
 
     def next_epoch(self) -> int:
-        """Return the epoch of the next command. Call `succeeded` when both sides have its packets."""
+        """Return the epoch of a new command; call `succeeded` when both sides have its packets."""
         if self._failed:
             self._epoch += 1
             for shard in self._shards:
@@ -144,7 +144,7 @@ class ShardGroup:
         """End the open commands on all shards, and undo an open tick. Can be repeated."""
         self._abort()
         self._wait()
-        # An error in the rollback is not raised: the shard repeats the rollback before its next tick.
+        # No error of the rollback is raised: the shard repeats the rollback before its next tick.
         self.decide(False, "")
 
     def _wait(self) -> None:

@@ -19,7 +19,10 @@ from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
-from dbsp.shards.commands import (
+from dbsp.shards.common_decision import CommonDecision, WithdrawnError
+from dbsp.shards.exchange_link import ExchangeLink
+from dbsp.shards.packed_batches import BatchPost
+from dbsp.shards.shard_commands import (
     Command,
     Compact,
     Decide,
@@ -32,9 +35,6 @@ from dbsp.shards.commands import (
     StepTick,
     Stop,
 )
-from dbsp.shards.common_decision import CommonDecision, WithdrawnError
-from dbsp.shards.exchange_link import ExchangeLink
-from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shipped_errors import ship_error
 from dbsp.shards.shipped_graph import ShippedGraph, receive_graph
@@ -90,7 +90,7 @@ class Shard:
         self._epoch = 0
         self._ready = False
         """Whether the results of the open tick have been sent."""
-        # A value is sent once, so no value is freed: the run has an interner that is in use outside.
+        # A value is sent once, so no value is freed: the interner is in use outside of the run.
         self.run = Run(graph, interner=interner, memory_limit=start.memory_limit, link=self._link)
         self.run.log = CommonDecision(self._decide)
         self._link.install()

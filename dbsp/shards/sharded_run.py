@@ -31,9 +31,9 @@ from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.ticks import Ticks
-from dbsp.shards.commands import Command, Compact, ReadStats, ReadView, Ready, StepTick
 from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.remote_shard import RemoteShard, result_of
+from dbsp.shards.shard_commands import Command, Compact, ReadStats, ReadView, Ready, StepTick
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
