@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 import dbsp
-from dbsp import Circuit, CircuitError, DbspError, Run, ShardError, UserFunctionError
-from dbsp.operators.ports.inspect import Inspect
+from dbsp import Circuit, CircuitError, DbspError, ShardError, UserFunctionError
 from dbsp.shards.sharded_run import ShardedRun
 from dbsp.shards.shipped_errors import ShardTracebackError
 from tests.harness import deltas_of, views
