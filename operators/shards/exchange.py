@@ -154,20 +154,3 @@ class OwnedStep(PlacingStep):
         if batch is not None and link.shards > 1:
             batch = self._hashes.split(batch, self._columns, self._schema.types, link.shards)[link.shard]
         self.out = batch
-
-
-def _part(batch: Batch, mask: np.ndarray) -> Batch | None:
-    if mask.all():
-        return batch
-    rows = np.ascontiguousarray(batch.rows[mask])
-    return Batch(rows, batch.weights[mask]) if len(rows) else None
-
-
-def unplaced(node: Node) -> Hashable:
-    """Return an object that is equal for nodes that differ only in the placement of their rows."""
-    operator = node.operator
-    if isinstance(operator, Placing):
-        return unplaced(node.inputs[0].node)
-    if isinstance(operator, Arrange):
-        return operator.order, unplaced(node.inputs[0].node)
-    return node
