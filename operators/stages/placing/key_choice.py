@@ -32,10 +32,12 @@ def chosen_part(placed: PlacedGraph, node: Node, reads: KeyedReads, moved: Seque
 
 def _candidates(placed: PlacedGraph, node: Node, reads: KeyedReads, moved: Sequence[int]) -> Iterator[Part]:
     yield tuple(reads.positions)
+    if all(placed.placement(node.inputs[place].node) == FIRST_SHARD for place in moved):
+        yield ()  # else the other shards would have nothing to do
     for place in moved:
         source, key = node.inputs[place].node, reads.columns[place]
         for columns in placed.columns_of(source):
-            if set(columns) <= set(key):
+            if columns and set(columns) <= set(key):
                 yield tuple(key.index(column) for column in columns)
         preferred = preferred_columns(placed.wanted_of(source), key)
         yield tuple(position for position in reads.positions if key[position] in preferred)
