@@ -24,6 +24,7 @@ from benchmarks.changes import Codes
 from benchmarks.contest import Outcome
 from benchmarks.engine import RULES, outcome_of, tables
 from benchmarks.workloads import make
+from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.sharded_run import ShardedRun
 
 SHARDS = {
@@ -92,6 +93,7 @@ class Way:
         base = tables(workload, make(workload, "tiny").base)
         for weight in (1, -1, 1, -1):  # compiles the kernels
             self.run.step({name: weighted(rows, weight) for name, rows in base.items()})
+        self._moved = moved(self.run.stats()) if isinstance(self.run, ShardedRun) else (0, 0)
 
     @property
     def processes(self) -> list[int]:
@@ -117,9 +119,8 @@ class Way:
         if isinstance(run, ShardedRun):
             stats = run.stats()
             measured.rows, measured.bytes = [each.rows for each in stats], [each.bytes for each in stats]
-            sent = [counts for each in stats for counts in each.exchanges.values()]
-            measured.sent_rows = sum(counts.rows for counts in sent)
-            measured.sent_bytes = sum(counts.bytes for counts in sent)
+            (rows, size), (rows_before, size_before) = moved(stats), self._moved
+            measured.sent_rows, measured.sent_bytes = rows - rows_before, size - size_before
         else:
             measured.rows, measured.bytes = [run.state_rows], [run.state_bytes]
 
@@ -185,6 +186,12 @@ def _measured(
     for way in running:
         way.measured.outcome = outcome_of(way.run)
     return running
+
+
+def moved(stats: Sequence[ShardStats]) -> tuple[int, int]:
+    """Return the rows and bytes that have gone from one shard to another."""
+    counts = [counts for each in stats for counts in each.exchanges.values()]
+    return sum(each.rows_received for each in counts), sum(each.bytes_sent for each in counts)
 
 
 def weighted(table: pa.Table, weight: int) -> pa.Table:
