@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 import dbsp
-from dbsp import Circuit, CircuitError, DbspError, Run, ShardError, UserFunctionError
-from dbsp.operators.ports.inspect import Inspect
+from dbsp import Circuit, CircuitError, DbspError, ShardError, UserFunctionError
 from dbsp.shards.sharded_run import ShardedRun
 from dbsp.shards.shipped_errors import ShardTracebackError
 from tests.harness import deltas_of, views
@@ -297,11 +296,16 @@ def test_close_ends_the_processes() -> None:
         processes = [stats.process for stats in run.stats()]
         assert len(processes) == 3
     assert not any(map(alive, processes))
-    with pytest.raises(ShardError, match=r"step was called on a closed run; call it before close\(\)") as closed:
+    with pytest.raises(
+        ShardError, match=r"step was called on a closed run; call it before close\(\)"
+    ) as closed:
         run.step()
     assert closed.value.code == "run-closed"
     run.close()
-    assert repr(run) == "<run of 'shop' on 3 shards: (sale, price, visit) -> (large, counts, paid, visits), closed>"
+    assert (
+        repr(run)
+        == "<run of 'shop' on 3 shards: (sale, price, visit) -> (large, counts, paid, visits), closed>"
+    )
 
 
 def test_a_run_that_is_not_used_any_more_ends_its_processes() -> None:
