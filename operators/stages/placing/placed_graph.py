@@ -121,7 +121,7 @@ class PlacedGraph:
         base = arranged_node(node)
         stream = self._moved(base, _of_base(placement, node), reader, why)
         if placement.keyed:
-            self._check(reader, stream, _of_base(placement, node))
+            self.check(reader, stream, _of_base(placement, node))
         return stream if base is node else self.arrangement(node, stream)
 
     def own_image(self, node: Node) -> Stream:
@@ -195,7 +195,8 @@ class PlacedGraph:
         """Add the reason of an exchange of the rows of a node."""
         self.changes.append(f"{operator.name} of {_named(node)}: for {_named(reader)}, {why}")
 
-    def _check(self, reader: Node, stream: Stream, placement: Placement) -> None:
+    def check(self, reader: Node, stream: Stream, placement: Placement) -> None:
+        """In a checked circuit, assert that the rows that a reader reads are on their shards."""
         columns = placement.columns
         if self.checked and columns is not None and (stream.node, columns) not in self._checks:
             self._checks.add((stream.node, columns))

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from dbsp.circuit.graph import Node, Stream
+from dbsp.operators.groups.aggregate import AccumulatedAggregate
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import DealtInput, Input
 from dbsp.operators.ports.output import Output
@@ -32,6 +33,7 @@ from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph
 from dbsp.operators.stages.placing.placed_scopes import place_scope
 from dbsp.operators.stages.placing.row_columns import is_partial, row_columns, targets
+from dbsp.operators.stages.placing.summed_groups import is_summed, place_sums
 from dbsp.operators.stages.placing.wanted_columns import FILTERS, preferred_columns
 from dbsp.operators.time.closing import Close
 from dbsp.operators.time.delay import Delay
@@ -196,6 +198,10 @@ def _place_keyed(placed: PlacedGraph, node: Node, reads: KeyedReads) -> None:
         placement = placed.placement(sources[place]).moved(reads.carried[place])
     else:
         part = chosen_part(placed, node, reads, moved)
+        if isinstance(node.operator, AccumulatedAggregate) and is_summed(
+            placed, node, columns_at(reads, 0, part)
+        ):
+            return place_sums(placed, node, columns_at(reads, 0, part))
         for place in moved:
             columns = columns_at(reads, place, part)
             names = ", ".join(sources[place].schema.names[column] for column in columns)

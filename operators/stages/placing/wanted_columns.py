@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.operators.groups.partial_sums import has_partial_sums
 from dbsp.operators.ports.output import Output
 from dbsp.operators.stages.placing.keyed_reads import keyed_reads
 from dbsp.operators.stages.placing.pivots import PivotedScope
@@ -71,8 +72,10 @@ def _of_inputs(node: Node, wanted: Sequence[Key]) -> Iterator[tuple[int, Key]]:
             return
         reads = keyed_reads(node)
         if reads is not None:
+            # An aggregate that can exchange partial sums counts half.
+            times = 1 if has_partial_sums(operator) else 2
             for place, of_input in enumerate(reads.columns):
-                yield place, frozenset(of_input)
+                yield from [(place, frozenset(of_input))] * times
                 for key in wanted:
                     yield place, frozenset(of_input[p] for p in reads.positions if reads.emitted(p) in key)
 
@@ -92,7 +95,7 @@ def preferred_columns(wanted: Sequence[Key], among: Sequence[int]) -> tuple[int,
     keys.discard(frozenset())
     best = max(
         keys,
-        key=lambda key: (sum(key <= other for other in wanted), len(key), sorted(key, reverse=True)),
+        key=lambda key: (sum(key <= other for other in wanted), len(key), [-c for c in sorted(key)]),
         default=frozenset(among),
     )
     return tuple(sorted(best))
