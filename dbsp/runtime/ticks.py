@@ -294,7 +294,7 @@ class Ticks(RunBase):
             if sum(map(len, staged.values())) > MANY:
                 self._scope.forget()
             self._scope.merge()
-            self.close(work)
+            self.close_work(work)
         except (MemoryError, SystemError) as error:
             cause = interrupt_behind(error)
             if not isinstance(cause, MemoryError):
@@ -372,10 +372,10 @@ class Ticks(RunBase):
         if not work.decided:
             raise MemoryLimitError(f"{memory_message()}; the tick was rolled back") from None
 
-    def close(self, work: OpenWork) -> None:
+    def close_work(self, work: OpenWork) -> None:
         for port in self.input_ports.values():
             port.staged = None
-        super().close(work)
+        super().close_work(work)
 
     # --- callbacks --------------------------------------------------------------------------------
 
@@ -397,6 +397,6 @@ class Ticks(RunBase):
                     failures.append(error)
             self._unnotified = False
         finally:
-            self.close(work)
+            self.close_work(work)
         if failures:
             raise failures[0]

@@ -20,7 +20,7 @@ import numpy as np
 
 from dbsp.errors import InvariantError, MemoryLimitError, expect_present
 from dbsp.runtime.memory import memory_message
-from dbsp.shards.transport import Buffer
+from dbsp.shards.packet_frames import Buffer
 
 _MAGIC = b"DBX1"
 _HEAD = struct.Struct("<4sIqII")
@@ -86,7 +86,7 @@ def frame_pieces(generation: int, round_: int, name: bytes, message: Sequence[Bu
 
 
 def _bytes_of(buffer: Buffer) -> memoryview:
-    view = buffer.data if isinstance(buffer, np.ndarray) else memoryview(buffer)
+    view = memoryview(buffer)
     return view.cast("B") if view.nbytes else _PADDING[0]
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypeAlias
-
-import numpy as np
 
 from dbsp.errors import ShardError
-
-Buffer: TypeAlias = bytes | bytearray | memoryview | np.ndarray
-"""A piece of a message: an object with contiguous memory."""
+from dbsp.shards.packet_frames import Buffer
 
 
 class ShardAborted(ShardError):

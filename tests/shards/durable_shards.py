@@ -33,7 +33,7 @@ def words() -> Circuit:
 
 
 def distributed_words(dealt: tuple[int, ...] = (1,)) -> Graph:
-    """The circuit for shards: rows are dealt by number, and counted on the shard of the word."""
+    """Return that circuit: rows are dealt by number, and counted on the shard of the word."""
     physical = words().circuit("physical")
     aggregate = next(node.operator for node in physical.nodes if "Aggregate" in node.operator.name)
     graph = Graph("words")

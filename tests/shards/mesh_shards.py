@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.shards.packet_frames import Buffer
 from dbsp.shards.socket_mesh import MeshEnds, SocketMesh, connected_mesh
-from dbsp.shards.transport import Buffer, Transport
+from dbsp.shards.transport import Transport
 
 SIZES = (0, 1, 7, 8, 4_000, 70_000, 1_500_000)
 """Sizes of buffers: some need padding, some exceed the memory to read ahead or the system's."""
@@ -21,8 +22,18 @@ SIZES = (0, 1, 7, 8, 4_000, 70_000, 1_500_000)
 _BYTES = np.random.default_rng(0).integers(0, 256, max(SIZES) + 10_000, np.uint8)
 
 
+def narrow_mesh(shards: int) -> list[MeshEnds]:
+    """Connections with little memory, so that messages of a megabyte are sent in many parts."""
+    mesh = connected_mesh(shards)
+    for ends in mesh:
+        for pair in ends:
+            if pair is not None:
+                pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    return mesh
+
+
 def meshes(shards: int) -> list[SocketMesh]:
-    return [SocketMesh(shard, ends) for shard, ends in enumerate(connected_mesh(shards))]
+    return [SocketMesh(shard, ends) for shard, ends in enumerate(narrow_mesh(shards))]
 
 
 def run_all(work: Callable[[int], Any], shards: int) -> list[Any]:
@@ -127,17 +138,22 @@ class FaultySocket:
 
 
 class FaultAt:
-    """Raises an error at the call of this number, from 0 on; counts the calls."""
+    """Raises an error at the call of this number, from 0 on, unless it is stopped before."""
 
     def __init__(self, number: int, error: BaseException) -> None:
-        self.number = number
-        self.error = error
-        self.calls = 0
+        self.raised = False
+        self._number = number
+        self._error = error
+        self._calls = 0
 
     def __call__(self, call: str) -> None:
-        self.calls += 1
-        if self.calls == self.number + 1:
-            raise self.error
+        self._calls += 1
+        if self._calls == self._number + 1:
+            self.raised = True
+            raise self._error
+
+    def stop(self) -> None:
+        self._number = -1
 
 
 def faulty_mesh(shard: int, ends: MeshEnds, fault: Callable[[str], int | None]) -> SocketMesh:

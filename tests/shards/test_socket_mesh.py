@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import struct
-import threading
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -17,9 +16,16 @@ import pytest
 
 from dbsp.errors import InvariantError, MemoryLimitError, ShardError
 from dbsp.shards import mesh_frames
-from dbsp.shards.socket_mesh import MeshEnds, SocketMesh, close_ends, connected_mesh
+from dbsp.shards.socket_mesh import MeshEnds, SocketMesh, close_ends
 from dbsp.shards.transport import ShardAborted, ShardLost
-from tests.shards.mesh_shards import HookedTransport, exchange_exactly, meshes, run_all
+from tests.shards.mesh_shards import (
+    HookedTransport,
+    exchange_exactly,
+    faulty_mesh,
+    meshes,
+    narrow_mesh,
+    run_all,
+)
 
 LARGE = (1_500_000,)
 """More than the system buffers, so that a shard gives up between the parts of a message."""
@@ -254,14 +260,18 @@ def test_a_closed_mesh_cannot_be_used() -> None:
 
 def process_of_a_shard(shard: int, ends: MeshEnds, ending: int | None, answers: Connection) -> None:
     """Exchange messages; the process of shard `ending` ends in the third exchange, a large one."""
-    mesh = SocketMesh(shard, ends)
+    calls = done = 0
+
+    def end(call: str) -> None:
+        nonlocal calls
+        calls += done == 2 and shard == ending
+        if calls > 20:
+            os._exit(3)
+
+    mesh = faulty_mesh(shard, ends, end)
     mesh.begin(1)
-    done = 0
     try:
         for number in range(6):
-            if (shard, number) == (ending, 2):
-                threading.Timer(0.05, os._exit, [3]).start()
-                time.sleep(0.02)
             if number == 2:
                 mesh.exchange("large", [[np.ones(30_000_000, np.uint8)]] * 2)
             else:
@@ -276,7 +286,7 @@ def process_of_a_shard(shard: int, ends: MeshEnds, ending: int | None, answers: 
 @pytest.mark.parametrize("ending", [None, 1])
 def test_shards_in_spawned_processes(ending: int | None) -> None:
     spawn = multiprocessing.get_context("spawn")
-    mesh = connected_mesh(2)
+    mesh = narrow_mesh(2)
     pipes = [spawn.Pipe() for _ in mesh]
     processes = [
         spawn.Process(

@@ -1,0 +1,168 @@
+"""The link of one shard: batches as packets of values over a transport.
+
+    out_i = sum over j of part_i of shard j
+
+The own part stays as it is. Each pair of shards has an `Outbox` and an `Inbox` per direction, which
+send each interned value once. After a tick that was given up, all shards call `reset`, since a
+packet may not have arrived.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.shard_link import ShardLink
+from dbsp.data.batch import Batch, combine
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.errors import InvariantError
+from dbsp.kernels.arrays import Codes
+from dbsp.shards.packet_frames import Buffer
+from dbsp.shards.transport import Transport
+from dbsp.shards.value_packets import Inbox, Outbox
+
+_VOTE = "vote"
+_NUMBER_SIZE = 8
+
+
+@dataclass(slots=True)
+class ExchangeCounters:
+    """What one exchange has moved since the start, also in ticks that were given up."""
+
+    rows_to: list[int]
+    """By shard, the rows of the parts for it; a heavy key makes one of them large."""
+    calls: int = 0
+    rows_received: int = 0
+    """The rows that came from other shards."""
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    largest_parts: int = 0
+    """The sum over all calls of the rows of the largest part."""
+
+    @property
+    def rows(self) -> int:
+        """The rows of all parts, the own one included."""
+        return sum(self.rows_to)
+
+    @property
+    def largest_part(self) -> int:
+        """The rows of all parts for the shard that gets most."""
+        return max(self.rows_to)
+
+
+@dataclass(slots=True)
+class _Connection:
+    """The state of the packets to and from another shard."""
+
+    outbox: Outbox
+    inbox: Inbox
+
+
+class ExchangeLink(ShardLink):
+    """A link over a transport."""
+
+    def __init__(self, transport: Transport, interner: Interner) -> None:
+        self.shard = transport.shard
+        self.shards = transport.shards
+        self.counters: dict[str, ExchangeCounters] = {}
+        """What was moved, by the node of the exchange."""
+        self.votes = 0
+        """The number of votes since the start."""
+        self._transport = transport
+        self._interner = interner
+        self._connections = {
+            shard: _Connection(Outbox(interner), Inbox(interner))
+            for shard in range(self.shards)
+            if shard != self.shard
+        }
+
+    @property
+    def interner(self) -> Interner:
+        """The interner of the rows. The owner replaces it when the run replaces its own."""
+        return self._interner
+
+    @interner.setter
+    def interner(self, interner: Interner) -> None:
+        self._interner = interner
+        for connection in self._connections.values():
+            connection.outbox.interner = connection.inbox.interner = interner
+
+    def begin(self, generation: int) -> None:
+        """Begin an attempt of a tick; its number is greater than all before."""
+        self._transport.begin(generation)
+
+    def abort(self) -> None:
+        """Give up the tick: exchanges and votes of all shards raise ShardAborted until `begin`."""
+        self._transport.abort()
+
+    def reset(self) -> None:
+        """Forget which values were sent, as all shards do after a tick that was given up."""
+        for connection in self._connections.values():
+            connection.outbox.reset()
+            connection.inbox.reset()
+
+    def close(self) -> None:
+        """End the connections to the other shards."""
+        self._transport.close()
+
+    def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
+        messages: list[Sequence[Buffer]] = [[] for _ in parts]
+        for shard, connection in self._connections.items():
+            messages[shard] = connection.outbox.pack(parts[shard], schema)
+        replies = self._transport.exchange(node, messages)
+        received = [
+            rows
+            for shard, connection in self._connections.items()
+            if (rows := connection.inbox.unpack_rows(replies[shard], schema)) is not None
+        ]
+        self._count(node, parts, messages, replies, sum(len(weights) for _, weights in received))
+        return _sum(parts[self.shard], received, schema)
+
+    def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+        try:
+            message = struct.pack(f"<{len(numbers)}q", *numbers)
+        except struct.error:
+            raise InvariantError(f"a vote expects numbers of 64 bits, got {list(numbers)}") from None
+        replies = self._transport.exchange(_VOTE, [[message]] * self.shards)
+        self.votes += 1
+        votes = [struct.unpack(f"<{len(reply) // _NUMBER_SIZE}q", reply) for (reply,) in replies]
+        if any(len(vote) != len(numbers) for vote in votes):
+            raise InvariantError(
+                f"the shards vote with different numbers of numbers: {votes}; this is a defect of dbsp"
+            )
+        return votes
+
+    def _count(
+        self,
+        node: str,
+        parts: Sequence[Batch | None],
+        messages: Sequence[Sequence[Buffer]],
+        replies: Sequence[Sequence[Buffer]],
+        rows_received: int,
+    ) -> None:
+        counters = self.counters.get(node)
+        if counters is None:
+            counters = self.counters[node] = ExchangeCounters([0] * self.shards)
+        sizes = [0 if part is None else len(part) for part in parts]
+        counters.calls += 1
+        counters.rows_to = [old + new for old, new in zip(counters.rows_to, sizes, strict=True)]
+        counters.largest_parts += max(sizes)
+        counters.rows_received += rows_received
+        counters.bytes_sent += _size(messages)
+        counters.bytes_received += _size(replies)
+
+
+def _size(messages: Sequence[Sequence[Buffer]]) -> int:
+    return sum(memoryview(buffer).nbytes for message in messages for buffer in message)
+
+
+def _sum(own: Batch | None, received: list[tuple[Codes, Codes]], schema: Schema) -> Batch | None:
+    if own is not None and not len(own):
+        own = None
+    if not received:
+        return own
+    if own is None and len(received) == 1 and not any(type_.interned for type_ in schema.types):
+        return Batch(*received[0])  # sorted as the sender had it
+    return combine([*([] if own is None else [(own.rows, own.weights)]), *received])
