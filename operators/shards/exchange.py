@@ -156,13 +156,6 @@ class OwnedStep(PlacingStep):
         self.out = batch
 
 
-def _part(batch: Batch, mask: np.ndarray) -> Batch | None:
-    if mask.all():
-        return batch
-    rows = np.ascontiguousarray(batch.rows[mask])
-    return Batch(rows, batch.weights[mask]) if len(rows) else None
-
-
 def unplaced(node: Node) -> Hashable:
     """Return an object that is equal for nodes that differ only in the placement of their rows."""
     operator = node.operator
