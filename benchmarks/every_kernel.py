@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 import dbsp
+from dbsp.data.batch import Batch
+from dbsp.data.columns import encode_column
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.types import INT, STR, list_type
+from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import InvariantError
+from dbsp.shards.value_packets import Inbox, Outbox
 
 
 def use_every_kernel(*, long_runs: bool = True) -> None:
@@ -88,5 +95,22 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     for start in (0, 1, 2) if long_runs else ():
         rows = np.stack([np.arange(start, 60_000, 3), np.zeros(20_000, np.int64)], axis=1)
         by_hand.step({"bag": dbsp.ZSet.from_numpy(rows)})
+    _place_on_shards()
     for run in (with_rules, by_hand):
         run.compact()
+
+
+def _place_on_shards() -> None:
+    """Split rows by shard, and send a part to another interner."""
+    schema = Schema(("x", "names"), (INT, list_type(STR)))
+    interner = Interner()
+    names = encode_column(schema.types[1], [("a",), ("b", "a")], interner)
+    batch = Batch(np.column_stack((np.arange(2), names)), np.ones(2, np.int64))
+    hashes = ValueHashes(interner)
+    places = hashes.shards(batch.rows, (1, 0), schema.types, 2).tolist()
+    parts = hashes.split(batch, (1, 0), schema.types, 2)
+    outbox, inbox = Outbox(interner), Inbox(Interner())
+    for shard, part in enumerate(parts):
+        sent = inbox.unpack(outbox.pack(part, schema), schema)
+        if (0 if sent is None else len(sent)) != places.count(shard):
+            raise InvariantError("expected the rows of a shard in a packet of the warm-up")

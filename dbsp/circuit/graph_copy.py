@@ -28,6 +28,14 @@ class GraphCopy:
         """Return the copy of a node that is copied already."""
         return self._images[node]
 
+    def place(self, node: Node, image: Stream) -> None:
+        """Set the image of a node outside of the graph to copy."""
+        self._images[node] = image
+
+    def map_graph(self, source: Graph, image: Graph) -> None:
+        """Set the image of a graph around the graph to copy."""
+        self._graphs[source] = image
+
     def graph_of(self, source: Graph) -> Graph:
         """Return the copy of a graph."""
         return self._graphs[source]
@@ -42,10 +50,14 @@ class GraphCopy:
                 self._images[node] = operator.copied(node, self)
                 continue
             inputs = tuple(self._images[stream.node] for stream in node.inputs)
-            self._images[node] = target.append(operator, inputs, node.schema, node.source)
+            self._images[node] = self.appended(target, node, operator, inputs)
         for node in kept:
             if node.strict:
                 target.connect(self._images[node], *(self._images[stream.node] for stream in node.strict))
         for name, stream in source.named.items():
             if stream.node in self._images:
                 target.named[name] = self._images[stream.node]
+
+    def appended(self, target: Graph, node: Node, operator: Operator, inputs: tuple[Stream, ...]) -> Stream:
+        """Append the copy of a node; return the stream that the copies of its readers read."""
+        return target.append(operator, inputs, node.schema, node.source)

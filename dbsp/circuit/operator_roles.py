@@ -45,6 +45,11 @@ class Port(Operator):
 
 
 @dataclass(frozen=True)
+class NotifyingPort(Port):
+    """A port that calls a function of the caller after the commit of a tick."""
+
+
+@dataclass(frozen=True)
 class TickDependent(Operator):
     """An operator whose past output may depend on the tick of each input row.
 

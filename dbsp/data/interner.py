@@ -47,13 +47,15 @@ class Interner(KeyedValues):
     (0, 1, 0, (1, 'a'))
     """
 
-    __slots__ = ("_codes_of_terms", "_terms", "cells", "generation")
+    __slots__ = ("_codes_of_terms", "_terms", "cells", "generation", "hashes")
 
     def __init__(self) -> None:
         super().__init__()
         self.cells = Cells(self.places)
         self.generation = 0
         """How often values were freed."""
+        self.hashes: dict[str, Codes] = {}
+        """Known hashes of values by their places (see `dbsp.data.value_hashes`)."""
         # Decoded constructed values by id, and id(object) -> code of them; they stay alive.
         self._terms: dict[Structure, dict[int, Any]] = {}
         self._codes_of_terms: dict[Structure, dict[int, int]] = {}

@@ -125,6 +125,13 @@ class Type:
         return (self.kind, self.scale, self.parts) if self.scale or self.parts else (self.kind,)
 
     @property
+    def id_space(self) -> str:
+        """The name of what the ids of this type mean; equal ids of two types may differ in it."""
+        if self.kind in ("str", "bytes", "object"):
+            return ""
+        return self._text if self.structure is None else self.structure.text
+
+    @property
     def element(self) -> Type:
         """The type of the elements of a list."""
         return self.parts[0].type

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from dbsp.durable.checkpoint_report import describe_checkpoint, verify_checkpoint
+from dbsp.durable.commit_record import COMMITS
 from dbsp.durable.deliveries import DeliveredFile, deliveries
 from dbsp.durable.folder_state import folder_state, undisturbed
 from dbsp.durable.inbox_record import inbox_id, taken, taken_tick
@@ -21,6 +22,8 @@ from dbsp.durable.manifest import CURRENT, PREVIOUS
 from dbsp.durable.parquet_files import read_parquet
 from dbsp.durable.report_facts import Fact, Watch, attempted, bytes_text, rows_text
 from dbsp.durable.sealed_files import unreadable
+from dbsp.durable.shards_header import HEADER
+from dbsp.durable.shards_report import describe_shards, verify_shards
 from dbsp.errors import CheckpointError, shorten
 
 _TRIES = 3
@@ -36,7 +39,7 @@ class Verification:
 
 
 def verify_folder(folder: Path, watch: Watch | None = None) -> Verification:
-    """Verify every file of a folder. Raises CheckpointError if it is of none of the three kinds."""
+    """Verify every file of a folder. Raises CheckpointError if it is of none of these kinds."""
     kind = _kind(folder)
     for _ in range(_TRIES):
         before = folder_state(folder)
@@ -158,10 +161,21 @@ def _no_watch(text: str) -> None:
 
 
 _MARKS = {
+    "checkpoint of a sharded run": (HEADER, COMMITS),
     "checkpoint": (CURRENT, PREVIOUS, "journal"),
     "delta log": ("log.json", "latest.json", "ticks"),
     "inbox": ("inbox.json", "taken.json", "batches"),
 }
 """The kinds of folders, and files that only they have."""
-_VERIFY = {"checkpoint": verify_checkpoint, "delta log": _verify_log, "inbox": _verify_inbox}
-_DESCRIBE = {"checkpoint": describe_checkpoint, "delta log": _describe_log, "inbox": _describe_inbox}
+_VERIFY = {
+    "checkpoint of a sharded run": verify_shards,
+    "checkpoint": verify_checkpoint,
+    "delta log": _verify_log,
+    "inbox": _verify_inbox,
+}
+_DESCRIBE = {
+    "checkpoint of a sharded run": describe_shards,
+    "checkpoint": describe_checkpoint,
+    "delta log": _describe_log,
+    "inbox": _describe_inbox,
+}

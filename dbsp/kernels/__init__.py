@@ -11,7 +11,9 @@ from dbsp.kernels import (
     matches,
     multiway,
     nearest,
+    numbered_values,
     partitions,
+    placing,
     presence,
     run_merge,
     run_search,
@@ -29,9 +31,11 @@ distinct_timed_runs = entry(presence.distinct_timed_runs)
 extend_by_levels = entry(multiway.extend_by_levels)
 extremes = entry(group_values.extremes)
 find_rows = entry(hashing.find_rows)
+find_shards = entry(placing.find_shards)
 first_of_each = entry(partitions.first_of_each)
 gather = entry(matches.gather)
 gather_bands = entry(nearest.gather_bands)
+hash_runs = entry(placing.hash_runs)
 intern_rows = entry(hashing.intern_rows)
 join_bands = entry(matches.join_bands)
 join_intervals = entry(interval_matches.join_intervals)
@@ -45,14 +49,17 @@ mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
 merge_some = entry(run_merge.merge_some)
 nearest_present = entry(nearest.nearest_present)
+number_column = entry(numbered_values.number_column)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
 register_run = entry(run_search.register_run)
 replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
 shifted = entry(group_values.shifted)
+split_rows = entry(placing.split_rows)
 sum_floats = entry(group_values.sum_floats)
 sum_weights = entry(presence.sum_weights)
+translate_column = entry(numbered_values.translate_column)
 with_time = entry(sort.with_time)
 
 __all__ = [
@@ -66,9 +73,11 @@ __all__ = [
     "extend_by_levels",
     "extremes",
     "find_rows",
+    "find_shards",
     "first_of_each",
     "gather",
     "gather_bands",
+    "hash_runs",
     "intern_rows",
     "join_bands",
     "join_intervals",
@@ -82,13 +91,16 @@ __all__ = [
     "mark_rows",
     "merge_some",
     "nearest_present",
+    "number_column",
     "place_rows",
     "project",
     "register_run",
     "replace_rows",
     "running_totals",
     "shifted",
+    "split_rows",
     "sum_floats",
     "sum_weights",
+    "translate_column",
     "with_time",
 ]

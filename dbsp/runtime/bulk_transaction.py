@@ -127,7 +127,7 @@ class BulkTicks(Ticks):
                 self._scope.merge()
             for part in taken:
                 part.handle.remove(part.pieces)
-            self.close(work)
+            self.close_work(work)
             progress.parts += 1
             progress.seconds += time.perf_counter() - started
             progress.intact = True

@@ -125,9 +125,9 @@ class RunBase:
         if work is not None:
             work.settle()
             self._scope.repair()
-            self.close(work)
+            self.close_work(work)
 
-    def close(self, work: OpenWork) -> None:
+    def close_work(self, work: OpenWork) -> None:
         """Note that this work has ended."""
         self._work = None
         work.frame = None  # the frame refers to the work, and keeps the arrays of the tick alive

@@ -152,11 +152,12 @@ class Ticks(RunBase):
         return self._tick(stage, label)
 
     @ends_at_caller
-    def step_staged(self, staged: Mapping[str, Batch]) -> TickResult:
+    def step_staged(self, staged: Mapping[str, Batch], label: Any = None) -> TickResult:
         """Apply encoded batches as one tick, as the journal of a checkpoint stores them.
 
         Parameters:
             staged: for each input a batch of codes, as `prepare` returns it.
+            label: a JSON value to store with the tick in the checkpoint of the run, if it has one.
 
         Returns:
             The delta of every output.
@@ -169,7 +170,7 @@ class Ticks(RunBase):
             {(7,): 1}
         """
 
-        return self._tick(lambda work: staged, None)
+        return self._tick(lambda work: staged, label)
 
     @ends_at_caller
     def preview(self, staged: Mapping[str, Batch]) -> TickResult:
@@ -294,7 +295,7 @@ class Ticks(RunBase):
             if sum(map(len, staged.values())) > MANY:
                 self._scope.forget()
             self._scope.merge()
-            self.close(work)
+            self.close_work(work)
         except (MemoryError, SystemError) as error:
             cause = interrupt_behind(error)
             if not isinstance(cause, MemoryError):
@@ -372,10 +373,10 @@ class Ticks(RunBase):
         if not work.decided:
             raise MemoryLimitError(f"{memory_message()}; the tick was rolled back") from None
 
-    def close(self, work: OpenWork) -> None:
+    def close_work(self, work: OpenWork) -> None:
         for port in self.input_ports.values():
             port.staged = None
-        super().close(work)
+        super().close_work(work)
 
     # --- callbacks --------------------------------------------------------------------------------
 
@@ -397,6 +398,6 @@ class Ticks(RunBase):
                     failures.append(error)
             self._unnotified = False
         finally:
-            self.close(work)
+            self.close_work(work)
         if failures:
             raise failures[0]

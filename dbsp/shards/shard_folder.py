@@ -202,7 +202,7 @@ class ShardFolder:
             if manifest is not None:
                 found.add(self._expect_counted(folder / file, manifest))
         if not found and damage is None and not self.tick:
-            found.add(0)  # the run has ended before this shard had begun
+            found.add(0)  # the run ended before this shard wrote its first file
         return found, damage or (None if found else unreadable(folder / CURRENT, "the file is missing"))
 
     def _expect_counted(self, path: Path, manifest: Manifest) -> int:
@@ -211,7 +211,7 @@ class ShardFolder:
         return manifest.tick
 
     def circuit(self, tick: int) -> str | None:
-        """Return the circuit of the snapshots of a tick as JSON; None without one or a JSON form."""
+        """Return the circuit of the snapshots of a tick as JSON; None if it has no such form."""
         folder = self.folder / self._expect_header().shards[0]
         for file in (CURRENT, PREVIOUS):
             manifest = read_manifest(folder / file)
@@ -262,7 +262,7 @@ class ShardFolder:
         return self.tick >= tick
 
     def note(self, statuses: Sequence[ShardStatus]) -> None:
-        """Note by shard what it has told after a tick."""
+        """Note by shard the state of its checkpoint after a tick."""
         self.plan.note(statuses)
 
     def snapshot_due(self) -> bool:

@@ -18,7 +18,7 @@ from dbsp.durable.snapshot_policy import SnapshotPolicy
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """What a shard tells about its checkpoint."""
+    """The state of the checkpoint of a shard."""
 
     snapshot: int
     """The tick of its latest snapshot, 0 before the first one."""
@@ -47,7 +47,7 @@ class SnapshotPlan:
         self._time, self._sizes, self._written = time.monotonic(), [], []
 
     def note(self, statuses: Sequence[ShardStatus]) -> None:
-        """Note what all shards tell after a tick."""
+        """Note the state of the checkpoint of each shard after a tick."""
         self._written = [status.written for status in statuses]
         self._writing = any(status.writing for status in statuses)
         common = min(status.snapshot for status in statuses)

@@ -155,6 +155,10 @@ class DealtInput(Input):
     dealt: tuple[int, ...] = ()
 
     @property
+    def name(self) -> str:
+        return Input.__name__  # errors are those of one process
+
+    @property
     def label(self) -> str:
         names = ", ".join(self.columns.names[column] for column in self.dealt)
         return f"{super().label}, dealt by {names}" if names else f"{super().label}, on one shard"

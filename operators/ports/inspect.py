@@ -15,7 +15,7 @@ from typing import Any
 
 from dbsp.circuit.field_ranges import NAMED_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator_roles import Port
+from dbsp.circuit.operator_roles import NotifyingPort
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import RememberingStep
@@ -30,7 +30,7 @@ from dbsp.runtime.ports import CommitListener
 
 
 @dataclass(frozen=True)
-class Inspect(Port):
+class Inspect(NotifyingPort):
     """The stream itself; `callback` receives its deltas after each commit.
 
     In a lowered graph it is a sink beside the stream, so readers of the stream do not depend on it.

@@ -61,11 +61,10 @@ class IteratedScope:
         self._feedback = [step for step in scope.steps if isinstance(step, FeedbackStep)]
         self.defining = [scope.by_node[stream.node] for node in body.nodes for stream in node.strict]
         """The steps that define the variables."""
-        counted = [step for step in scope.steps if decisions.counts(step.node)]
-        self._growing = [
-            step for step in dict.fromkeys((*self.exports, *self.defining)) if decisions.counts(step.node)
-        ]
-        self._merging = [step for step in counted if isinstance(step, KeepingStep | FeedbackStep)]
+        growing = dict.fromkeys((*self.exports, *self.defining))
+        self._growing = [step for step in growing if decisions.counts(step.node)]
+        merging = [step for step in scope.steps if isinstance(step, KeepingStep | FeedbackStep)]
+        self._merging = [step for step in merging if decisions.counts(step.node)]
         """The steps whose rows count as work: no two shards emit the same row."""
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
         self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
@@ -128,7 +127,8 @@ class IteratedScope:
             if budget is not None:
                 counts = [*counts, *self._growth()]
             (matched, rows, *growth), following = decisions.step(counts, following)
-            work += self._each + price * (rows + matched)
+            # Without rows it is an iteration for rows that cancel, which merged traces do not have.
+            work += (self._each if rows else 0) + price * (rows + matched)
             if budget is not None:
                 gained += sum(growth[: len(self.exports)])
                 for entered, count in zip(arrived, growth[len(self.exports) :], strict=True):

@@ -10,7 +10,7 @@ from dbsp.operators.shards.exchange import Broadcast, Placing
 def is_replicated(node: Node) -> bool:
     """Whether every shard has all rows of a node: it follows from a broadcast on all paths.
 
-    A node without inputs that is not a port, such as a constant, emits its rows on every shard.
+    A node without inputs, such as a constant, emits its rows on every shard; an input does not.
     O(nodes).
     """
     return _is_replicated(node, set())

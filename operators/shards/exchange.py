@@ -1,13 +1,12 @@
 """Exchange: move each row to the shard where its reader needs it.
 
-With s_i the part of a stream on shard i, and h the hash of the columns (`dbsp.data.value_hashes`):
+With s_i the part of a stream on shard i, where a row belongs by the hash of the columns
+(`dbsp.data.value_hashes`):
 
-    Exchange:  out_i = sum over j of the rows x of s_j with h(x) mod n = i
+    Exchange:  out_i = sum over j of the rows x of s_j that belong on shard i
     Gather:    out_0 = sum over j of s_j,  and nothing elsewhere: an exchange by no columns
     Broadcast: out_i = sum over j of s_j
-    Owned:     out_i = the rows x of s_i with h(x) mod n = i
-
-The last one keeps one copy of a stream that every shard has.
+    Owned:     out_i = the rows x of s_i that belong on shard i: one copy of what all shards have
 
 Linear, and the identity on one shard, so each is its own incremental form. Cost: one pass over the
 delta, and one message between each pair of shards. (Feldera and differential dataflow have the
@@ -16,10 +15,8 @@ exchange inside of their operators; BigDatalog, SIGMOD 2016, plans it as here.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
@@ -30,6 +27,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
+from dbsp.operators.traces.arrange import Arrange
 
 
 @dataclass(frozen=True)
@@ -131,9 +129,7 @@ class ExchangeStep(PlacingStep):
             return
         parts: list[Batch | None] = [None] * link.shards
         if batch is not None:
-            places = self._hashes.shards(batch.rows, self._columns, self._schema.types, link.shards)
-            for shard in range(link.shards):
-                parts[shard] = _part(batch, places == shard)
+            parts = self._hashes.split(batch, self._columns, self._schema.types, link.shards)
         self.out = link.exchange(self._where, parts, self._schema)
 
 
@@ -156,13 +152,15 @@ class OwnedStep(PlacingStep):
     def step(self) -> None:
         batch, link = self._source.out, self._link
         if batch is not None and link.shards > 1:
-            places = self._hashes.shards(batch.rows, self._columns, self._schema.types, link.shards)
-            batch = _part(batch, places == link.shard)
+            batch = self._hashes.split(batch, self._columns, self._schema.types, link.shards)[link.shard]
         self.out = batch
 
 
-def _part(batch: Batch, mask: np.ndarray) -> Batch | None:
-    if mask.all():
-        return batch
-    rows = np.ascontiguousarray(batch.rows[mask])
-    return Batch(rows, batch.weights[mask]) if len(rows) else None
+def unplaced(node: Node) -> Hashable:
+    """Return an object that is equal for nodes that differ only in the placement of their rows."""
+    operator = node.operator
+    if isinstance(operator, Placing):
+        return unplaced(node.inputs[0].node)
+    if isinstance(operator, Arrange):
+        return operator.order, unplaced(node.inputs[0].node)
+    return node

@@ -22,12 +22,14 @@ class ComparedShards:
     """A run of a physical circuit, and its distributed circuit on shards.
 
     The rows arrive at the shards in another order than in the run of one process. With `delays`
-    the shards are late at random.
+    the shards are late at random. With `checked` they check that rows are on their shard.
     """
 
-    def __init__(self, physical: Graph, shards: int, seed: int = 0, *, delays: bool = False) -> None:
+    def __init__(
+        self, physical: Graph, shards: int, seed: int = 0, *, delays: bool = False, checked: bool = False
+    ) -> None:
         self.one = Run(physical)
-        self.graph = distribute(physical)
+        self.graph = distribute(physical, checked=checked)
         arrival = random.Random(seed)
         self.many = ThreadShards(self.graph, shards, arrival=arrival, delays=seed if delays else None)
 

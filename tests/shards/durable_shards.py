@@ -33,7 +33,7 @@ def words() -> Circuit:
 
 
 def distributed_words(dealt: tuple[int, ...] = (1,)) -> Graph:
-    """The circuit for shards: rows are dealt by number, and counted on the shard of the word."""
+    """Return that circuit: rows are dealt by number, and counted on the shard of the word."""
     physical = words().circuit("physical")
     aggregate = next(node.operator for node in physical.nodes if "Aggregate" in node.operator.name)
     graph = Graph("words")
@@ -126,12 +126,13 @@ class DurableShards(ThreadShards):
             self.repeated.append(tick)
 
     def _decide(self, shard: int) -> Any:
-        def decide(tick: int) -> None:
+        def decide(run: Any) -> bool:
             link = self.links[shard]
             link.record()
             if shard == 0:
-                self.folder.commit(tick, self.attempts)
+                self.folder.commit(run.tick + 1, self.attempts)
             link.record()
+            return True
 
         return decide
 

@@ -161,7 +161,7 @@ def test_a_snapshot_is_never_of_a_tick_that_does_not_count(tmp_path: Path) -> No
 
 
 def points(operations: int) -> list[int]:
-    """Return at most 25 of the points between operations, with the first and the last one."""
+    """Return some of the points between operations, the first and the last one among them."""
     return sorted({*range(0, operations, -(-operations // 25)), operations - 1})
 
 

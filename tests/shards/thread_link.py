@@ -209,7 +209,12 @@ class ThreadShards:
         If a shard raises, every shard rolls the tick back, and the error of the first shard that
         has failed by itself is raised.
         """
-        dealt = self._deal(self._in_any_order(changes or {}))
+        staged, _ = self._front.net(self._in_any_order(changes or {}))
+        return self.step_staged(staged, self._front.interner)
+
+    def step_staged(self, staged: Mapping[str, Batch], interner: Interner) -> dict[str, Z]:
+        """Apply batches of codes of an interner as one tick, as `step` does."""
+        dealt = self._deal(staged, interner)
         self.meeting.renew()
         with ThreadPoolExecutor(len(self.runs)) as threads:
             futures = [threads.submit(self._step, shard, part) for shard, part in enumerate(dealt)]
@@ -253,10 +258,9 @@ class ThreadShards:
             shuffled[name] = change
         return shuffled
 
-    def _deal(self, changes: Mapping[str, Any]) -> list[dict[str, Batch]]:
+    def _deal(self, staged: Mapping[str, Batch], source: Interner) -> list[dict[str, Batch]]:
         """Return by shard the rows of each input that are dealt to it, under its interner."""
-        staged, _ = self._front.net(changes)
-        shards, source = len(self.runs), self._front.interner
+        shards = len(self.runs)
         parts: list[dict[str, Batch]] = [{} for _ in self.runs]
         for name, batch in staged.items():
             schema = self._front.inputs[name]

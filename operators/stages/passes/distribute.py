@@ -1,29 +1,52 @@
 """distribute: the physical circuit in a form that several shards can run.
 
 Every input says by which columns its rows are dealt to the shards, and exchanges bring rows to the
-shard where their reader needs them. On one shard the result runs like the physical circuit.
+shard where their reader needs them (see `dbsp.operators.stages.placing.placing_rules`). On one
+shard the result runs like the physical circuit.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from enum import StrEnum
 
-from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.graph_copy import GraphCopy
-from dbsp.circuit.operator import Operator
-from dbsp.operators.ports.input import DealtInput, Input
+from dbsp.circuit.graph import Graph
+from dbsp.errors import choice
+from dbsp.operators.stages.placing.placed_graph import PlacedGraph
+from dbsp.operators.stages.placing.placed_scopes import pivots_of
+from dbsp.operators.stages.placing.placing_rules import place_node
+from dbsp.operators.stages.placing.wanted_columns import wanted_columns
 
 
-def distribute(physical: Graph) -> Graph:
-    """Return the distributed circuit of a physical circuit. O(nodes)."""
-    dealt: dict[Node, Operator] = {
-        node: _dealt(node.operator, ()) for node in physical.nodes if isinstance(node.operator, Input)
-    }
+class ScopePolicy(StrEnum):
+    """Where a recursive scope without a pivot runs."""
+
+    GATHER = "gather"
+    EXCHANGE = "exchange"
+
+
+def distribute(
+    physical: Graph, changes: list[str] | None = None, *, scopes: str = "gather", checked: bool = False
+) -> Graph:
+    """Return the distributed circuit of a physical circuit. O(nodes), without the search of pivots.
+
+    `changes` receives one line per exchange with its reason. Recursive scopes without a pivot run
+    on the first shard, or with `scopes="exchange"` in supersteps on all shards. A `checked` circuit
+    asserts at run time that every row that an operator reads by a key is on its shard.
+    """
     target = Graph(physical.name)
-    GraphCopy(lambda node: True, dealt).fill(physical, target)
+    reasons = [] if changes is None else changes
+    pivots = pivots_of(physical)
+    supersteps = choice("scopes", ScopePolicy, scopes) is ScopePolicy.EXCHANGE
+    placed = PlacedGraph(
+        physical,
+        target,
+        wanted_columns(physical, pivots),
+        pivots,
+        reasons,
+        supersteps=supersteps,
+        checked=checked,
+    )
+    for node in physical.nodes:
+        place_node(placed, node)
+    placed.finish()
     return target
-
-
-def _dealt(operator: Input, columns: tuple[int, ...]) -> DealtInput:
-    own = {one.name: getattr(operator, one.name) for one in fields(Input)}
-    return DealtInput(**own, dealt=columns)

@@ -1,0 +1,199 @@
+"""Dealing: the changes of the inputs to the shards that own the rows.
+
+A distributed circuit says for each input by which columns its rows are dealt:
+
+    shard(row) = h(row restricted to these columns) mod n,    and 0 without columns
+
+The coordinator encodes changes as a plain run does, so its errors are those of a plain run, and
+sends each shard its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.operator_roles import NotifyingPort, Port
+from dbsp.data.batch import Batch, combine
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.data.value_hashes import ValueHashes
+from dbsp.errors import CircuitError, InputError
+from dbsp.kernels import arrange
+from dbsp.kernels.limits import NULL
+from dbsp.runtime.input_changes import expect_distinct_keys
+from dbsp.runtime.ports import InputPort, OutputPort
+
+
+@runtime_checkable
+class DealtRelation(Protocol):
+    """The operator of an input of a distributed circuit."""
+
+    @property
+    def relation(self) -> str: ...
+    @property
+    def columns(self) -> Schema: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def key(self) -> tuple[int, ...]: ...
+    @property
+    def dealt(self) -> tuple[int, ...]: ...
+
+
+class DealtPort(InputPort):
+    """An input in the coordinator: its changes are encoded here and applied by the shards."""
+
+    __slots__ = ("dealt", "where")
+
+    def __init__(self, operator: DealtRelation, where: str) -> None:
+        super().__init__(operator.relation, operator.columns, operator.kind, operator.key)
+        self.dealt = operator.dealt
+        self.where = where
+        """The node of the input, for errors."""
+
+    def step(self) -> None:
+        """Do nothing: the shards step the input."""
+
+
+class SummedPort(OutputPort):
+    """An output in the coordinator: its delta and its integral are the sums over the shards."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, relation: str, columns: Schema, read: Callable[[OutputPort], Batch]) -> None:
+        super().__init__(relation, columns)
+        self._read = read
+
+    def step(self) -> None:
+        """Do nothing: the shards step the output."""
+
+    def view(self) -> Batch:
+        return self._read(self)
+
+    @property
+    def kept_rows(self) -> int:
+        return len(self.view())
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedPorts:
+    """The inputs and outputs of a distributed circuit, in the order of their nodes."""
+
+    inputs: Mapping[str, DealtPort]
+    outputs: Mapping[str, SummedPort]
+
+    @staticmethod
+    def of(graph: Graph, read: Callable[[OutputPort], Batch]) -> DistributedPorts:
+        """Return new ports; `read` returns the integral of an output.
+
+        Raises CircuitError if the circuit is not distributed, or has nodes that shards cannot run.
+        """
+        inputs: dict[str, DealtPort] = {}
+        outputs: dict[str, SummedPort] = {}
+        for node in graph.walk():
+            _refuse_unshared(node)
+        for node in graph.nodes:
+            operator = node.operator
+            if not isinstance(operator, Port):
+                continue
+            if isinstance(operator, DealtRelation):
+                inputs[operator.relation] = DealtPort(operator, node.describe())
+            elif not node.inputs:
+                raise CircuitError(
+                    "expected a distributed circuit, got one whose input is not dealt to shards; pass "
+                    'circuit.circuit("distributed")',
+                    where=node.describe(),
+                    code="not-distributed",
+                )
+            else:
+                relation = getattr(operator, "relation")  # noqa: B009  (of every other port)
+                outputs[relation] = SummedPort(relation, node.schema, read)
+        return DistributedPorts(inputs, outputs)
+
+
+def _refuse_unshared(node: Node) -> None:
+    """Raise CircuitError for a node that depends on the process of the caller."""
+    operator = node.operator
+    if isinstance(operator, NotifyingPort):
+        raise CircuitError(
+            "a sharded run calls no functions after a tick, because each shard has a part of the rows only; "
+            "remove the callback and read result[...] of step, or start without shards",
+            where=node.describe(),
+            code="not-shardable",
+        )
+    if operator.stored_outside:
+        raise CircuitError(
+            "the rows of this input are kept outside of the circuit, in the process of the caller; start "
+            "without shards",
+            where=node.describe(),
+            code="not-shardable",
+        )
+
+
+class Dealer:
+    """Deals encoded changes to the shards."""
+
+    def __init__(self, ports: Mapping[str, DealtPort], shards: int, interner: Interner) -> None:
+        self._ports = ports
+        self._shards = shards
+        self._hashes = ValueHashes(interner)
+
+    def deal(self, staged: Mapping[str, Batch]) -> list[dict[str, Batch]]:
+        """Return by shard the changes of its rows, by input. O(rows * shards).
+
+        Raises InputError if a key has two rows; a shard would name another row than one process.
+        """
+        dealt: list[dict[str, Batch]] = [{} for _ in range(self._shards)]
+        for name, batch in staged.items():
+            port = self._ports[name]
+            if port.kind == "key":
+                _expect_distinct_keys(batch, port)
+                batch = _with_keys_only(batch, port)
+            places = self._hashes.shards(batch.rows, port.dealt, port.columns.types, self._shards)
+            for shard, part in enumerate(_parts(batch, places, self._shards)):
+                if part is not None:
+                    dealt[shard][name] = part
+        return dealt
+
+
+def _expect_distinct_keys(batch: Batch, port: DealtPort) -> None:
+    order = [*port.key, *(column for column in range(batch.arity) if column not in port.key)]
+    rows, weights = arrange(batch.rows, batch.weights, np.array(order, np.int64))
+    try:
+        expect_distinct_keys(np.ascontiguousarray(rows[weights > 0]), len(port.key), port.relation)
+    except InputError as error:
+        error.where = port.where
+        raise
+
+
+def _with_keys_only(batch: Batch, port: DealtPort) -> Batch:
+    """Return the batch without the values of retracted rows outside of the key.
+
+    A retraction by key has placeholders there, which are ids of no value and so cannot travel.
+    """
+    retracted = batch.weights < 0
+    placeholders = [
+        column for column, type_ in enumerate(port.columns.types) if type_.interned and column not in port.key
+    ]
+    if not placeholders or not retracted.any():
+        return batch
+    rows = batch.rows.copy()
+    rows[np.ix_(retracted, np.array(placeholders))] = NULL
+    return combine([(rows, batch.weights)]) or Batch.empty(batch.arity)
+
+
+def _parts(batch: Batch, places: np.ndarray, shards: int) -> Sequence[Batch | None]:
+    counts = np.bincount(places, minlength=shards)
+    parts: list[Batch | None] = [None] * shards
+    for shard in np.flatnonzero(counts).tolist():
+        if counts[shard] == len(batch):
+            parts[shard] = batch
+            break
+        mask = places == shard
+        parts[shard] = Batch(np.ascontiguousarray(batch.rows[mask]), batch.weights[mask])
+    return parts

@@ -1,0 +1,140 @@
+"""The messages between the coordinator of a sharded run and its shards.
+
+    coordinator   Start       StepTick            Decide           ReadView, ReadStats, ...   Stop
+    shard                Done          Ready               Done                           Done
+                                       or Failed           or Failed                      or Failed
+
+The coordinator sends one command at a time to a shard, and the shard answers each with one message;
+`Stop` has no answer. Batches follow their message as packets (see `dbsp.shards.value_packets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dbsp.shards.shard_store import ShardPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first command: everything that a shard needs to start its run."""
+
+    shard: int
+    shards: int
+    graph: bytes
+    """The distributed circuit, pickled (see `dbsp.shards.shipped_graph`)."""
+    main_module: dict[str, Any] | None
+    """How to import the main module of the coordinator, if the circuit has functions of it."""
+    memory_limit: int | None
+    """The bytes of memory for the state of this shard."""
+    mesh: tuple[tuple[int, int] | None, ...]
+    """By shard, the descriptors of the two sockets to it; None for this shard."""
+    place: ShardPlace | None = None
+    """Where the shard continues; None for a run without a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command after the start.
+
+    A new `epoch` begins after every command that has failed: both sides then forget which values
+    they have sent, since a packet may be lost.
+    """
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepTick(Command):
+    """Compute a tick, and answer Ready or Failed. The packets are the staged changes."""
+
+    generation: int
+    """The number of this attempt, which is never used again."""
+    staged: tuple[str, ...]
+    """The inputs that change, in the order of their packets."""
+    packets: tuple[int, ...]
+    """By changed input, the number of buffers of its packet."""
+    label: Any = None
+    snapshot: int | None = None
+    """The tick of the common snapshot, if the shard writes a snapshot before this tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decide(Command):
+    """Commit the tick that is ready, or roll it back."""
+
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadView(Command):
+    """Send the integral of an output."""
+
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStats(Command):
+    """Send the statistics of the shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compact(Command):
+    """Merge the sorted runs of all traces."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshot(Command):
+    """Write a snapshot, and wait until it is durable."""
+
+    common: int
+    """The tick of the common snapshot (see `dbsp.shards.snapshot_plan`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLatest(Command):
+    """Send the results of the latest tick, which an earlier process may have computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The tick is computed and can be committed. The packets are the deltas of the outputs."""
+
+    changed: tuple[str, ...] = ()
+    """The outputs that change, in the order of their packets."""
+    packets: tuple[int, ...] = ()
+    absent: Mapping[str, int] = field(default_factory=dict)
+    present: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The results and the label of the latest tick; the packets are the deltas of the outputs."""
+
+    results: Ready
+    label: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command is done; its result."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A command has failed, and has changed nothing."""
+
+    error: bytes
+    """The exception (see `dbsp.shards.shipped_errors`)."""
+
+
+Answer: TypeAlias = Ready | Done | Failed

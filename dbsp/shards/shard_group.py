@@ -1,0 +1,234 @@
+"""All shards of a run: start them, send commands, wait for answers, and end them.
+
+An interrupt such as Ctrl-C may arrive at any bytecode of the coordinator. Messages are sent and
+received with signals deferred, so no message is sent in part; only the wait for an answer can be
+interrupted. The phase of each shard says which answers are missing, and `decide` and `roll_back`
+can be repeated.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import wait
+from typing import TypeAlias
+
+from dbsp.data.interner import Interner
+from dbsp.deferred_signals import call_undisturbed
+from dbsp.errors import ShardError, expect_type
+from dbsp.shards.command_channel import Buffer, CommandChannel
+from dbsp.shards.packed_batches import BatchPost
+from dbsp.shards.remote_shard import Phase, RemoteShard
+from dbsp.shards.shard_commands import Command, Decide, Start
+from dbsp.shards.shard_store import ShardPlace
+from dbsp.shards.shipped_errors import receive_error
+from dbsp.shards.shipped_graph import ShippedGraph
+from dbsp.shards.socket_mesh import close_ends, connected_mesh
+from dbsp.shards.transport import ShardAborted, ShardLost
+
+Message: TypeAlias = tuple[Command, Sequence[Buffer]]
+"""A command and its packets."""
+
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; from dbsp.shards.shard_process import main; main({commands}, {life})"
+)
+
+
+class ShardGroup:
+    """The shards of one run. `lost` is set when a process has ended, and then all have."""
+
+    def __init__(
+        self,
+        shards: int,
+        graph: ShippedGraph,
+        memory_limit: int | None,
+        interner: Interner,
+        places: Sequence[ShardPlace] | None = None,
+        consequence: str = "its part of the state is lost, so the run has ended",
+    ) -> None:
+        """Start all shards. With `places` they continue from their checkpoints.
+
+        `consequence` says what the end of a process means for the run.
+        """
+        self._shards: list[RemoteShard] = []
+        self._interner = interner
+        self._epoch = 0
+        self._failed = False
+        self._owner = os.getpid()
+        self._consequence = consequence
+        self.lost: ShardError | None = None
+        mesh = connected_mesh(shards)
+        # The shards notice the end of this process by the end of this pipe.
+        life, self._life = os.pipe()
+        try:
+            for number in range(shards):
+                call_undisturbed(self._spawn, number, mesh[number], life)
+            for number, shard in enumerate(self._shards):
+                ends = tuple(
+                    None if pair is None else (pair[0].fileno(), pair[1].fileno()) for pair in mesh[number]
+                )
+                place = None if places is None else places[number]
+                start = Start(number, shards, graph.data, graph.main_module, memory_limit, ends, place)
+                call_undisturbed(shard.send, start)
+            self._wait(all_or_none=True)
+            self._raise_lost("at its start")
+            self._raise_errors()
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            os.close(life)
+            for of_shard in mesh:
+                close_ends(of_shard)
+
+    def _spawn(
+        self, number: int, ends: Sequence[tuple[socket.socket, socket.socket] | None], life: int
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            mesh = [end.fileno() for pair in ends if pair is not None for end in pair]
+            path = [entry or os.getcwd() for entry in sys.path]
+            program = _PROGRAM.format(path=path, commands=theirs.fileno(), life=life)
+            process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno(), life, *mesh],
+                start_new_session=True,  # a terminal sends Ctrl-C to the coordinator only
+            )
+        self._shards.append(RemoteShard(number, process, CommandChannel(ours), BatchPost(self._interner)))
+
+    @property
+    def shards(self) -> int:
+        """The number of shards."""
+        return len(self._shards)
+
+    def __iter__(self) -> Iterator[RemoteShard]:
+        return iter(self._shards)
+
+    # --- commands ---------------------------------------------------------------------------------
+
+    def next_epoch(self) -> int:
+        """Return the epoch of a new command; call `succeeded` when both sides have its packets."""
+        if self._failed:
+            self._epoch += 1
+            for shard in self._shards:
+                shard.post.forget()
+        self._failed = True
+        return self._epoch
+
+    def succeeded(self) -> None:
+        """Note that no packet of the latest command is lost."""
+        self._failed = False
+
+    def ask(self, messages: Sequence[Message], when: str) -> list[RemoteShard]:
+        """Send each shard its command, and wait for all answers; return the shards.
+
+        Raises ShardError with `when` if a process has ended, or the error of a shard.
+        """
+
+        def send() -> None:
+            for shard, (command, buffers) in zip(self._shards, messages, strict=True):
+                shard.send(command, buffers)
+
+        call_undisturbed(send)
+        self._wait()
+        self._raise_lost(when)
+        self._raise_errors()
+        return self._shards
+
+    def decide(self, commit: bool, when: str) -> None:
+        """Commit or roll back the tick on all shards that are ready. Can be repeated."""
+
+        def send() -> None:
+            for shard in self._shards:
+                if shard.phase is Phase.READY:
+                    shard.send(Decide(self._epoch, commit))
+
+        call_undisturbed(send)
+        self._wait()
+        if commit:
+            self._raise_lost(when)
+            self._raise_errors()
+
+    def roll_back(self) -> None:
+        """End the open commands on all shards, and undo an open tick. Can be repeated."""
+        self._abort()
+        self._wait()
+        # No error of the rollback is raised: the shard repeats the rollback before its next tick.
+        self.decide(False, "")
+
+    def _wait(self, all_or_none: bool = False) -> None:
+        """Wait until no answer is to come; with `all_or_none`, or one shard has failed."""
+        while waiting := {shard.fileno(): shard for shard in self._shards if shard.waited_for}:
+            if any(shard.phase is Phase.LOST for shard in self._shards):
+                self._abort()  # the tick cannot be completed
+            if all_or_none and any(
+                shard.phase is Phase.LOST or shard.failure is not None for shard in self._shards
+            ):
+                return  # the others may wait for it in an exchange
+            for descriptor in wait(list(waiting)):
+                call_undisturbed(waiting[expect_type(descriptor, int, "a descriptor")].receive)
+
+    def _abort(self) -> None:
+        for shard in self._shards:
+            if shard.phase is Phase.COMPUTING:
+                shard.abort()
+
+    def _raise_lost(self, when: str) -> None:
+        """If a process has ended, end all, and raise ShardError."""
+        lost = [shard for shard in self._shards if shard.phase is Phase.LOST]
+        if not lost:
+            return
+        first = lost[0]
+        error = ShardError(
+            f"the process of shard {first.number} of {len(self._shards)} ended {when} "
+            f"({first.describe_end()}); {self._consequence}",
+            code="shard-lost",
+        )
+        self.end(error)
+        raise self.lost or error
+
+    def _raise_errors(self) -> None:
+        """Raise the error of a shard, if there is one, as one process would raise it.
+
+        Of several errors prefer one that does not follow from the failure of another shard, then
+        that of the lowest shard.
+        """
+        errors = [receive_error(data) for shard in self._shards if (data := shard.failure) is not None]
+        for shard in self._shards:
+            if shard.failure is not None:
+                shard.answer = None
+        if errors:
+            raise min(errors, key=lambda error: isinstance(error, ShardAborted | ShardLost))
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End all processes, and wait for their end. Can be repeated."""
+        if os.getpid() != self._owner:
+            return  # a forked child does not own the shards
+        for shard in self._shards:
+            call_undisturbed(shard.ask_to_end)
+        self._join()
+
+    def end(self, error: ShardError) -> None:
+        """End all processes, because of an error that makes the shards unusable."""
+        self.lost = self.lost or error
+        self.kill()
+
+    def kill(self) -> None:
+        """End all processes at once. Can be repeated."""
+        if os.getpid() == self._owner:
+            for shard in self._shards:
+                shard.kill()
+            self._join()
+
+    def _join(self) -> None:
+        for shard in self._shards:
+            shard.join()
+        if self._life >= 0:
+            life, self._life = self._life, -1
+            os.close(life)

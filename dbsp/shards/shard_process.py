@@ -1,0 +1,239 @@
+"""The process of one shard: it runs its part of the circuit and obeys the coordinator.
+
+The coordinator starts it by `python -c`, so the main module of the coordinator is imported only if
+the circuit has functions of it. The process ends when its coordinator does, even in a long tick.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from dbsp.data.interner import Interner
+from dbsp.errors import expect_present, expect_type
+from dbsp.runtime.run import Run
+from dbsp.runtime.run_base import RunBase
+from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
+from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
+from dbsp.shards.common_decision import CommonDecision, WithdrawnError
+from dbsp.shards.exchange_link import ExchangeLink
+from dbsp.shards.packed_batches import BatchPost
+from dbsp.shards.shard_commands import (
+    Command,
+    Compact,
+    Decide,
+    Done,
+    Failed,
+    Latest,
+    ReadLatest,
+    ReadStats,
+    ReadView,
+    Ready,
+    Start,
+    StepTick,
+    Stop,
+    WriteSnapshot,
+)
+from dbsp.shards.shard_stats import ShardStats
+from dbsp.shards.shard_store import ShardStore
+from dbsp.shards.shipped_errors import ship_error
+from dbsp.shards.shipped_graph import ShippedGraph, receive_graph
+from dbsp.shards.socket_mesh import SocketMesh
+
+_COORDINATOR_ENDED = 3
+"""The exit status of a shard whose coordinator has ended."""
+
+
+def main(commands: int, coordinator: int) -> None:
+    """Run a shard. The arguments are descriptors: of the channel for commands, and of a pipe that
+    the coordinator keeps open while it lives."""
+    signal.signal(ABORT_SIGNAL, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(coordinator,), daemon=True).start()
+    channel = CommandChannel(socket.socket(fileno=commands))
+    try:
+        _serve(channel)
+    except ChannelClosedError:
+        os._exit(_COORDINATOR_ENDED)
+
+
+def _end_with(coordinator: int) -> None:
+    """End this process, in whatever it does, when the coordinator has ended."""
+    os.read(coordinator, 1)
+    os._exit(_COORDINATOR_ENDED)
+
+
+def _serve(channel: CommandChannel) -> None:
+    start, _ = channel.receive()
+    try:
+        shard = Shard(expect_type(start, Start, "the command to start"), channel)
+    except Exception as error:
+        channel.send(Failed(ship_error(error)))
+        return
+    channel.send(Done(os.getpid()))
+    shard.serve()
+
+
+class Shard:
+    """The run of one shard."""
+
+    def __init__(self, start: Start, channel: CommandChannel) -> None:
+        graph = receive_graph(ShippedGraph(start.graph, start.main_module))
+        ends = [
+            None if pair is None else (socket.socket(fileno=pair[0]), socket.socket(fileno=pair[1]))
+            for pair in start.mesh
+        ]
+        interner = Interner()
+        self._channel = channel
+        self._exchanges = ExchangeLink(SocketMesh(start.shard, ends), interner)
+        self._link = AbortableLink(self._exchanges)
+        self._post = BatchPost(interner)
+        self._epoch = 0
+        self._ready = False
+        """Whether the results of the open tick have been sent."""
+        # A value is sent once, so no value is freed: the run has an interner that is in use outside.
+        store: ShardStore | None = None
+        if start.place is not None:
+            store = ShardStore(start.place, self._decide, self._before_repeating)
+        self.store = store
+        """The checkpoint of the shard, if the run has one."""
+        self.run = Run(
+            graph,
+            interner=interner,
+            memory_limit=start.memory_limit,
+            spill=None if store is None else store.spill,
+            link=self._link,
+        )
+        if store is None:
+            self.run.log = CommonDecision(self._decide)
+        else:
+            store.attach(self.run)
+            self._use(self.run.interner)
+        self._link.install()
+
+    def _use(self, interner: Interner) -> None:
+        """Continue with the interner of the run, which its checkpoint may have replaced."""
+        self._exchanges.interner = interner
+        self._post.use(interner)
+
+    def _before_repeating(self, run: Run, tick: int) -> None:
+        """Begin a tick of the journal, which all shards repeat together."""
+        self._use(run.interner)
+        self._exchanges.begin(tick)
+
+    def serve(self) -> None:
+        """Obey commands until Stop."""
+        while True:
+            command, buffers = self._channel.receive()
+            if isinstance(command, Stop):
+                if self.store is not None:
+                    self.store.close()
+                return
+            if command.epoch != self._epoch:
+                self._epoch = command.epoch
+                self._post.forget()
+                self._exchanges.reset()
+            if isinstance(command, StepTick):
+                self._step(command, buffers)
+            else:
+                self._read(command)
+
+    # --- a tick -----------------------------------------------------------------------------------
+
+    def _step(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
+        error: BaseException | None = None
+        try:
+            self._compute(command, buffers)
+        except WithdrawnError:
+            pass  # the run has rolled the tick back
+        except ChannelClosedError:
+            raise
+        except BaseException as failure:
+            error = failure
+        if error is None:
+            self._channel.send(Done(None if self.store is None else self.store.status()))
+            return
+        if not self._ready:
+            self._exchanges.abort()
+        self.run.recover()
+        self._channel.send(Failed(ship_error(error)))
+
+    def _compute(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
+        self._ready = False
+        try:
+            self._link.begin_computing()
+            self._exchanges.begin(command.generation)
+            staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
+            if self.store is not None and command.snapshot is not None:
+                self.store.order_snapshot(command.snapshot)
+            self.run.step_staged(staged, command.label)
+        finally:
+            self._link.end_computing()
+
+    def _decide(self, run: RunBase) -> bool:
+        """Send the results of the tick; return whether the coordinator commits it."""
+        deltas = {name: port.out for name, port in run.output_ports.items() if port.out is not None}
+        absent = {name: port.absent for name, port in run.input_ports.items() if port.absent}
+        present = {name: port.present for name, port in run.input_ports.items() if port.present}
+        packed = self._post.pack(deltas, run.outputs)
+        answer = Ready(packed.names, packed.packets, absent, present)
+        self._link.end_computing()
+        self._ready = True
+        self._channel.send(answer, packed.buffers)
+        decision, _ = self._channel.receive()
+        return expect_type(decision, Decide, "the decision on a tick").commit
+
+    # --- other commands ---------------------------------------------------------------------------
+
+    def _read(self, command: Command) -> None:
+        """Answer a command that steps nothing."""
+        result: Any = None
+        buffers: Sequence[Buffer] = ()
+        try:
+            match command:
+                case ReadView(output=name):
+                    port = self.run.output_port(name)
+                    packed = self._post.pack({name: port.view()}, {name: port.columns})
+                    buffers = packed.buffers
+                case ReadStats():
+                    result = self._stats()
+                case Compact():
+                    result = self.run.compact()
+                case WriteSnapshot(common=common):
+                    store = expect_present(self.store, "the checkpoint of a shard")
+                    store.snapshot_now(common)
+                    result = store.status()
+                case ReadLatest():
+                    result, buffers = self._latest()
+                case _:
+                    raise AssertionError(f"expected a command, got {command!r}")
+        except Exception as error:
+            self._channel.send(Failed(ship_error(error)))
+            return
+        self._channel.send(Done(result), buffers)
+
+    def _latest(self) -> tuple[Latest, Sequence[Buffer]]:
+        store = expect_present(self.store, "the checkpoint of a shard")
+        found = store.result
+        if found is None:
+            return Latest(Ready(), store.label), ()
+        packed = self._post.pack(
+            {name: delta.batch for name, delta in found.items() if delta}, self.run.outputs
+        )
+        results = Ready(packed.names, packed.packets, found.absent, found.present)
+        return Latest(results, store.label), packed.buffers
+
+    def _stats(self) -> ShardStats:
+        run = self.run
+        return ShardStats(
+            self._link.shard,
+            os.getpid(),
+            run.state_rows,
+            run.state_bytes,
+            run.file_bytes,
+            len(run.interner),
+            dict(self._exchanges.counters),
+        )

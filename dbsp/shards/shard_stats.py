@@ -1,0 +1,32 @@
+"""The statistics of one shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStats:
+    """What one shard stores, and what it has sent to the others; `ShardedRun.stats` returns them.
+
+    Examples:
+        >>> from dbsp.shards.shard_stats import ShardStats
+        >>> ShardStats(shard=0, process=4711, rows=2, bytes=48, file_bytes=0, values=1)
+        ShardStats(shard=0, process=4711, rows=2, bytes=48, file_bytes=0, values=1, exchanges={})
+    """
+
+    shard: int
+    """The number of the shard."""
+    process: int
+    """The id of its process."""
+    rows: int
+    """The number of rows kept in all traces and tables."""
+    bytes: int
+    """The bytes in memory of these rows."""
+    file_bytes: int
+    """The bytes of the files of the state that is not in memory."""
+    values: int
+    """The number of interned values."""
+    exchanges: dict[str, Any] = field(default_factory=dict)
+    """By exchange, the counts of the rows and bytes that the shard has sent."""

@@ -1,0 +1,87 @@
+"""The choice of the part of a key by which the inputs of an operator are placed.
+
+The candidates are the whole key, the placements that its inputs have already, and the parts that
+its readers want, or other readers of its inputs. The one with the fewest exchanges is chosen; of
+several the one that serves most other readers, then the largest, which spreads the rows best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dbsp.circuit.graph import Node
+from dbsp.operators.groups.aggregate import AccumulatedAggregate, Aggregate
+from dbsp.operators.groups.group_step import RecomputeGroups
+from dbsp.operators.linear.filter import Filter
+from dbsp.operators.linear.map import Map
+from dbsp.operators.linear.project import Project
+from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, by
+from dbsp.operators.stages.placing.keyed_reads import KeyedReads
+from dbsp.operators.stages.placing.placed_graph import PlacedGraph, arranged_node
+from dbsp.operators.stages.placing.wanted_columns import preferred_columns
+
+Part = tuple[int, ...]
+"""Positions of a key, in the order in which their columns are hashed."""
+
+
+def chosen_part(placed: PlacedGraph, node: Node, reads: KeyedReads, moved: Sequence[int]) -> Part:
+    """Return the part of the key by which the inputs `moved` are placed."""
+    parts = dict.fromkeys(_candidates(placed, node, reads, moved))
+    return max(parts, key=lambda part: _score(placed, node, reads, moved, part))
+
+
+def _candidates(placed: PlacedGraph, node: Node, reads: KeyedReads, moved: Sequence[int]) -> Iterator[Part]:
+    yield tuple(reads.positions)
+    if all(placed.placement(node.inputs[place].node) == FIRST_SHARD for place in moved):
+        yield ()  # else the other shards would have nothing to do
+    for place in moved:
+        source, key = node.inputs[place].node, reads.columns[place]
+        for columns in placed.columns_of(source):
+            if columns and set(columns) <= set(key):
+                yield tuple(key.index(column) for column in columns)
+        preferred = preferred_columns(placed.wanted_of(source), key)
+        yield tuple(position for position in reads.positions if key[position] in preferred)
+    for wanted in placed.wanted_of(node):
+        part = tuple(position for position in reads.positions if reads.emitted(position) in wanted)
+        if part:
+            yield part
+
+
+def _score(
+    placed: PlacedGraph, node: Node, reads: KeyedReads, moved: Sequence[int], part: Part
+) -> tuple[int, ...]:
+    exchanges, served = 0, 0
+    for place in moved:
+        source, columns = node.inputs[place].node, columns_at(reads, place, part)
+        exchanges += not placed.has(source, by(columns))
+        served += sum(set(columns) <= key for key in placed.wanted_of(source))
+    emitted = {reads.emitted(position) for position in part}
+    after = sum(bool(part) and emitted <= key for key in placed.wanted_of(node))
+    return -exchanges, served + after, len(part)
+
+
+def columns_at(reads: KeyedReads, place: int, part: Part) -> tuple[int, ...]:
+    """Return the columns of an input at these positions of the key."""
+    return tuple(reads.columns[place][position] for position in part)
+
+
+def copied_inputs(placed: PlacedGraph, node: Node, reads: KeyedReads) -> list[int]:
+    """Return the inputs that every shard has or receives: the single rows of a product."""
+    if not set(reads.copies):
+        return []
+    copied = [place for place in reads.copies if placed.placement(node.inputs[place].node) == EVERYWHERE]
+    if not copied and not reads.positions:
+        copied = [place for place in reads.copies if has_one_row(arranged_node(node.inputs[place].node))][:1]
+        if all(placed.placement(stream.node) == FIRST_SHARD for stream in node.inputs):
+            return []
+    return copied
+
+
+def has_one_row(node: Node) -> bool:
+    """Return whether a stream has at most one row: an aggregate of all rows, or its function."""
+    operator = node.operator
+    if isinstance(operator, AccumulatedAggregate):
+        return operator.aggregate.key == 0
+    if isinstance(operator, RecomputeGroups):
+        return isinstance(operator.operator, Aggregate) and operator.operator.key == 0
+    return isinstance(operator, Filter | Map | Project) and has_one_row(node.inputs[0].node)
