@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dbsp.shards.shard_questions import Question
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -67,6 +69,20 @@ class ReadView(Command):
     """Send the integral of an output."""
 
     output: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadInput(Command):
+    """Send the rows of an input."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Command):
+    """Send the answer to a question (see `dbsp.shards.shard_questions`)."""
+
+    question: Question
 
 
 @dataclass(frozen=True, slots=True)

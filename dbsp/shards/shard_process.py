@@ -20,11 +20,13 @@ from dbsp.runtime.run_base import RunBase
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
 from dbsp.shards.commands import (
+    Ask,
     Command,
     Compact,
     Decide,
     Done,
     Failed,
+    ReadInput,
     ReadStats,
     ReadView,
     Ready,
@@ -35,6 +37,7 @@ from dbsp.shards.commands import (
 from dbsp.shards.common_decision import CommonDecision, WithdrawnError
 from dbsp.shards.exchange_link import ExchangeLink
 from dbsp.shards.packed_batches import BatchPost
+from dbsp.shards.shard_questions import input_rows
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shipped_errors import ship_error
 from dbsp.shards.shipped_graph import ShippedGraph, receive_graph
@@ -168,6 +171,12 @@ class Shard:
                     port = self.run.output_port(name)
                     packed = self._post.pack({name: port.view()}, {name: port.columns})
                     buffers = packed.buffers
+                case ReadInput(input=name):
+                    rows = input_rows(self.run, name)
+                    packed = self._post.pack({name: rows}, {name: self.run.inputs[name]})
+                    buffers = packed.buffers
+                case Ask(question=question):
+                    result = question(self.run)
                 case ReadStats():
                     result = self._stats()
                 case Compact():
