@@ -16,8 +16,8 @@ use beside them and Soufflé, `recursion` loads and changes of recursive program
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
 live, `values` interned strings that come and go, `limits` state of four times the memory limit
-beside a run without a limit, and `transaction` loads of the same rows in a transaction, in ticks,
-and in one step.
+beside a run without a limit, `shards` one circuit in one process and in several, and `transaction`
+loads of the same rows in a transaction, in ticks, and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -109,6 +109,8 @@ from benchmarks.rewrites import measure_rewrites
 from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.shapes import SHARES as SHAPES
 from benchmarks.shapes import measure_shapes
+from benchmarks.sharded import SHARDS, measure_shards
+from benchmarks.sharded_report import print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
@@ -172,6 +174,7 @@ class What(StrEnum):
     datomic = "datomic"
     limits = "limits"
     values = "values"
+    shards = "shards"
 
 
 WITHOUT_CONTESTANTS: dict[What, list[str]] = {
@@ -200,6 +203,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.datomic: [],
     What.limits: [],
     What.values: [],
+    What.shards: [],
 }
 """The measurements without contestants."""
 
@@ -339,6 +343,11 @@ def main(
         with console.status("values"):
             print_strings(console, count, list(measure_strings(count)))
             print_churn(console, list(measure_churn(one_of(CHURN, size, what))))
+    if what in (What.all, What.shards):
+        with console.status("shards"):
+            compared = list(measure_shards(one_of(SHARDS, size, what), only=part))
+        for ways in compared:
+            agreed = print_shards(console, ways) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     if what is What.fuzz:

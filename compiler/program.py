@@ -46,7 +46,7 @@ from dbsp.errors import InputError, counted, wrong_argument
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
-from dbsp.operators.streams.sharded_start import expect_shards
+from dbsp.operators.streams.sharded_start import expect_shards, open_shard_folder
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.memory import capacity_of
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from dbsp.display.document import Document
     from dbsp.durable.moments import Moment
     from dbsp.durable.past_run import PastRun
+    from dbsp.operators.streams.sharded_start import ShardedPlace
     from dbsp.shards.sharded_run import ShardedRun
 
 
@@ -277,7 +278,7 @@ class Program(QuestionMethods, Displayed):
         stage: Stage | str = ...,
         plans: Mapping[int, RulePlan] | None = ...,
         circuit: Circuit | None = ...,
-        checkpoint: str | Path | Checkpoint | None = ...,
+        checkpoint: ShardedPlace | None = ...,
         memory_limit: int | str | None = ...,
         shards: int,
     ) -> ShardedRun: ...
@@ -290,7 +291,7 @@ class Program(QuestionMethods, Displayed):
         stage: Stage | str = Stage.PHYSICAL,
         plans: Mapping[int, RulePlan] | None = None,
         circuit: Circuit | None = None,
-        checkpoint: str | Path | Checkpoint | None = None,
+        checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
         shards: int | None = None,
     ) -> Run | ShardedRun:
@@ -346,7 +347,7 @@ class Program(QuestionMethods, Displayed):
             [('pen',), ('tea',)]
         """
         if shards is not None:
-            expect_shards(shards, stage, checkpoint)
+            expect_shards(shards, stage)
             stage = Stage.PHYSICAL
         planner = None
         if circuit is None and self._replans(stage):
@@ -366,6 +367,8 @@ class Program(QuestionMethods, Displayed):
                 adapt=plans is None,
                 shards=shards,
                 memory_limit=limit,
+                folder=open_shard_folder(checkpoint),
+                identity=self._identity,
             )
         if checkpoint is None:
             run = circuit.start(stage, memory_limit=limit)

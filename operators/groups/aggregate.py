@@ -33,7 +33,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.data.types import INT
+from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
@@ -187,8 +187,12 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         self._key = spec.aggregate.key
         self._functions = spec.aggregate.functions
         self._columns, self._places = accumulators(self._functions, schema)
-        types = (*schema.types[: self._key], INT, *[INT] * len(self._columns))
+        types = self._state_types()
         self._state = scope.new_trace(len(types), types)
+
+    def _state_types(self) -> list[Type]:
+        """The types of the columns of the state: the key, the sum of weights, and the sums."""
+        return [*self._schema.types[: self._key], INT, *[INT] * len(self._columns)]
 
     @property
     def trace(self) -> Trace:

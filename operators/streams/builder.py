@@ -34,7 +34,11 @@ from dbsp.operators.stages import circuit_stages
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.fit import expect_stream, located, widened
 from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
-from dbsp.operators.streams.sharded_start import expect_shards, start_sharded
+from dbsp.operators.streams.sharded_start import (
+    expect_shards,
+    open_shard_folder,
+    start_sharded,
+)
 from dbsp.operators.streams.stream import Stream, own_stream
 from dbsp.operators.time.delay import Delay
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
@@ -45,6 +49,7 @@ from dbsp.runtime.ticks import Ticks
 if TYPE_CHECKING:
     from dbsp.durable.moments import Moment
     from dbsp.durable.past_run import PastRun
+    from dbsp.operators.streams.sharded_start import ShardedPlace
     from dbsp.shards.sharded_run import ShardedRun
 
 
@@ -447,7 +452,7 @@ class Circuit(graph.Graph):
         self,
         stage: Stage | str = ...,
         *,
-        checkpoint: str | Path | Checkpoint | None = ...,
+        checkpoint: ShardedPlace | None = ...,
         memory_limit: int | str | None = ...,
         shards: int,
     ) -> ShardedRun: ...
@@ -456,7 +461,7 @@ class Circuit(graph.Graph):
         self,
         stage: Stage | str = Stage.PHYSICAL,
         *,
-        checkpoint: str | Path | Checkpoint | None = None,
+        checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
         shards: int | None = None,
     ) -> Run | ShardedRun:
@@ -497,8 +502,9 @@ class Circuit(graph.Graph):
         stage = choice("stage", Stage, stage)
         limit = capacity_of(memory_limit)
         if shards is not None:
-            expect_shards(shards, stage, checkpoint)
-            return start_sharded(self.runnable(Stage.DISTRIBUTED), shards, limit)
+            expect_shards(shards, stage)
+            distributed = self.runnable(Stage.DISTRIBUTED)
+            return start_sharded(distributed, shards, limit, open_shard_folder(checkpoint))
         if checkpoint is None:
             return self.start_within(stage, limit, None)
         opened = open_checkpoint(checkpoint)

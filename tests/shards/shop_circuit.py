@@ -26,7 +26,7 @@ class OddError(Exception):
 
 
 def act(row: Any) -> tuple[int, int]:
-    """Return the row, or do what its number asks for."""
+    """Return the row, or do what its number means."""
     number = row[0]
     if number == FAILS:
         raise ValueError("thirteen")

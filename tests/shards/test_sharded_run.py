@@ -47,7 +47,7 @@ class Pair:
         assert views(self.many) == views(self.one)
 
     def fail(self, changes: Any) -> DbspError:
-        """Apply changes that raise the same error in both; return it as the sharded run raises it."""
+        """Apply changes that raise the same error in both; return that of the sharded run."""
         with pytest.raises(DbspError) as expected:
             self.one.step(changes)
         with pytest.raises(DbspError) as found:

@@ -129,11 +129,10 @@ def _of_multiway_join(node: Node, operator: DeltaMultiwayJoin) -> KeyedReads:
     for row in operator.places:
         for terms, place in zip(join.atoms, row, strict=True):
             common &= set(variables_of(terms))
-            for name in variables_of(terms):
-                # A term is a variable or a literal, and == of a literal has no truth value.
-                own = next(at for at, term in enumerate(terms) if isinstance(term, str) and term == name)
-                column = operator.arranged[place].index(own)
-                places[place].setdefault(name, set()).add(column)
+            for column, term in enumerate(terms):
+                if isinstance(term, str):
+                    read = operator.arranged[place].index(column)
+                    places[place].setdefault(term, set()).add(read)
     names = [name for name in join.variables if name in common and all(len(p[name]) == 1 for p in places)]
     columns = tuple(tuple(min(variables[name]) for name in names) for variables in places)
     carried = []

@@ -10,7 +10,7 @@
 | watermark                        | where they are                | everywhere                |
 | filters by a watermark           | where they are; everywhere    | where the first input is  |
 | delay                            | as the readers want           | there                     |
-| fixpoint                         | see `gathered_scopes`         |                           |
+| fixpoint                         | see `placed_scopes`           |                           |
 | all others                       | on the first shard            | there                     |
 """
 
@@ -20,17 +20,20 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from dbsp.circuit.graph import Node, Stream
+from dbsp.operators.groups.aggregate import AccumulatedAggregate
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import DealtInput, Input
 from dbsp.operators.ports.output import Output
+from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.shards.exchange import Broadcast
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement, by
-from dbsp.operators.stages.placing.gathered_scopes import gather_scope
 from dbsp.operators.stages.placing.key_choice import chosen_part, columns_at, copied_inputs
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph
+from dbsp.operators.stages.placing.placed_scopes import place_scope
 from dbsp.operators.stages.placing.row_columns import is_partial, row_columns, targets
+from dbsp.operators.stages.placing.summed_groups import is_summed, place_sums
 from dbsp.operators.stages.placing.wanted_columns import FILTERS, preferred_columns
 from dbsp.operators.time.closing import Close
 from dbsp.operators.time.delay import Delay
@@ -44,8 +47,9 @@ _WHOLE = "it may raise an error for a row, so equal rows must meet before it"
 def place_node(placed: PlacedGraph, node: Node) -> None:
     """Add a node of the physical circuit to the distributed one, with the exchanges before it."""
     operator = node.operator
-    if isinstance(operator, Arrange | Leave):
-        return  # arrangements are built for their readers, and results of a scope with the scope
+    if isinstance(operator, Arrange | Delta0 | Leave):
+        # Arrangements are built for their readers; streams enter and leave a scope with the scope.
+        return None
     if isinstance(operator, Input):
         return _place_input(placed, node, operator)
     if isinstance(operator, Constant):
@@ -55,7 +59,7 @@ def place_node(placed: PlacedGraph, node: Node) -> None:
     if isinstance(operator, Delay):
         return _place_delay(placed, node)
     if isinstance(operator, Fixpoint):
-        return gather_scope(placed, node)
+        return place_scope(placed, node, place_node)
     if isinstance(operator, Watermark):
         return _place_watermark(placed, node, operator)
     if isinstance(operator, FILTERS):
@@ -194,6 +198,10 @@ def _place_keyed(placed: PlacedGraph, node: Node, reads: KeyedReads) -> None:
         placement = placed.placement(sources[place]).moved(reads.carried[place])
     else:
         part = chosen_part(placed, node, reads, moved)
+        if isinstance(node.operator, AccumulatedAggregate) and is_summed(
+            placed, node, columns_at(reads, 0, part)
+        ):
+            return place_sums(placed, node, columns_at(reads, 0, part))
         for place in moved:
             columns = columns_at(reads, place, part)
             names = ", ".join(sources[place].schema.names[column] for column in columns)

@@ -6,11 +6,13 @@ readers on, as far as they concern columns of their input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.operators.groups.partial_sums import has_partial_sums
 from dbsp.operators.ports.output import Output
 from dbsp.operators.stages.placing.keyed_reads import keyed_reads
+from dbsp.operators.stages.placing.pivots import PivotedScope
 from dbsp.operators.stages.placing.row_columns import row_columns
 from dbsp.operators.time.closing import Close
 from dbsp.operators.time.delay import Delay
@@ -23,8 +25,11 @@ FILTERS = (Close, DeltaRecent, Timely)
 """Operators that filter the rows of their first input by the watermark, which is the second."""
 
 
-def wanted_columns(circuit: Graph) -> dict[Node, list[Key]]:
-    """Return for each stream the keys of its readers, in the columns of the stream. O(edges)."""
+def wanted_columns(circuit: Graph, pivots: Mapping[Node, PivotedScope]) -> dict[Node, list[Key]]:
+    """Return for each stream the keys of its readers, in the columns of the stream. O(edges).
+
+    `pivots` has the scopes that are divided by pivots.
+    """
     found: dict[Node, list[Key]] = {}
     # A delay passes the keys of its readers to its source, which comes later: so two rounds.
     delayed: list[tuple[Node, Key]] = []
@@ -35,6 +40,12 @@ def wanted_columns(circuit: Graph) -> dict[Node, list[Key]]:
         delayed = []
         for node in reversed(circuit.nodes):
             own = found.get(node, [])
+            scope = pivots.get(node)
+            if scope is not None:
+                # The arrangements that enter come before, and pass the keys on to their streams.
+                for outer, placement in scope.entering:
+                    if placement.columns:
+                        found.setdefault(outer, []).append(frozenset(placement.columns))
             for place, key in _of_inputs(node, own):
                 if key:
                     found.setdefault(node.inputs[place].node, []).append(key)
@@ -61,8 +72,10 @@ def _of_inputs(node: Node, wanted: Sequence[Key]) -> Iterator[tuple[int, Key]]:
             return
         reads = keyed_reads(node)
         if reads is not None:
+            # An aggregate that can exchange partial sums counts half.
+            times = 1 if has_partial_sums(operator) else 2
             for place, of_input in enumerate(reads.columns):
-                yield place, frozenset(of_input)
+                yield from [(place, frozenset(of_input))] * times
                 for key in wanted:
                     yield place, frozenset(of_input[p] for p in reads.positions if reads.emitted(p) in key)
 
@@ -82,7 +95,7 @@ def preferred_columns(wanted: Sequence[Key], among: Sequence[int]) -> tuple[int,
     keys.discard(frozenset())
     best = max(
         keys,
-        key=lambda key: (sum(key <= other for other in wanted), len(key), sorted(key, reverse=True)),
+        key=lambda key: (sum(key <= other for other in wanted), len(key), [-c for c in sorted(key)]),
         default=frozenset(among),
     )
     return tuple(sorted(best))

@@ -1,0 +1,41 @@
+"""Linear aggregates whose groups are not on one shard: partial sums are exchanged, not rows."""
+
+from __future__ import annotations
+
+from dbsp.circuit.graph import Node
+from dbsp.errors import expect_type
+from dbsp.operators.groups.aggregate import AccumulatedAggregate
+from dbsp.operators.groups.partial_sums import PartialSums, SummedAggregate, has_partial_sums
+from dbsp.operators.shards.exchange import Exchange, Gather
+from dbsp.operators.shards.placements import EVERYWHERE, by
+from dbsp.operators.stages.placing.placed_graph import PlacedGraph
+
+
+def is_summed(placed: PlacedGraph, node: Node, columns: tuple[int, ...]) -> bool:
+    """Return whether an aggregate by these columns exchanges partial sums.
+
+    It does not if its rows are there already, or if another reader needs the exchanged rows.
+    """
+    source = node.inputs[0].node
+    own = placed.placement(source)
+    if not has_partial_sums(node.operator) or own == EVERYWHERE or placed.has(source, by(columns)):
+        return False
+    unserved = [key for key in placed.wanted_of(source) if not own.columns or not set(own.columns) <= key]
+    return not columns or sum(set(columns) <= key for key in unserved) <= 1
+
+
+def place_sums(placed: PlacedGraph, node: Node, columns: tuple[int, ...]) -> None:
+    """Place an aggregate over partial sums that are exchanged by columns of its key."""
+    operator = expect_type(node.operator, AccumulatedAggregate, "an aggregate with accumulators")
+    source = node.inputs[0].node
+    partial = PartialSums(operator.aggregate)
+    schema = partial.checked_schema(source.schema)
+    sums = placed.target.append(partial, (placed.own_image(source),), schema, node.source)
+    mover = Exchange(columns) if columns else Gather()
+    moved = placed.target.append(mover, (sums,), schema, node.source)
+    names = ", ".join(source.schema.names[column] for column in columns)
+    why = f"one row with sums per shard and ({names})" if names else "one row with sums per shard"
+    placed.changed(mover, source, node, f"{why}, since the function is linear")
+    placed.check(node, moved, by(columns))
+    summed = SummedAggregate(operator.aggregate, (), over=source.schema)
+    placed.place(node, placed.add(node, summed, moved), by(columns))

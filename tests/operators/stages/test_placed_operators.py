@@ -1,0 +1,313 @@
+"""Every operator on shards: hand-written circuits, and random ones with event time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbsp import (
+    Circuit,
+    Stream,
+    arg_max,
+    avg,
+    col,
+    count,
+    count_distinct,
+    fold,
+    linear,
+    lit,
+    max_,
+    min_,
+    multiway_join,
+    sum_,
+)
+from dbsp.operators.linear.filter import SameValue
+from dbsp.state import trace, trace_limit
+from tests.operators.stages.test_distribute import SHARDS, compare
+from tests.operators.stages.test_forget_rows import Plan, events
+
+Build = Callable[[Circuit, Stream, Stream, Stream], Stream]
+"""Builds the output from a (Z-set), b (set) and k (by the key x) of (x: int, y: int, s: str)."""
+COLUMNS = {"x": int, "y": int, "s": str}
+
+
+def spread(row: Any) -> list[tuple[int, str]]:
+    return [(row.x % 3, row.s), (row.y, row.s)]
+
+
+def shifted(row: Any) -> tuple[int, int, str]:
+    return row.x, row.x + row.y, row.s
+
+
+def parts(row: Any) -> tuple[str, list[int]]:
+    return row.s, [row.x, row.y]
+
+
+def is_odd(row: Any) -> bool:
+    return bool(row.x % 2)
+
+
+def size(pairs: list[tuple[Any, int]]) -> int:
+    return sum(weight for _, weight in pairs)
+
+
+def marked(s: Stream) -> Any:
+    return s.watermark("y", 1)
+
+
+def windows(s: Stream) -> Any:
+    return marked(s).on_time.window("y", 4)
+
+
+def renamed(s: Stream) -> Stream:
+    return s.rename(x2="x", y2="y", s2="s")
+
+
+def delayed(c: Circuit, a: Stream, b: Stream, k: Stream) -> Stream:
+    seen = c.feedback(COLUMNS)
+    c.connect(seen, (seen + a).distinct())
+    return seen.group_by("s").agg(n=count())
+
+
+def closure(c: Circuit, a: Stream, b: Stream, k: Stream) -> Stream:
+    with c.fixpoint("closure") as scope:
+        pair = {"x": int, "y": int}
+        path = scope.variable("path", pair)
+        longer = path.join(b, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
+        scope.define(path, (c.constant([(0, 1)], pair) + a.project("x", "y").distinct() + longer).distinct())
+    return scope.leave(path)
+
+
+def parities(c: Circuit, a: Stream, b: Stream, k: Stream) -> Stream:
+    return c.iterate(
+        "steps",
+        b.project("x", "y"),
+        lambda v: (v + v.filter(col("x") < 5).map(x=col("x") + 1, y=col("y"))).distinct(),
+    )
+
+
+CASES: dict[str, Build] = {
+    # Ports.
+    "zset": lambda c, a, b, k: a,
+    "set": lambda c, a, b, k: b,
+    "key": lambda c, a, b, k: k,
+    "constant": lambda c, a, b, k: c.constant([(1, 2, "a"), (1, 2, "b")], COLUMNS),
+    "constant and rows": lambda c, a, b, k: a + c.constant({(1, 2, "a"): 2}, COLUMNS),
+    "constants joined": lambda c, a, b, k: c.constant([(1,)], {"n": int}).join(
+        c.constant([(1,)], {"n": int}), on=["n"]
+    ),
+    "distinct constant": lambda c, a, b, k: c.constant({(1,): 3}, {"n": int}).distinct(),
+    "set joined by another column": lambda c, a, b, k: b.join(renamed(b), on=[("y", "y2")]),
+    "checked": lambda c, a, b, k: (a + b - a).assert_nonnegative("no row of a twice"),
+    # Row by row.
+    "rows": lambda c, a, b, k: (
+        (a - b)
+        .filter(is_odd)
+        .map(shifted, COLUMNS)
+        .flat_map(spread, {"n": int, "s": str})
+        .sample(0.5, on=["n"])
+        .scale(-2)
+    ),
+    "expressions": lambda c, a, b, k: (
+        a.project("y", "s").map(z=col("y") + 1, s=col("s")).generate_series(lit(0), col("z"))
+    ),
+    "partial expressions": lambda c, a, b, k: (a - b).project("x", "y").map(z=lit(12) // (col("x") + 1)),
+    "errors": lambda c, a, b, k: (a + b).project("x").map(z=lit(12) // (col("x") - 2)),
+    "lists": lambda c, a, b, k: (
+        (a - b).map(parts, {"s": str, "parts": list[int]}).explode("parts", "part", position="at")
+    ),
+    "pairs": lambda c, a, b, k: a.join(renamed(b), on=[]).preceded(),
+    "widened": lambda c, a, b, k: (a - b).widen("y", "s"),
+    "same value": lambda c, a, b, k: SameValue(0, 1)(a),
+    "changes": lambda c, a, b, k: a.integrate().differentiate().delay(),
+    # Groups.
+    "distinct": lambda c, a, b, k: a.project("y").distinct(),
+    "at least": lambda c, a, b, k: a.project("s").at_least(2),
+    "linear": lambda c, a, b, k: a.group_by("s").agg(n=count(), t=sum_("x"), m=avg("y")),
+    "linear after a join": lambda c, a, b, k: (
+        a.join(renamed(k), on=[("y", "x2")]).group_by("s2").agg(n=count(), t=sum_("x"))
+    ),
+    "extremes": lambda c, a, b, k: a.group_by("s").agg(least=min_("x"), most=max_("y"), at=arg_max("x", "y")),
+    "recomputed": lambda c, a, b, k: a.group_by("s", "y").agg(
+        n=count_distinct("x"), f=fold(size, "x", type=int)
+    ),
+    "sums of a function": lambda c, a, b, k: a.group_by("y").agg(
+        n=linear(int.__add__, sum_("x"), count(), type=int)
+    ),
+    "all rows": lambda c, a, b, k: a.group_by().agg(n=count(), t=sum_("x"), most=max_("x")),
+    "groups of groups": lambda c, a, b, k: (
+        a.group_by("x", "s").agg(n=count()).group_by("s").agg(m=sum_("n")).group_by().agg(t=max_("m"))
+    ),
+    "top": lambda c, a, b, k: a.top_k(2, "y", partition=["s"]),
+    "top of all": lambda c, a, b, k: a.top_k(3, ["s", "x"]),
+    "ranks": lambda c, a, b, k: b.rank("y", partition=["x"]).dense_rank("s", partition=["y"], name="d"),
+    "numbers": lambda c, a, b, k: b.row_number("y", partition=["s"]).lag("x", by="y", partition=["s"]),
+    "leads": lambda c, a, b, k: b.lead("x", by="y"),
+    "ids": lambda c, a, b, k: b.number_rows(by="x"),
+    "choice": lambda c, a, b, k: a.choice_domain("x", ["y", "x"]),
+    "choice of all": lambda c, a, b, k: a.choice_domain("x", "y"),
+    "classes": lambda c, a, b, k: a.project("x", "y").equivalence_classes(),
+    "rolling": lambda c, a, b, k: b.rolling("y", 2, partition=["s"], n=count()),
+    # Joins.
+    "join": lambda c, a, b, k: a.join(renamed(b), on=[("x", "x2")]),
+    "join by two": lambda c, a, b, k: a.join(renamed(b), on=[("x", "y2"), ("s", "s2")]).join(
+        k.project("x", "y"), on=["x"]
+    ),
+    "join with a key": lambda c, a, b, k: a.join(renamed(k), on=[("y", "x2")]).group_by("x").agg(n=count()),
+    "self join": lambda c, a, b, k: a.join(renamed(a), on=[("x", "y2")], select=["y", "x2"]),
+    "join with a constant": lambda c, a, b, k: a.join(
+        c.constant([(1, "one"), (2, "two")], {"y": int, "name": str}), on=["y"]
+    ).distinct(),
+    "product": lambda c, a, b, k: a.project("x").join(b.project("y"), on=[]),
+    "product with a total": lambda c, a, b, k: a.join(b.group_by().agg(n=count()), on=[]).filter(
+        col("x") < col("n")
+    ),
+    "product with a constant": lambda c, a, b, k: c.constant([(1,), (7,)], {"n": int}).join(a, on=[]),
+    "product of totals": lambda c, a, b, k: (
+        a.group_by().agg(n=count()).join(b.group_by().agg(m=max_("x")), on=[])
+    ),
+    "semijoin": lambda c, a, b, k: a.semijoin(b, on=["s"]),
+    "antijoin": lambda c, a, b, k: a.antijoin(k, on=[("y", "x")]),
+    "outer joins": lambda c, a, b, k: a.full_join(renamed(k), on=[("y", "x2")]),
+    "range join": lambda c, a, b, k: a.range_join(
+        renamed(b), on=[("s", "s2")], left="x", right="y2", low=-1, high=1
+    ),
+    "range join of all": lambda c, a, b, k: a.range_join(renamed(b), left="x", right="y2", low=0, high=0),
+    "range join with a total": lambda c, a, b, k: a.range_join(
+        b.group_by().agg(m=max_("x")), left="x", right="m", low=-1, high=1
+    ),
+    "interval join": lambda c, a, b, k: a.interval_join(
+        renamed(b), on=[("s", "s2")], left="x", first="x2", last="y2", high=1
+    ),
+    "as-of join": lambda c, a, b, k: a.asof_join(renamed(b), on=[("s", "s2")], left="x", right="y2"),
+    "outer as-of join": lambda c, a, b, k: a.asof_join(
+        renamed(b), on=[("s", "s2")], left="y", right="y2", outer=True
+    ),
+    "as-of join with all": lambda c, a, b, k: a.asof_join(renamed(b), left="x", right="y2"),
+    "as-of join with a constant": lambda c, a, b, k: a.asof_join(
+        c.constant([(1, "one"), (3, "three")], {"since": int, "name": str}), left="x", right="since"
+    ),
+    "as-of join of a constant": lambda c, a, b, k: c.constant(
+        [(1, "one")], {"at": int, "name": str}
+    ).asof_join(a, left="at", right="x"),
+    "star": lambda c, a, b, k: multiway_join(
+        [a("x", "u", "s"), b("x", "v", "t"), k("x", "w", "r")], ["x", "u", "v"]
+    ),
+    "triangles": lambda c, a, b, k: multiway_join(
+        [a("x", "y", "s"), a("y", "z", "t"), b("z", "x", "r")], ["x", "z"]
+    ),
+    "chain": lambda c, a, b, k: multiway_join([a("x", "y", "s"), b("y", "z", "t")], ["x", "z", "t"]),
+    # Recursion.
+    "delay": delayed,
+    "closure": closure,
+    "iterate": parities,
+    # Event time.
+    "on time": lambda c, a, b, k: marked(a).on_time.group_by("s").agg(n=count()),
+    "late": lambda c, a, b, k: marked(a - b).late.project("s", "y"),
+    "the watermark": lambda c, a, b, k: marked(b).watermark,
+    "final": lambda c, a, b, k: (
+        windows(b)
+        .group_by("window_start", "window_end")
+        .final(marked(b).watermark, "window_end", n=count(), m=max_("x"))
+    ),
+    "final of projected rows": lambda c, a, b, k: (
+        windows(b)
+        .project("window_start", "window_end")
+        .group_by("window_start", "window_end")
+        .final(marked(b).watermark, "window_end", n=count())
+    ),
+    "recent": lambda c, a, b, k: a.recent(marked(b).watermark, "y"),
+    "forgotten windows": lambda c, a, b, k: (
+        windows(b).group_by("window_end").agg(n=count()).filter(col("n") > 1)
+    ),
+    "forgotten rows": lambda c, a, b, k: (
+        marked(a).on_time.join(renamed(marked(b).on_time), on=[("y", "y2"), ("s", "s2")]).project("x", "x2")
+    ),
+}
+
+
+def circuit_of(build: Build) -> Circuit:
+    circuit = Circuit("case")
+    a = circuit.input("a", schema=COLUMNS)
+    b = circuit.input("b", schema=COLUMNS, kind="set")
+    k = circuit.input("k", schema=COLUMNS, key="x")
+    circuit.output("out", build(circuit, a, b, k))
+    return circuit
+
+
+def ticks(seed: int, number: int = 5) -> Iterator[dict[str, dict[Any, int]]]:
+    """Yield changes of the inputs, with retractions, larger weights and an empty tick."""
+    draw = Random(seed)
+    held: dict[Any, int] = {}
+    for tick in range(number):
+        rows = [(draw.randrange(5), tick + draw.randrange(4), draw.choice("abc")) for _ in range(12)]
+        a = {row: 1 + draw.randrange(2) for row in rows[:4]}
+        for row in [row for row in held if draw.random() < 0.3 and row not in a]:
+            a[row] = -held.pop(row)
+        for row, weight in a.items():
+            if weight > 0:
+                held[row] = held.get(row, 0) + weight
+        yield {
+            "a": a,
+            "b": {row: draw.choice([1, 1, 1, -1]) for row in rows[4:8]},
+            "k": {
+                row: draw.choice([1, 1, -1])
+                for row in dict(zip([r[0] for r in rows[8:]], rows[8:], strict=True)).values()
+            },
+        }
+        if tick == 1:
+            yield {}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(name: str) -> None:
+    physical = circuit_of(CASES[name]).circuit("physical")
+    for seed, shards in enumerate((2, 5)):
+        compare(physical, shards, list(ticks(seed)), seed)
+
+
+PHYSICAL = """
+AccumulatedAggregate Arrange Close ConnectedClasses Constant Delay Delta0 DeltaAsofJoin
+DeltaDistinct DeltaIntervalJoin DeltaJoin DeltaMultiwayJoin DeltaRangeJoin DeltaRecent Explode
+Filter FilterFunction FinishAggregates Fixpoint FlatMap ForgettingAggregate ForgettingArrange
+GenerateSeries Input LeadingTopK Leave Map MapFunction Minus Negate NumberRows Output Pad PerTick
+Preceded Project RecomputeGroups RefuseRows SameValue Sample Scale Timely Union Watermark Widen
+Window
+"""
+
+
+def test_the_cases_have_every_operator() -> None:
+    graphs = [circuit_of(build).circuit("physical") for build in CASES.values()]
+    found = {type(node.operator).__name__ for graph in graphs for node in graph.walk()}
+    assert found >= set(PHYSICAL.split())
+
+
+def test_a_callback_receives_the_changes_of_all_shards() -> None:
+    received: list[Any] = []
+    circuit = circuit_of(lambda c, a, b, k: a.inspect(lambda change: received.append(change.to_dict())))
+    compared = compare(circuit.circuit("physical"), 3, [])
+    for tick in ticks(0):
+        received.clear()
+        compared.tick(tick)
+        assert received in ([], [tick.get("a")] * 2), "once in one process, and once on the shards"
+
+
+@pytest.fixture
+def _forget_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_limit, "SMALL", 0)
+    monkeypatch.setattr(trace_limit, "PER_TICK", 10**9)
+    monkeypatch.setattr(trace, "LEAST_FORGOTTEN", 10**9)
+
+
+@pytest.mark.usefixtures("_forget_at_once")
+@given(st.integers(0, 10**9), st.sampled_from(SHARDS))
+def test_random_circuits_with_event_time(seed: int, shards: int) -> None:
+    chance = Random(seed)
+    circuit = Circuit("random")
+    circuit.output("out", Plan(circuit, chance).stream(1 + seed % 4))
+    compare(circuit.circuit("physical"), shards, list(events(chance)), seed)
