@@ -16,12 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
+from benchmarks.fault_circuits import CIRCUITS, PATHS, FaultCircuit
 from dbsp import Circuit
 from dbsp.runtime.agreement import random_changes
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
 from tests.random_datalog import INPUTS, programs
-from tests.shards.compared_shards import ComparedShards, FaultyShards
+from tests.shards.compared_shards import ComparedShards, fail_at_every_call
+from tests.shards.supersteps import SuperstepShards
 
 PROGRAMS = sorted((Path(__file__).parent.parent / "programs").glob("*.dl"))
 SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
@@ -221,5 +222,16 @@ def test_late_shards_return_the_same(circuit: FaultCircuit) -> None:
 
 @pytest.mark.parametrize("circuit", CIRCUITS, ids=lambda circuit: circuit.name)
 def test_a_fault_at_every_call_changes_nothing(circuit: FaultCircuit) -> None:
-    compared = FaultyShards(circuit.start().graph, 2, 9)
-    follow(compared, [circuit.first, *map(circuit.tick, range(3))])
+    compared = ComparedShards(circuit.start().graph, 2, 9)
+    for tick in (circuit.first, *map(circuit.tick, range(3))):
+        fail_at_every_call(compared.many, tick)
+        compared.tick(tick)
+
+
+def test_a_fault_at_every_vote_and_exchange_of_a_scope_changes_nothing() -> None:
+    compared = SuperstepShards(dbsp.compile(PATHS).circuit("physical"), 3)
+    chain = {"edge": [(i, i + 1) for i in range(6)]}
+    for tick in (chain, {"edge": [(9, 1)]}, {"edge": {(2, 3): -1}}, {"edge": {(2, 3): 1, (9, 1): -1}}):
+        assert fail_at_every_call(compared.many, tick) > 8
+        compared.tick(tick)
+    assert "restarted" in compared.modes
