@@ -183,7 +183,7 @@ def _with_keys_only(batch: Batch, port: DealtPort) -> Batch:
     if not placeholders or not retracted.any():
         return batch
     rows = batch.rows.copy()
-    rows[np.ix_(retracted, placeholders)] = NULL
+    rows[np.ix_(retracted, np.array(placeholders))] = NULL
     return combine([(rows, batch.weights)]) or Batch.empty(batch.arity)
 
 

@@ -154,3 +154,13 @@ class OwnedStep(PlacingStep):
         if batch is not None and link.shards > 1:
             batch = self._hashes.split(batch, self._columns, self._schema.types, link.shards)[link.shard]
         self.out = batch
+
+
+def unplaced(node: Node) -> Hashable:
+    """Return an object that is equal for nodes that differ only in the placement of their rows."""
+    operator = node.operator
+    if isinstance(operator, Placing):
+        return unplaced(node.inputs[0].node)
+    if isinstance(operator, Arrange):
+        return operator.order, unplaced(node.inputs[0].node)
+    return node
