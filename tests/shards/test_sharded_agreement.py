@@ -182,6 +182,23 @@ def test_rows_that_cancel_are_not_late() -> None:
     following(circuit, [{"a": {(x, 5): 1 for x in range(3)}}, {"a": {(1, 30): 1}}, {"a": late}])
 
 
+def test_constants_joined_with_constants() -> None:
+    circuit = Circuit("constants")
+    one, two = (circuit.constant([(1, s), (2, s)], {"x": int, "s": str}) for s in "ab")
+    circuit.output("constant", one.join(two, on=["x"]))
+    circuit.output("seen", circuit.input("a", x=int, s=str).join(one.join(two, on=["x"]), on=["x"]))
+    following(circuit, [{}, {"a": {(1, "z"): 1, (2, "z"): 2}}, {"a": {(1, "z"): -1}}])
+
+
+def test_an_asof_join_on_columns_in_another_order() -> None:
+    circuit = Circuit("asof")
+    a, b = (circuit.input(name, x=int, y=int, t=int) for name in "ab")
+    circuit.output("at", a.asof_join(b, left="t", right="t", on=[("y", "x"), ("x", "y")]))
+    circuit.output("groups", a.group_by("y").agg(n=dbsp.count()))
+    rows = {(x, y, x * y): 1 for x in range(4) for y in range(4)}
+    following(circuit, [{"a": rows}, {"b": {(y, x, t): n for (x, y, t), n in rows.items()}}])
+
+
 # --- every operator, every program ----------------------------------------------------------------
 
 
