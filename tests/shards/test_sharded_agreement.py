@@ -186,7 +186,7 @@ def test_constants_joined_with_constants() -> None:
     circuit = Circuit("constants")
     one, two = (circuit.constant([(1, s), (2, s)], {"x": int, "s": str}) for s in "ab")
     circuit.output("constant", one.join(two, on=["x"]))
-    circuit.output("seen", circuit.input("a", x=int, s=str).join(one.join(two, on=["x"]), on=["x"]))
+    circuit.output("seen", circuit.input("a", x=int, t=str).join(one.join(two, on=["x"]), on=["x"]))
     following(circuit, [{}, {"a": {(1, "z"): 1, (2, "z"): 2}}, {"a": {(1, "z"): -1}}])
 
 
