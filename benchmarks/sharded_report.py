@@ -30,7 +30,7 @@ def print_shards(console: Console, measured: Sequence[Sharded]) -> bool:
             phase = phase_of(each, size)
             caller, *shards = phase.by_process
             times.add_row(
-                ("load" if not size else f"{size:,} rows") if each is measured[0] else "",
+                ("load" if not size else f"{size:,} row{'s' * (size > 1)}") if each is measured[0] else "",
                 each.name,
                 time_text(phase.seconds),
                 "-" if base is None else f"{base.seconds / phase.seconds:.2f} x",
