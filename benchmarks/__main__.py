@@ -16,12 +16,13 @@ use beside them and Soufflé, `recursion` loads and changes of recursive program
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
 live, `values` interned strings that come and go, `limits` state of four times the memory limit
-beside a run without a limit, and `transaction` loads of the same rows in a transaction, in ticks,
-and in one step.
+beside a run without a limit, `shards` one circuit in one process and in several, and `transaction`
+loads of the same rows in a transaction, in ticks, and in one step.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
+`shard-kills` kills shards and coordinators of a durable sharded run (10, 60 or 200 times),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
 run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `windows`
 steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both stay flat. `damage`
@@ -109,6 +110,9 @@ from benchmarks.rewrites import measure_rewrites
 from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.shapes import SHARES as SHAPES
 from benchmarks.shapes import measure_shapes
+from benchmarks.shard_kills import SHARD_KILLS, measure_shard_kills
+from benchmarks.sharded import SHARDS, measure_shards
+from benchmarks.sharded_report import print_shard_kills, print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
@@ -164,6 +168,7 @@ class What(StrEnum):
     fuzz = "fuzz"
     faults = "faults"
     kills = "kills"
+    shard_kills = "shard-kills"
     soak = "soak"
     windows = "windows"
     spark_crash = "spark-crash"
@@ -172,6 +177,7 @@ class What(StrEnum):
     datomic = "datomic"
     limits = "limits"
     values = "values"
+    shards = "shards"
 
 
 WITHOUT_CONTESTANTS: dict[What, list[str]] = {
@@ -192,6 +198,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.fuzz: [],
     What.faults: [],
     What.kills: [],
+    What.shard_kills: [],
     What.soak: [],
     What.windows: [],
     What.spark_crash: [],
@@ -200,6 +207,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.datomic: [],
     What.limits: [],
     What.values: [],
+    What.shards: [],
 }
 """The measurements without contestants."""
 
@@ -339,6 +347,11 @@ def main(
         with console.status("values"):
             print_strings(console, count, list(measure_strings(count)))
             print_churn(console, list(measure_churn(one_of(CHURN, size, what))))
+    if what in (What.all, What.shards):
+        with console.status("shards"):
+            compared = list(measure_shards(one_of(SHARDS, size, what), only=part))
+        for ways in compared:
+            agreed = print_shards(console, ways) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     if what is What.fuzz:
@@ -352,6 +365,8 @@ def main(
         agreed = print_faults(console, measure_faults(one_of(STRIDES, size, what), only=part))
     if what is What.kills:
         agreed = print_kills(console, measure_kills(one_of(KILLED, size, what), only=part))
+    if what is What.shard_kills:
+        agreed = print_shard_kills(console, measure_shard_kills(one_of(SHARD_KILLS, size, what)))
     if what is What.soak:
         with tempfile.TemporaryDirectory() as folder:
             agreed = print_soak(console, measure_soak(seconds, Path(folder)))

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 
 _NONE: Final = np.empty(0, np.int64)
@@ -82,6 +83,12 @@ class IdPlaces:
             found[found] = self.kept[at[found]] == searched[found]
             places[old] = np.where(found, at, -1)
         return places
+
+
+def distinct_ids(ids: Codes) -> Codes:
+    """Return each of the ids once, sorted: `np.unique` takes ten times as long for repeated ids."""
+    rows, _ = consolidate(np.ascontiguousarray(ids).reshape(-1, 1), np.ones(len(ids), np.int64))
+    return rows.reshape(-1)
 
 
 def no_value(code: int) -> IndexError:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
+from dbsp.data.id_places import distinct_ids
 from dbsp.data.interner import Interner
 from dbsp.data.types import Structure
 from dbsp.errors import InvariantError
@@ -41,7 +40,7 @@ def missing_records(
             for at, field in enumerate(constructor.fields):
                 if field.type.structure is not None:
                     parts = rows[:, at]
-                    waiting.append((field.type.structure, np.unique(parts[parts >= 0])))
+                    waiting.append((field.type.structure, distinct_ids(parts[parts >= 0])))
         if left:
             raise InvariantError(f"expected values of {structure.name}, got ids of others")
 

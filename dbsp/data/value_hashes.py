@@ -19,6 +19,7 @@ import numpy as np
 import xxhash
 
 from dbsp.data.batch import Batch
+from dbsp.data.id_places import distinct_ids
 from dbsp.data.interner import Interner
 from dbsp.data.nested_values import list_elements, struct_layout
 from dbsp.data.object_hashes import NAME, TupleHashes, object_hash, text_hash
@@ -84,7 +85,7 @@ class ValueHashes:
         hashes = self._hashes(type_.id_space)[places]
         new = hashes == _NEW
         if new.any():
-            self._add(np.unique(ids[new]), type_)
+            self._add(distinct_ids(ids[new]), type_)
             hashes = self._hashes(type_.id_space)[places]
         if ids is codes:
             return hashes

@@ -205,7 +205,7 @@ class PastRun(Run):
         """Raise CircuitError: the past does not change."""
         self._refuse("step")
 
-    def step_staged(self, staged: Any) -> TickResult:
+    def step_staged(self, staged: Any, label: Any = None) -> TickResult:
         """Apply a tick of the journal; raise CircuitError for any other caller."""
         if not self._repeating:
             self._refuse("step_staged")

@@ -152,11 +152,12 @@ class Ticks(RunBase):
         return self._tick(stage, label)
 
     @ends_at_caller
-    def step_staged(self, staged: Mapping[str, Batch]) -> TickResult:
+    def step_staged(self, staged: Mapping[str, Batch], label: Any = None) -> TickResult:
         """Apply encoded batches as one tick, as the journal of a checkpoint stores them.
 
         Parameters:
             staged: for each input a batch of codes, as `prepare` returns it.
+            label: a JSON value to store with the tick in the checkpoint of the run, if it has one.
 
         Returns:
             The delta of every output.
@@ -169,7 +170,7 @@ class Ticks(RunBase):
             {(7,): 1}
         """
 
-        return self._tick(lambda work: staged, None)
+        return self._tick(lambda work: staged, label)
 
     @ends_at_caller
     def preview(self, staged: Mapping[str, Batch]) -> TickResult:

@@ -1,10 +1,10 @@
-"""Abort of a tick that a shard computes, when the coordinator asks for it by a signal.
+"""Abort of a tick that a shard computes, by a signal of the coordinator.
 
 The coordinator of a sharded run is interrupted, as by Ctrl-C, while its shards compute. It sends a
 signal, and the shard raises TickAbortedError in whatever it computes; a run undoes a tick after an
 exception at any bytecode. But an exchange must not be interrupted, because it counts the bytes that
-it has sent. So a shard in an exchange aborts after it. No shard waits there for ever: one that has
-aborted before releases the others, and if all have come so far then the exchange completes.
+it has sent. So a shard in an exchange aborts after it. Every exchange ends: a shard that has
+aborted before releases the others, and if all shards have reached it then it completes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ABORT_SIGNAL = signal.SIGINT
 
 
 class TickAbortedError(KeyboardInterrupt):
-    """The coordinator has asked for the end of the tick."""
+    """The coordinator aborts the tick."""
 
 
 class AbortableLink(ShardLink):

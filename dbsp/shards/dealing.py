@@ -18,12 +18,13 @@ import numpy as np
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator_roles import NotifyingPort, Port
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import CircuitError, InputError
 from dbsp.kernels import arrange
+from dbsp.kernels.limits import NULL
 from dbsp.runtime.input_changes import expect_distinct_keys
 from dbsp.runtime.ports import InputPort, OutputPort
 
@@ -152,6 +153,7 @@ class Dealer:
             port = self._ports[name]
             if port.kind == "key":
                 _expect_distinct_keys(batch, port)
+                batch = _with_keys_only(batch, port)
             places = self._hashes.shards(batch.rows, port.dealt, port.columns.types, self._shards)
             for shard, part in enumerate(_parts(batch, places, self._shards)):
                 if part is not None:
@@ -167,6 +169,22 @@ def _expect_distinct_keys(batch: Batch, port: DealtPort) -> None:
     except InputError as error:
         error.where = port.where
         raise
+
+
+def _with_keys_only(batch: Batch, port: DealtPort) -> Batch:
+    """Return the batch without the values of retracted rows outside of the key.
+
+    A retraction by key has placeholders there, which are ids of no value and so cannot travel.
+    """
+    retracted = batch.weights < 0
+    placeholders = [
+        column for column, type_ in enumerate(port.columns.types) if type_.interned and column not in port.key
+    ]
+    if not placeholders or not retracted.any():
+        return batch
+    rows = batch.rows.copy()
+    rows[np.ix_(retracted, np.array(placeholders))] = NULL
+    return combine([(rows, batch.weights)]) or Batch.empty(batch.arity)
 
 
 def _parts(batch: Batch, places: np.ndarray, shards: int) -> Sequence[Batch | None]:

@@ -32,6 +32,10 @@ class BatchPost:
         self._outbox = Outbox(interner)
         self._inbox = Inbox(interner)
 
+    def use(self, interner: Interner) -> None:
+        """Continue with the interner that replaces the one of the rows."""
+        self._outbox.interner = self._inbox.interner = interner
+
     def forget(self) -> None:
         """Forget which values were sent; the other end does so before the next message."""
         self._outbox.reset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -112,7 +113,7 @@ class ReceivedValues:
             ids = interner.encode_plain(values)
         elif piece.form == "values":
             gathered = Interner()
-            restore_values(gathered, piece.details, self._allow_pickle)
+            restore_values(gathered, json.loads(piece.arrays[1]), self._allow_pickle)
             ids = interner.encode_many(gathered.decode_many(numbers_of(piece.arrays[0])))
         elif piece.form == "structs":
             type_ = self._types[piece.space]

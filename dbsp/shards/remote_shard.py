@@ -9,8 +9,8 @@ from enum import Enum, auto
 
 from dbsp.shards.abortable_link import ABORT_SIGNAL
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
-from dbsp.shards.commands import Answer, Command, Decide, Done, Failed, Ready, Start, StepTick, Stop
 from dbsp.shards.packed_batches import BatchPost
+from dbsp.shards.shard_commands import Answer, Command, Decide, Done, Failed, Ready, Start, StepTick, Stop
 
 _PATIENCE = 5.0
 """Seconds in which a process that was asked to end must end."""
@@ -85,7 +85,7 @@ class RemoteShard:
         return buffers
 
     def abort(self) -> None:
-        """Ask for the end of the tick that the shard computes."""
+        """Send the signal that aborts the tick of the shard."""
         if self.process.poll() is None:
             self.process.send_signal(ABORT_SIGNAL)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from dbsp.data.id_places import distinct_ids
 from dbsp.data.interner import Interner
 from dbsp.data.nested_values import list_elements, struct_layout
 from dbsp.data.record_parts import Kind, RecordMarks, missing_records
 from dbsp.data.types import Structure, Type
 from dbsp.durable.interner_file import values_piece
+from dbsp.durable.typed_values import UnsupportedValueError
 from dbsp.errors import InvariantError
 from dbsp.kernels import number_column
 from dbsp.kernels.arrays import Codes, Rows
@@ -80,7 +83,14 @@ class SentValues:
         except OverflowError as error:
             raise InvariantError(str(error)) from None
         if len(new):
-            self._send(new, type_, pieces)
+            # In the order of the ids, so that sorted rows are sorted for the receiver as well.
+            order = np.argsort(new)
+            ranks = np.empty(len(new), np.int64)
+            ranks[order] = np.arange(space.used, space.used + len(new))
+            renumbered = rows[:, column] >= space.used
+            rows[renumbered, column] = ranks[rows[renumbered, column] - space.used]
+            numbers[places.of(new)] = ranks
+            self._send(new[order], type_, pieces)
             space.used += len(new)
 
     def _space(self, name: str) -> _Numbers:
@@ -115,10 +125,27 @@ class SentValues:
         # Tuples in tuples are values of their own here, so nesting has no limit.
         gathered = Interner()
         numbers = gathered.encode_many(values)
+        try:
+            text = self._written(gathered)
+        except RecursionError:  # branches in branches, in a column of objects
+            raise self._too_deep(values) from None
+        pieces.add("values", "", None, [numbers, text])
+
+    def _written(self, gathered: Interner) -> bytes:
         piece, refused = values_piece(gathered, 0, gathered.end, self._allow_pickle)
         if refused:
             raise next(iter(refused.values()))
-        pieces.add("values", "", piece, [numbers])
+        return json.dumps(piece, separators=(",", ":")).encode("ascii")
+
+    def _too_deep(self, values: Sequence[Any]) -> UnsupportedValueError:
+        for value in values:
+            alone = Interner()
+            alone.encode(value)
+            try:
+                self._written(alone)
+            except RecursionError:
+                return UnsupportedValueError(value, "it is nested too deeply")
+        return UnsupportedValueError(values, "they are nested too deeply")
 
     # --- records and branches ---------------------------------------------------------------------
 
@@ -127,7 +154,7 @@ class SentValues:
         cells, places, count = self._interner.cells, self._interner.places, len(self._interner)
         ids = codes[codes >= 0]
         known = self._space(structure.text).fit(count)[places.of(ids)]
-        ids = np.unique(ids[known == _UNKNOWN])
+        ids = distinct_ids(ids[known == _UNKNOWN])
         if not len(ids):
             return
         marks = RecordMarks(lambda each: self._space(each.text).fit(count) != _UNKNOWN)

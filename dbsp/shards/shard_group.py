@@ -1,9 +1,9 @@
 """All shards of a run: start them, send commands, wait for answers, and end them.
 
 An interrupt such as Ctrl-C may arrive at any bytecode of the coordinator. Messages are sent and
-received with signals deferred, so each is sent as a whole or not at all; only the wait for an answer
-can be interrupted. The phase of each shard says what is left to do, and `drain`, `decide` and
-`roll_back` can be repeated.
+received with signals deferred, so no message is sent in part; only the wait for an answer can be
+interrupted. The phase of each shard says which answers are missing, and `decide` and `roll_back`
+can be repeated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from dbsp.data.interner import Interner
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import ShardError, expect_type
 from dbsp.shards.command_channel import Buffer, CommandChannel
-from dbsp.shards.commands import Command, Decide, Start
 from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.remote_shard import Phase, RemoteShard
+from dbsp.shards.shard_commands import Command, Decide, Start
+from dbsp.shards.shard_store import ShardPlace
 from dbsp.shards.shipped_errors import receive_error
 from dbsp.shards.shipped_graph import ShippedGraph
 from dbsp.shards.socket_mesh import close_ends, connected_mesh
@@ -40,13 +41,24 @@ class ShardGroup:
     """The shards of one run. `lost` is set when a process has ended, and then all have."""
 
     def __init__(
-        self, shards: int, graph: ShippedGraph, memory_limit: int | None, interner: Interner
+        self,
+        shards: int,
+        graph: ShippedGraph,
+        memory_limit: int | None,
+        interner: Interner,
+        places: Sequence[ShardPlace] | None = None,
+        consequence: str = "its part of the state is lost, so the run has ended",
     ) -> None:
+        """Start all shards. With `places` they continue from their checkpoints.
+
+        `consequence` says what the end of a process means for the run.
+        """
         self._shards: list[RemoteShard] = []
         self._interner = interner
         self._epoch = 0
         self._failed = False
         self._owner = os.getpid()
+        self._consequence = consequence
         self.lost: ShardError | None = None
         mesh = connected_mesh(shards)
         # The shards notice the end of this process by the end of this pipe.
@@ -58,9 +70,10 @@ class ShardGroup:
                 ends = tuple(
                     None if pair is None else (pair[0].fileno(), pair[1].fileno()) for pair in mesh[number]
                 )
-                start = Start(number, shards, graph.data, graph.main_module, memory_limit, ends)
+                place = None if places is None else places[number]
+                start = Start(number, shards, graph.data, graph.main_module, memory_limit, ends, place)
                 call_undisturbed(shard.send, start)
-            self._wait()
+            self._wait(all_or_none=True)
             self._raise_lost("at its start")
             self._raise_errors()
         except BaseException:
@@ -98,7 +111,7 @@ class ShardGroup:
     # --- commands ---------------------------------------------------------------------------------
 
     def next_epoch(self) -> int:
-        """Return the epoch of the next command. Call `succeeded` when both sides have its packets."""
+        """Return the epoch of a new command; call `succeeded` when both sides have its packets."""
         if self._failed:
             self._epoch += 1
             for shard in self._shards:
@@ -144,14 +157,18 @@ class ShardGroup:
         """End the open commands on all shards, and undo an open tick. Can be repeated."""
         self._abort()
         self._wait()
-        # An error in the rollback is not raised: the shard repeats the rollback before its next tick.
+        # No error of the rollback is raised: the shard repeats the rollback before its next tick.
         self.decide(False, "")
 
-    def _wait(self) -> None:
-        """Wait until no answer is to come."""
+    def _wait(self, all_or_none: bool = False) -> None:
+        """Wait until no answer is to come; with `all_or_none`, or one shard has failed."""
         while waiting := {shard.fileno(): shard for shard in self._shards if shard.waited_for}:
             if any(shard.phase is Phase.LOST for shard in self._shards):
                 self._abort()  # the tick cannot be completed
+            if all_or_none and any(
+                shard.phase is Phase.LOST or shard.failure is not None for shard in self._shards
+            ):
+                return  # the others may wait for it in an exchange
             for descriptor in wait(list(waiting)):
                 call_undisturbed(waiting[expect_type(descriptor, int, "a descriptor")].receive)
 
@@ -166,13 +183,13 @@ class ShardGroup:
         if not lost:
             return
         first = lost[0]
-        self.lost = self.lost or ShardError(
+        error = ShardError(
             f"the process of shard {first.number} of {len(self._shards)} ended {when} "
-            f"({first.describe_end()}); its part of the state is lost, so the run has ended",
+            f"({first.describe_end()}); {self._consequence}",
             code="shard-lost",
         )
-        self.kill()
-        raise self.lost
+        self.end(error)
+        raise self.lost or error
 
     def _raise_errors(self) -> None:
         """Raise the error of a shard, if there is one, as one process would raise it.
@@ -196,6 +213,11 @@ class ShardGroup:
         for shard in self._shards:
             call_undisturbed(shard.ask_to_end)
         self._join()
+
+    def end(self, error: ShardError) -> None:
+        """End all processes, because of an error that makes the shards unusable."""
+        self.lost = self.lost or error
+        self.kill()
 
     def kill(self) -> None:
         """End all processes at once. Can be repeated."""

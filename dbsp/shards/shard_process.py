@@ -14,28 +14,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from dbsp.data.interner import Interner
-from dbsp.errors import expect_type
+from dbsp.errors import expect_present, expect_type
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
-from dbsp.shards.commands import (
+from dbsp.shards.common_decision import CommonDecision, WithdrawnError
+from dbsp.shards.exchange_link import ExchangeLink
+from dbsp.shards.packed_batches import BatchPost
+from dbsp.shards.shard_commands import (
+    Ask,
     Command,
     Compact,
     Decide,
     Done,
     Failed,
+    Latest,
+    ReadInput,
+    ReadLatest,
     ReadStats,
     ReadView,
     Ready,
     Start,
     StepTick,
     Stop,
+    WriteSnapshot,
 )
-from dbsp.shards.common_decision import CommonDecision, WithdrawnError
-from dbsp.shards.exchange_link import ExchangeLink
-from dbsp.shards.packed_batches import BatchPost
+from dbsp.shards.shard_questions import input_rows
 from dbsp.shards.shard_stats import ShardStats
+from dbsp.shards.shard_store import ShardStore
 from dbsp.shards.shipped_errors import ship_error
 from dbsp.shards.shipped_graph import ShippedGraph, receive_graph
 from dbsp.shards.socket_mesh import SocketMesh
@@ -91,15 +98,42 @@ class Shard:
         self._ready = False
         """Whether the results of the open tick have been sent."""
         # A value is sent once, so no value is freed: the run has an interner that is in use outside.
-        self.run = Run(graph, interner=interner, memory_limit=start.memory_limit, link=self._link)
-        self.run.log = CommonDecision(self._decide)
+        store: ShardStore | None = None
+        if start.place is not None:
+            store = ShardStore(start.place, self._decide, self._before_repeating)
+        self.store = store
+        """The checkpoint of the shard, if the run has one."""
+        self.run = Run(
+            graph,
+            interner=interner,
+            memory_limit=start.memory_limit,
+            spill=None if store is None else store.spill,
+            link=self._link,
+        )
+        if store is None:
+            self.run.log = CommonDecision(self._decide)
+        else:
+            store.attach(self.run)
+            self._use(self.run.interner)
         self._link.install()
+
+    def _use(self, interner: Interner) -> None:
+        """Continue with the interner of the run, which its checkpoint may have replaced."""
+        self._exchanges.interner = interner
+        self._post.use(interner)
+
+    def _before_repeating(self, run: Run, tick: int) -> None:
+        """Begin a tick of the journal, which all shards repeat together."""
+        self._use(run.interner)
+        self._exchanges.begin(tick)
 
     def serve(self) -> None:
         """Obey commands until Stop."""
         while True:
             command, buffers = self._channel.receive()
             if isinstance(command, Stop):
+                if self.store is not None:
+                    self.store.close()
                 return
             if command.epoch != self._epoch:
                 self._epoch = command.epoch
@@ -123,7 +157,7 @@ class Shard:
         except BaseException as failure:
             error = failure
         if error is None:
-            self._channel.send(Done())
+            self._channel.send(Done(None if self.store is None else self.store.status()))
             return
         if not self._ready:
             self._exchanges.abort()
@@ -136,20 +170,19 @@ class Shard:
             self._link.begin_computing()
             self._exchanges.begin(command.generation)
             staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
-            self.run.step_staged(staged)
+            if self.store is not None and command.snapshot is not None:
+                self.store.order_snapshot(command.snapshot)
+            self.run.step_staged(staged, command.label)
         finally:
             self._link.end_computing()
 
     def _decide(self, run: RunBase) -> bool:
         """Send the results of the tick; return whether the coordinator commits it."""
         deltas = {name: port.out for name, port in run.output_ports.items() if port.out is not None}
+        absent = {name: port.absent for name, port in run.input_ports.items() if port.absent}
+        present = {name: port.present for name, port in run.input_ports.items() if port.present}
         packed = self._post.pack(deltas, run.outputs)
-        answer = Ready(
-            packed.names,
-            packed.packets,
-            {name: port.absent for name, port in run.input_ports.items() if port.absent},
-            {name: port.present for name, port in run.input_ports.items() if port.present},
-        )
+        answer = Ready(packed.names, packed.packets, absent, present)
         self._link.end_computing()
         self._ready = True
         self._channel.send(answer, packed.buffers)
@@ -168,16 +201,39 @@ class Shard:
                     port = self.run.output_port(name)
                     packed = self._post.pack({name: port.view()}, {name: port.columns})
                     buffers = packed.buffers
+                case ReadInput(input=name):
+                    rows = input_rows(self.run, name)
+                    packed = self._post.pack({name: rows}, {name: self.run.inputs[name]})
+                    buffers = packed.buffers
+                case Ask(question=question):
+                    result = question(self.run)
                 case ReadStats():
                     result = self._stats()
                 case Compact():
                     result = self.run.compact()
+                case WriteSnapshot(common=common):
+                    store = expect_present(self.store, "the checkpoint of a shard")
+                    store.snapshot_now(common)
+                    result = store.status()
+                case ReadLatest():
+                    result, buffers = self._latest()
                 case _:
                     raise AssertionError(f"expected a command, got {command!r}")
         except Exception as error:
             self._channel.send(Failed(ship_error(error)))
             return
         self._channel.send(Done(result), buffers)
+
+    def _latest(self) -> tuple[Latest, Sequence[Buffer]]:
+        store = expect_present(self.store, "the checkpoint of a shard")
+        found = store.result
+        if found is None:
+            return Latest(Ready(), store.label), ()
+        packed = self._post.pack(
+            {name: delta.batch for name, delta in found.items() if delta}, self.run.outputs
+        )
+        results = Ready(packed.names, packed.packets, found.absent, found.present)
+        return Latest(results, store.label), packed.buffers
 
     def _stats(self) -> ShardStats:
         run = self.run

@@ -27,6 +27,7 @@ from dbsp.errors import CheckpointError
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
+from dbsp.shards.common_decision import WithdrawnError
 from dbsp.shards.snapshot_plan import ShardStatus
 
 
@@ -45,23 +46,20 @@ class ShardPlace:
     options: Mapping[str, Any] = field(default_factory=dict)
     """The options of the checkpoint."""
 
-    def open(self) -> ShardStore:
-        """Open and lock the checkpoint of the shard. Raises CheckpointError."""
-        return ShardStore(self)
-
 
 class ShardStore(Store):
     """The checkpoint of one shard.
 
-    `decide` is called with each tick that the shard has computed and recorded. It returns when the
-    tick counts on every shard, and raises if it does not; then the tick is rolled back.
+    `decide` is called when the shard has computed and recorded a tick. It returns whether the tick
+    counts on every shard; if it does not, the tick is rolled back and removed from the journal. If
+    `decide` raises, nobody knows: then the tick stays in the journal until it is opened.
     `before_repeating` is called with the run and each tick of the journal before it is repeated.
     """
 
     def __init__(
         self,
         place: ShardPlace,
-        decide: Callable[[int], None] = lambda tick: None,
+        decide: Callable[[RunBase], bool],
         before_repeating: Callable[[Run, int], None] = lambda run, tick: None,
     ) -> None:
         self.place = place
@@ -122,14 +120,12 @@ class ShardStore(Store):
     def record(self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any) -> None:
         """Write the changes of the inputs in a tick; when this returns, it counts on every shard.
 
-        If it raises, the tick counts nowhere.
+        Raises WithdrawnError if it counts nowhere.
         """
-        try:
-            super().record(tick, staged, run, label)
-            self.decide(tick)
-        except BaseException:
+        super().record(tick, staged, run, label)
+        if not self.decide(run):
             self._journal.withdraw()
-            raise
+            raise WithdrawnError
         self._decided = tick
 
     def recorded(self, tick: int) -> bool:

@@ -17,29 +17,53 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.data.batch import Batch, combine
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
 from dbsp.data.view import View
+from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, ShardError, counted, expect_present, expect_type, wrong_argument
 from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import OutputPort
+from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
-from dbsp.runtime.ticks import Ticks
-from dbsp.shards.commands import Command, Compact, ReadStats, ReadView, Ready, StepTick
 from dbsp.shards.dealing import Dealer, DistributedPorts
+from dbsp.shards.gathered_reports import GatheredReports
+from dbsp.shards.group_start import REPEATS, GroupStart
 from dbsp.shards.remote_shard import RemoteShard, result_of
+from dbsp.shards.shard_commands import (
+    Ask,
+    Command,
+    Compact,
+    Done,
+    Latest,
+    ReadInput,
+    ReadLatest,
+    ReadStats,
+    ReadView,
+    Ready,
+    StepTick,
+    WriteSnapshot,
+)
+from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
+from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats
+from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
+from dbsp.shards.snapshot_plan import ShardStatus
+
+T = TypeVar("T")
 
 
-class ShardedRun(Ticks):
+class ShardedRun(GatheredReports):
     """A running circuit in several processes. `step` returns the deltas that a `Run` returns.
 
     Every shard is a process that runs the same distributed circuit on a part of the rows; exchanges
@@ -51,18 +75,24 @@ class ShardedRun(Ticks):
     of a module. If the module is the main program, that program starts the run under
     `if __name__ == "__main__":`, because each shard imports it.
 
-    If the process of a shard ends unexpectedly, the run ends: its part of the state is lost.
+    With a folder every tick is durable when `step` returns. If the process of a shard ends
+    unexpectedly, all shards start again from the folder, and the call continues. Without a folder
+    the run ends: the part of the state that the process had is lost.
 
     Parameters:
         graph: a distributed circuit, as `circuit.circuit("distributed")` returns it.
         shards: the number of processes.
         memory_limit: the memory for the state of all shards: bytes, or an amount such as "8G". The
             state beyond it is stored in temporary files.
+        folder: the checkpoint, from which the run continues.
+        query: the identity of the query in the checkpoint; by default that of the circuit.
+        interner: the interner of the coordinator, if changes are encoded before the start.
 
     Raises:
         ArgumentError: `shards` or `memory_limit` is not an amount.
         CircuitError: the circuit is not distributed, or has a part that shards cannot run: a
             callback of `inspect`, a function that cannot be imported.
+        CheckpointError: the folder is damaged, in use, or of another query or number of shards.
         ShardError: a process cannot be started.
 
     Examples:
@@ -76,7 +106,16 @@ class ShardedRun(Ticks):
         <run of 'shop' on 1 shard: (sale) -> (big), 1 tick>
     """
 
-    def __init__(self, graph: Graph, shards: int, *, memory_limit: int | str | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        shards: int,
+        *,
+        memory_limit: int | str | None = None,
+        folder: ShardFolder | None = None,
+        query: str | None = None,
+        interner: Interner | None = None,
+    ) -> None:
         refuse_in_shard()
         if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
             raise wrong_argument("shards", "a number of processes, 1 or more", shards)
@@ -95,11 +134,37 @@ class ShardedRun(Ticks):
         self._owner = os.getpid()
         self._closed = False
         self._generation = 0
-        super().__init__(Graph(graph.name))
+        super().__init__(Graph(graph.name), interner)
         self.graph = graph
+        self.planner: Planner | None = None
+        """The planner that chose the circuit, if there is one."""
         self._dealer = Dealer(self._ports.inputs, shards, self.interner)
         share = None if limit is None else max(1, limit // shards)
-        self._group = ShardGroup(shards, shipped, share, self.interner)
+        self._folder = folder
+        self._start = GroupStart(shards, shipped, share, self.interner, folder)
+        if folder is not None:
+            folder.expect(signature(graph) if query is None else query, graph.name, shards)
+        try:
+            self._group = self._start()
+            if folder is not None:
+                self._continue(folder)
+        except BaseException:
+            self._closed = True
+            if folder is not None:
+                folder.close()
+            raise
+
+    def _continue(self, folder: ShardFolder) -> None:
+        """Continue at the latest tick of the folder, where the shards are."""
+        log = SharedLog(folder, weakref.WeakMethod(self._write_snapshots), weakref.WeakMethod(self.close))
+        if folder.tick:
+            answers = self._ask("start", ReadLatest)
+            found = [expect_type(result_of(shard), Latest, "a latest tick") for shard in answers]
+            self._sum_up(answers, [latest.results for latest in found])
+            self._group.succeeded()
+            log.label, log.result = found[0].label, self._result(folder.tick)
+        self._ticks = self._generation = folder.tick
+        self.log = log
 
     def install(self, graph: Graph, scope: Scope) -> None:
         super().install(graph, scope)
@@ -139,6 +204,8 @@ class ShardedRun(Ticks):
         """
         self._closed = True
         self._group.close()
+        if self._folder is not None:
+            self._folder.close()
 
     def __enter__(self) -> Self:
         return self
@@ -151,6 +218,8 @@ class ShardedRun(Ticks):
     def __del__(self) -> None:
         if hasattr(self, "_group"):  # else the start has failed
             self._group.kill()
+            if self._folder is not None and os.getpid() == self._owner:
+                self._folder.close()
 
     def refuse_inside_work(self, name: str) -> None:
         if self._closed:
@@ -161,7 +230,7 @@ class ShardedRun(Ticks):
                 "in the process that has started the run",
                 code="run-in-other-process",
             )
-        if self._group.lost is not None:
+        if self._group.lost is not None and self._folder is None:
             raise self._group.lost
         super().refuse_inside_work(name)
 
@@ -169,19 +238,50 @@ class ShardedRun(Ticks):
 
     def _compute(self, staged: Mapping[str, Batch]) -> None:
         """Let the shards compute a tick; the ports then have its deltas and counts."""
+        self._repeated(lambda: self._compute_once(staged))
+
+    def _compute_once(self, staged: Mapping[str, Batch]) -> None:
         group = self._group
         self._generation += 1
         epoch = group.next_epoch()
+        folder, label = self._folder, expect_type(self._work, OpenTick, "an open tick").label
+        common = folder.plan.common if folder is not None and folder.snapshot_due() else None
         messages = []
         for shard, changes in zip(group, self._dealer.deal(staged), strict=True):
             packed = shard.post.pack(changes, self.inputs)
-            messages.append((StepTick(epoch, self._generation, packed.names, packed.packets), packed.buffers))
-        self._sum_up(group.ask(messages, f"during tick {self._ticks + 1}"))
+            command = StepTick(epoch, self._generation, packed.names, packed.packets, label, common)
+            messages.append((command, packed.buffers))
+        shards = group.ask(messages, f"during tick {self._ticks + 1}")
+        self._sum_up(shards, [expect_type(shard.answer, Ready, "the results of a tick") for shard in shards])
         group.succeeded()
 
-    def _sum_up(self, shards: list[RemoteShard]) -> None:
+    def _repeated(self, act: Callable[[], T]) -> T:
+        """Return the result of a call to the shards.
+
+        With a folder, shards whose processes have ended are started again, and the call is
+        repeated. Raises ShardError if they end each time.
+        """
+        left = REPEATS
+        while True:
+            try:
+                if self._group.lost is not None:
+                    self._restart()
+                return act()
+            except ShardError as error:
+                if self._folder is None or error.code != "shard-lost" or not left:
+                    raise
+                left -= 1
+                self._group.end(error)
+
+    def _restart(self) -> None:
+        """Start shards that have ended again, at the latest tick that counts."""
+        folder = expect_present(self._folder, "the folder of a run that continues")
+        group = self._start()
+        self._generation = max(self._generation, folder.tick)
+        self._group = group
+
+    def _sum_up(self, shards: list[RemoteShard], answers: list[Ready]) -> None:
         """Set the deltas and the counts of the ports to the sums over the shards."""
-        answers = [expect_type(shard.answer, Ready, "the results of a tick") for shard in shards]
         for port in self.input_ports.values():
             port.absent = sum(answer.absent.get(port.relation, 0) for answer in answers)
             port.present = sum(answer.present.get(port.relation, 0) for answer in answers)
@@ -195,8 +295,18 @@ class ShardedRun(Ticks):
             output.out = _sum(deltas.get(name, []))
 
     def commit(self, work: OpenTick) -> None:
-        self._group.decide(True, f"at the end of tick {work.number}")
+        if self._folder is None:
+            self._group.decide(True, f"at the end of tick {work.number}")
+        else:
+            self._repeated(lambda: self._decide(work.number))
         super().commit(work)
+
+    def _decide(self, tick: int) -> None:
+        """Commit a tick that counts; shards that were started again have it already."""
+        self._group.decide(True, f"at the end of tick {tick}")
+        statuses = [shard.answer.result for shard in self._group if isinstance(shard.answer, Done)]
+        if all(isinstance(status, ShardStatus) for status in statuses) and self._folder is not None:
+            self._folder.note(statuses)
 
     def roll_back(self) -> None:
         self._group.roll_back()
@@ -231,13 +341,25 @@ class ShardedRun(Ticks):
         return View.wrap(port.columns, self.interner, port.view())
 
     def _read_view(self, port: OutputPort) -> Batch:
-        schemas = {port.relation: port.columns}
+        return self._read("view", lambda epoch: ReadView(epoch, port.relation), port.columns)
+
+    def read_input(self, name: str) -> Batch:
+        columns = self.input_port(name).columns
+        return self._read("asserted", lambda epoch: ReadInput(epoch, name), columns)
+
+    def _read(self, what: str, command: Callable[[int], Command], columns: Schema) -> Batch:
+        """Return the sum of the rows that the shards send."""
         parts: list[Batch] = []
-        for shard in self._ask("view", lambda epoch: ReadView(epoch, port.relation)):
+        for shard in self._ask(what, command):
             buffers = shard.take_buffers()
-            parts += shard.post.unpack((port.relation,), (len(buffers),), buffers, schemas).values()
+            parts += shard.post.unpack(("",), (len(buffers),), buffers, {"": columns}).values()
         self._group.succeeded()
-        return _sum(parts) or Batch.empty(port.columns.arity)
+        return _sum(parts) or Batch.empty(columns.arity)
+
+    def ask(self, question: Question) -> list[Any]:
+        found = self._ask("a question", lambda epoch: Ask(epoch, question))
+        self._group.succeeded()
+        return [result_of(shard) for shard in found]
 
     def stats(self) -> list[ShardStats]:
         """Return by shard the rows and bytes that it stores, and what it has sent to the others.
@@ -285,12 +407,22 @@ class ShardedRun(Ticks):
             0, rows, size, "no values were freed, because shards remember the values that they sent"
         )
 
+    def replan(self) -> NoReturn:
+        """Raise CircuitError: a sharded run keeps the plans of its first tick."""
+        raise _unsupported(
+            "replan", "its rows are placed for the plans of its first tick; start a new run to plan again"
+        )
+
     def transaction(self) -> NoReturn:
         """Raise CircuitError: a sharded run has no transactions of several parts."""
         raise _unsupported("transaction", "stage the parts with run.input(name) and call step once")
 
     def _ask(self, name: str, command: Callable[[int], Command]) -> list[RemoteShard]:
         """Send all shards a command; return them with their answers."""
+        self.refuse_inside_tick(name)
+        return self._repeated(lambda: self._ask_once(name, command))
+
+    def _ask_once(self, name: str, command: Callable[[int], Command]) -> list[RemoteShard]:
         work = OpenQuestion(name, sys._getframe(), self._group)
         self.begin(work)
         try:
@@ -298,6 +430,47 @@ class ShardedRun(Ticks):
             return self._group.ask([(command(epoch), ())] * self.shards, f"during {name}")
         finally:
             self.settle()
+
+    @ends_at_caller
+    def snapshot(self) -> None:
+        """Write the state of all shards to the folder now, and wait until it is durable.
+
+        The next start then repeats no ticks. A run with a folder writes snapshots by itself
+        (`snapshot_every` of `ShardFolder`), so this is useful before a planned end.
+
+        Raises:
+            CircuitError: the run has no folder.
+            CheckpointError: a snapshot cannot be written; the journals have all ticks all the same.
+            ShardError: the run is closed.
+
+        Examples:
+            >>> import tempfile
+            >>> from dbsp.shards.shard_folder import ShardFolder
+            >>> from dbsp.shards.sharded_run import ShardedRun
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> graph, folder = circuit.circuit("distributed"), tempfile.mkdtemp()
+            >>> with ShardedRun(graph, 1, folder=ShardFolder(folder)) as run:
+            ...     _ = run.step({"sale": [(7,)]})
+            ...     run.snapshot()
+            >>> with ShardedRun(graph, 1, folder=ShardFolder(folder)) as run:
+            ...     run.view("all").to_dict()
+            {(7,): 1}
+        """
+        if self._folder is None:
+            raise CircuitError(
+                "this run has no checkpoint, so it cannot write a snapshot; start it with a folder",
+                code="no-checkpoint",
+            )
+        self._write_snapshots()
+
+    def _write_snapshots(self) -> None:
+        folder = expect_present(self._folder, "the folder of a run with a log")
+        answers = self._ask("snapshot", lambda epoch: WriteSnapshot(epoch, folder.plan.common))
+        self._group.succeeded()
+        folder.note(
+            [expect_type(result_of(shard), ShardStatus, "the state of a checkpoint") for shard in answers]
+        )
 
 
 class OpenQuestion(OpenWork):

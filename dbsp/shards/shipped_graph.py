@@ -86,7 +86,7 @@ class _GraphPickler(pickle.Pickler):
 
 
 def _main_module() -> dict[str, Any] | None:
-    """Return how a shard imports the main module; None if it cannot, as in an interactive session."""
+    """Return how a shard imports the main module; None in an interactive session."""
     data = multiprocessing.spawn.get_preparation_data("shard")
     # The key authenticates connections of multiprocessing, which shards do not have.
     data.pop("authkey", None)

@@ -31,6 +31,7 @@ from dbsp.operators.recursion.modes import (
 )
 from dbsp.operators.recursion.restart_budget import RestartBudget
 from dbsp.operators.recursion.shared_decisions import decisions
+from dbsp.operators.shards.exchange import unplaced
 from dbsp.operators.traces.arrange import own_trace
 from dbsp.runtime import observation
 from dbsp.runtime.scope import Scope
@@ -82,6 +83,12 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self._decisions = decisions(body, scope.link)
         self._counted = [self._decisions.counts(source.node) for source in self._sources]
         """Whether this shard counts the rows of each entering stream."""
+        seen: set[object] = set()
+        for index, source in enumerate(self._sources):
+            # A stream that enters in several placements counts once, as in one process.
+            same = unplaced(source.node)
+            self._counted[index] &= same not in seen
+            seen.add(same)
         self._imports = [
             scope.new_trace(stream.schema.arity, stream.schema.types)
             if self._options.restarts and not keeps_stream(stream.node)

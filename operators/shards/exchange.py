@@ -15,18 +15,20 @@ exchange inside of their operators; BigDatalog, SIGMOD 2016, plans it as here.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import HashPlaced
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
+from dbsp.operators.traces.arrange import Arrange
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,14 @@ class Placing(Operator):
 
 
 @dataclass(frozen=True)
-class Exchange(Placing):
+class Exchange(Placing, HashPlaced):
     """Moves each row to the shard of the hash of `columns`."""
 
     columns: tuple[int, ...] = field(metadata=DISTINCT_COLUMNS)
+
+    @property
+    def placed_by(self) -> tuple[int, ...]:
+        return self.columns
 
     @property
     def label(self) -> str:
@@ -153,3 +159,13 @@ class OwnedStep(PlacingStep):
         if batch is not None and link.shards > 1:
             batch = self._hashes.split(batch, self._columns, self._schema.types, link.shards)[link.shard]
         self.out = batch
+
+
+def unplaced(node: Node) -> Hashable:
+    """Return an object that is equal for nodes that differ only in the placement of their rows."""
+    operator = node.operator
+    if isinstance(operator, Placing):
+        return unplaced(node.inputs[0].node)
+    if isinstance(operator, Arrange):
+        return operator.order, unplaced(node.inputs[0].node)
+    return node

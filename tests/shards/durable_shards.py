@@ -126,12 +126,13 @@ class DurableShards(ThreadShards):
             self.repeated.append(tick)
 
     def _decide(self, shard: int) -> Any:
-        def decide(tick: int) -> None:
+        def decide(run: Any) -> bool:
             link = self.links[shard]
             link.record()
             if shard == 0:
-                self.folder.commit(tick, self.attempts)
+                self.folder.commit(run.tick + 1, self.attempts)
             link.record()
+            return True
 
         return decide
 

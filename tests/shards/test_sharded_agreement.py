@@ -16,11 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
+from benchmarks.fault_circuits import CIRCUITS, PATHS, FaultCircuit
+from dbsp import Circuit
 from dbsp.runtime.agreement import random_changes
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
 from tests.random_datalog import INPUTS, programs
-from tests.shards.compared_shards import ComparedShards, FaultyShards
+from tests.shards.compared_shards import ComparedShards, fail_at_every_call
+from tests.shards.supersteps import SuperstepShards
 
 PROGRAMS = sorted((Path(__file__).parent.parent / "programs").glob("*.dl"))
 SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
@@ -114,6 +116,89 @@ def test_a_multiway_join_with_a_constant() -> None:
     follow(compared, [{"a": edges}, {"a": {(0, 1): -1}}, {"a": {(0, 1): 1, (1, 1): -1}}])
 
 
+def refuse_zero(row: Any) -> bool:
+    if row.y == 0:
+        raise ValueError("zero")
+    return True
+
+
+def following(circuit: Circuit, ticks: Ticks) -> None:
+    for shards in (2, 3, 5):
+        follow(ComparedShards(circuit.circuit("physical"), shards, shards), ticks)
+
+
+def test_a_key_moves_from_one_join_partner_to_another() -> None:
+    """The rows of a key are on one shard, whatever else the readers want."""
+    circuit = Circuit("moves")
+    a = circuit.input("a", s=str, x=int, key=["s"])
+    circuit.output("joined", a.join(circuit.input("b", x=int, t=str), on=["x"]))
+    b = {(x, str(x)): 1 for x in range(6)}
+    places = [{("p", n): 1, ("q", n * 2): 1} for n in range(3)]
+    following(circuit, [{"b": b}, *({"a": change} for change in places), {"a": {("p", 0): -1}}])
+
+
+@pytest.mark.parametrize("refuse", [refuse_zero, 1 / dbsp.col("y") > 0])
+def test_rows_that_cancel_do_not_raise(refuse: Any) -> None:
+    """Rows of several shards cancel before an operator that raises an error for them."""
+    circuit = Circuit("cancels")
+    a = circuit.input("a", x=int, y=int)
+    circuit.output("groups", a.group_by("x").agg(n=dbsp.count()))
+    circuit.output("passed", a.project("y").filter(refuse))
+    moved = {(x, 0): 1 if x % 2 else -1 for x in range(8)}
+    following(circuit, [{"a": moved}, {"a": {(1, 3): 1}}, {"a": {(4, 0): 1}}])
+
+
+def test_a_delayed_stream_is_placed_for_its_readers() -> None:
+    circuit = Circuit("delays")
+    a, b = circuit.input("a", x=int, s=str), circuit.input("b", s=str, t=str)
+    groups = a.group_by("x").agg(s=dbsp.max_("s"))
+    circuit.output("late", groups.delay().join(b, on=["s"]))
+    rows = {(x, "abcde"[x % 5]): 1 for x in range(20)}
+    more = {(x, "z"): 1 for x in range(9)}
+    words = {(s, s): 1 for s in "abcdez"}
+    following(circuit, [{"a": rows, "b": words}, {}, {"a": more}, {}, {"b": {("z", "z"): -1}}])
+
+
+def test_a_column_that_is_selected_twice() -> None:
+    circuit = Circuit("twice")
+    a, b = circuit.input("a", x=int, y=int), circuit.input("b", x=int, y=int)
+    twice = a.distinct().map(u=dbsp.col("x"), v=dbsp.col("x"), w=dbsp.col("y"))
+    circuit.output("joined", twice.join(b, on=[("v", "x")]))
+    circuit.output("groups", twice.group_by("u").agg(n=dbsp.count()))
+    circuit.output("same", twice.filter(dbsp.col("v") > 2).group_by("v", "u").agg(n=dbsp.count()))
+    rows = {(x, x % 3): 1 for x in range(12)}
+    following(circuit, [{"a": rows, "b": rows}, {"a": {(1, 1): -1}}])
+
+
+def test_rows_that_cancel_are_not_late() -> None:
+    """A row that arrives on one shard and is retracted on another does not arrive."""
+    circuit = Circuit("closes")
+    a = circuit.input("a", x=int, time=int)
+    marked = a.watermark("time", 0)
+    circuit.output("groups", a.group_by("x").agg(n=dbsp.count()))
+    ends = a.project("time").window("time", 10).group_by("window_start", "window_end")
+    circuit.output("final", ends.final(marked.watermark, "window_end", n=dbsp.count()))
+    late = {(x, 3): 1 if x % 2 else -1 for x in range(8)}
+    following(circuit, [{"a": {(x, 5): 1 for x in range(3)}}, {"a": {(1, 30): 1}}, {"a": late}])
+
+
+def test_constants_joined_with_constants() -> None:
+    circuit = Circuit("constants")
+    one, two = (circuit.constant([(1, s), (2, s)], {"x": int, "s": str}) for s in "ab")
+    circuit.output("constant", one.join(two, on=["x"]))
+    circuit.output("seen", circuit.input("a", x=int, t=str).join(one.join(two, on=["x"]), on=["x"]))
+    following(circuit, [{}, {"a": {(1, "z"): 1, (2, "z"): 2}}, {"a": {(1, "z"): -1}}])
+
+
+def test_an_asof_join_on_columns_in_another_order() -> None:
+    circuit = Circuit("asof")
+    a, b = (circuit.input(name, x=int, y=int, t=int) for name in "ab")
+    circuit.output("at", a.asof_join(b, left="t", right="t", on=[("y", "x"), ("x", "y")]))
+    circuit.output("groups", a.group_by("y").agg(n=dbsp.count()))
+    rows = {(x, y, x * y): 1 for x in range(4) for y in range(4)}
+    following(circuit, [{"a": rows}, {"b": {(y, x, t): n for (x, y, t), n in rows.items()}}])
+
+
 # --- every operator, every program ----------------------------------------------------------------
 
 
@@ -154,5 +239,16 @@ def test_late_shards_return_the_same(circuit: FaultCircuit) -> None:
 
 @pytest.mark.parametrize("circuit", CIRCUITS, ids=lambda circuit: circuit.name)
 def test_a_fault_at_every_call_changes_nothing(circuit: FaultCircuit) -> None:
-    compared = FaultyShards(circuit.start().graph, 2, 9)
-    follow(compared, [circuit.first, *map(circuit.tick, range(3))])
+    compared = ComparedShards(circuit.start().graph, 2, 9)
+    for tick in (circuit.first, *map(circuit.tick, range(3))):
+        fail_at_every_call(compared.many, tick)
+        compared.tick(tick)
+
+
+def test_a_fault_at_every_vote_and_exchange_of_a_scope_changes_nothing() -> None:
+    compared = SuperstepShards(dbsp.compile(PATHS).circuit("physical"), 3)
+    chain = {"edge": [(i, i + 1) for i in range(6)]}
+    for tick in (chain, {"edge": [(9, 1)]}, {"edge": {(2, 3): -1}}, {"edge": {(2, 3): 1, (9, 1): -1}}):
+        assert fail_at_every_call(compared.many, tick) > 8
+        compared.tick(tick)
+    assert "restarted" in compared.modes

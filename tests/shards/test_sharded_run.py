@@ -47,7 +47,7 @@ class Pair:
         assert views(self.many) == views(self.one)
 
     def fail(self, changes: Any) -> DbspError:
-        """Apply changes that raise the same error in both; return it as the sharded run raises it."""
+        """Apply changes that raise the same error in both; return that of the sharded run."""
         with pytest.raises(DbspError) as expected:
             self.one.step(changes)
         with pytest.raises(DbspError) as found:
@@ -160,7 +160,8 @@ def test_stats_and_compact(pair: Pair) -> None:
     stats = pair.many.stats()
     assert [each.shard for each in stats] == [0, 1]
     assert len({each.process for each in stats} | {os.getpid()}) == 3
-    assert sum(each.rows for each in stats) >= pair.one.state_rows
+    assert all(each.rows > 0 and each.values > 0 for each in stats)
+    assert any(counters.bytes_sent > 0 for each in stats for counters in each.exchanges.values())
     pair.tick({"sale": [(950, "gone")]})
     pair.tick({"sale": {(950, "gone"): -1}})
     assert pair.many.compact().rows > 0
@@ -224,8 +225,8 @@ class InterruptAt:
 def test_an_interrupt_at_any_line_of_a_tick(pair: Pair) -> None:
     line = undone = done = 0
     while True:
-        line += 11
-        change = {"sale": [(10_000 + line, f"item {line}")], "visit": [(line,)]}
+        line += 23
+        change = {"sale": [(line, f"item {line}")], "visit": [(line,)], "link": [(line, 1)]}
         injection = InterruptAt(line)
         before = pair.one.tick
         interrupted = injection.call(lambda change=change: pair.many.step(change))  # type: ignore[misc]
@@ -237,17 +238,17 @@ def test_an_interrupt_at_any_line_of_a_tick(pair: Pair) -> None:
         pair.compare()
         if not interrupted and injection.left > 0:
             break
-    assert undone > 20
+    assert undone > 10
     assert done > 3
 
 
 def test_an_interrupt_at_any_line_of_a_view(pair: Pair) -> None:
-    for line in range(1, 100_000, 7):
+    for line in range(1, 100_000, 17):
         injection = InterruptAt(line)
         if not injection.call(lambda: pair.many.view("paid")) and injection.left > 0:
             break
         pair.compare()
-    assert line > 50
+    assert line > 100
 
 
 # --- the end of processes -------------------------------------------------------------------------
@@ -302,9 +303,9 @@ def test_close_ends_the_processes() -> None:
         run.step()
     assert closed.value.code == "run-closed"
     run.close()
-    assert (
-        repr(run)
-        == "<run of 'shop' on 3 shards: (sale, price, visit) -> (large, counts, paid, visits), closed>"
+    assert repr(run) == (
+        "<run of 'shop' on 3 shards: (sale, price, visit, link) -> "
+        "(large, counts, paid, seen, reached, visits), closed>"
     )
 
 

@@ -181,6 +181,18 @@ def test_rows_without_interned_values_are_not_copied() -> None:
     assert np.shares_memory(received.rows, rows) and np.shares_memory(received.weights, batch.weights)
 
 
+def test_new_values_keep_their_order_whatever_the_order_of_the_rows() -> None:
+    outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(INT, STR)
+    codes = outbox.interner.encode_many(["a", "b", "c", "d"])
+    rows = np.column_stack((np.arange(6), codes[[3, 1, 3, 0, 2, 1]]))
+    for shown in (rows[:3], rows):
+        batch = Batch(np.ascontiguousarray(shown), np.ones(len(shown), np.int64))
+        parts = inbox.unpack_rows(carried(outbox.pack(batch, schema)), schema)
+        assert parts is not None
+        assert inbox.interner.decode_many(parts[0][:, 1]) == outbox.interner.decode_many(shown[:, 1])
+    assert inbox.interner.decode_many(range(4)) == ["b", "d", "a", "c"]
+
+
 def test_received_arrays_are_as_kernels_accept_them() -> None:
     schema = schema_of(INT)
     buffers = Outbox(Interner()).pack(Batch(np.arange(3).reshape(3, 1), np.array([1, 2, 3])), schema)
@@ -222,6 +234,26 @@ def test_an_end_that_frees_values_reads_them_again_once() -> None:
     # A new value with parts that were freed.
     inbox.interner = freed(inbox.interner, [])
     exchange(outbox, inbox, schema, [("text 1", b"new", Record(("new", Record(("part 2", None)))))])
+
+
+def test_a_sender_that_frees_values_begins_again() -> None:
+    outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(STR)
+    rows = [(f"text {n}",) for n in range(10)]
+    exchange(outbox, inbox, schema, rows)
+    outbox.interner = freed(outbox.interner, [(schema, batch_of(schema, rows[5:], [1] * 5, outbox.interner))])
+    exchange(outbox, inbox, schema, [*rows[5:], ("new",)])
+    exchange(outbox, inbox, schema, rows)
+
+
+def test_a_new_value_may_have_some_parts_that_were_freed_and_some_that_are_new() -> None:
+    tree = as_type("@T = $Leaf{} | $Node{left: @T, value: int, right: @T}")
+    outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(tree)
+    leaf = Branch("Leaf")
+    old, new = (Branch("Node", leaf, value, leaf) for value in (1, 2))
+    exchange(outbox, inbox, schema, [(old,)])
+    inbox.interner = freed(inbox.interner, [(schema, batch_of(schema, [(leaf,)], [1], inbox.interner))])
+    assert len(inbox.interner) == 1
+    exchange(outbox, inbox, schema, [(Branch("Node", new, 3, old),)])
 
 
 def damaged(buffers: list[Buffer], buffer: int, place: int) -> list[Buffer]:
@@ -275,6 +307,17 @@ def test_a_value_of_another_class_is_refused_with_its_column() -> None:
     with pytest.raises(InputError, match=r"column 'c1' holds .*Odd.* of class Odd, which one shard cannot"):
         outbox.pack(batch, schema)
     exchange(outbox, inbox, schema, [("new", 1), ("a", 2)])
+
+
+def test_branches_in_branches_are_refused_if_an_object_has_too_many() -> None:
+    deep: Any = None
+    for n in range(5_000):
+        deep = Branch("A", deep, n)
+    outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(OBJECT)
+    batch = batch_of(schema, [(1,), ((2, deep),)], [1, 1], outbox.interner)
+    with pytest.raises(InputError, match=r"cannot send to another \(it is nested too deeply\); use"):
+        outbox.pack(batch, schema)
+    exchange(outbox, inbox, schema, [(1,)])
 
 
 def test_pickled_values_travel_if_both_ends_allow_it() -> None:

@@ -7,21 +7,45 @@ shard the result runs like the physical circuit.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from dbsp.circuit.graph import Graph
+from dbsp.errors import choice
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph
+from dbsp.operators.stages.placing.placed_scopes import pivots_of
 from dbsp.operators.stages.placing.placing_rules import place_node
 from dbsp.operators.stages.placing.wanted_columns import wanted_columns
 
 
-def distribute(physical: Graph, changes: list[str] | None = None, *, checked: bool = False) -> Graph:
-    """Return the distributed circuit of a physical circuit. O(nodes).
+class ScopePolicy(StrEnum):
+    """Where a recursive scope without a pivot runs."""
 
-    `changes` receives one line per exchange with its reason. A `checked` circuit asserts at run
-    time that every row that an operator reads by a key is on its shard.
+    GATHER = "gather"
+    EXCHANGE = "exchange"
+
+
+def distribute(
+    physical: Graph, changes: list[str] | None = None, *, scopes: str = "gather", checked: bool = False
+) -> Graph:
+    """Return the distributed circuit of a physical circuit. O(nodes), without the search of pivots.
+
+    `changes` receives one line per exchange with its reason. Recursive scopes without a pivot run
+    on the first shard, or with `scopes="exchange"` in supersteps on all shards. A `checked` circuit
+    asserts at run time that every row that an operator reads by a key is on its shard.
     """
     target = Graph(physical.name)
     reasons = [] if changes is None else changes
-    placed = PlacedGraph(physical, target, wanted_columns(physical), reasons, checked)
+    pivots = pivots_of(physical)
+    supersteps = choice("scopes", ScopePolicy, scopes) is ScopePolicy.EXCHANGE
+    placed = PlacedGraph(
+        physical,
+        target,
+        wanted_columns(physical, pivots),
+        pivots,
+        reasons,
+        supersteps=supersteps,
+        checked=checked,
+    )
     for node in physical.nodes:
         place_node(placed, node)
     placed.finish()

@@ -14,6 +14,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather, Owned, Placing
 from dbsp.operators.shards.placed_rows import PlacedRows
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement
+from dbsp.operators.stages.placing.pivots import PivotedScope
 from dbsp.operators.time.forgetting import ForgettingArrange
 from dbsp.operators.traces.arrange import Arrange
 
@@ -33,18 +34,30 @@ Wanted = Mapping[Node, Sequence[frozenset[int]]]
 class PlacedGraph:
     """The images of the nodes of `source` in `target`.
 
-    `wanted` has the keys of the readers. `changes` receives a line for each exchange. A `checked`
-    circuit asserts at run time that rows are where their readers expect them.
+    `wanted` has the keys of the readers, `pivots` the scopes that are divided by pivots. Other
+    scopes have exchanges inside if `supersteps`, else they are gathered. `changes` receives a line
+    for each exchange. A `checked` circuit asserts at run time that rows are where their readers
+    expect them.
     """
 
     def __init__(
-        self, source: Graph, target: Graph, wanted: Wanted, changes: list[str], checked: bool = False
+        self,
+        source: Graph,
+        target: Graph,
+        wanted: Wanted,
+        pivots: Mapping[Node, PivotedScope],
+        changes: list[str],
+        *,
+        supersteps: bool = False,
+        checked: bool = False,
     ) -> None:
         self.source = source
         self.target = target
         self.wanted = wanted
-        self._changes = changes
-        self._checked = checked
+        self.pivots = pivots
+        self.changes = changes
+        self.supersteps = supersteps
+        self.checked = checked
         self._images: dict[Node, list[Image]] = {}
         self._arranged: dict[tuple[Node, Node], Stream] = {}
         self._checks: set[tuple[Node, tuple[int, ...]]] = set()
@@ -180,12 +193,12 @@ class PlacedGraph:
 
     def changed(self, operator: Placing, node: Node, reader: Node, why: str) -> None:
         """Add the reason of an exchange of the rows of a node."""
-        self._changes.append(f"{operator.name} of {_named(node)}: for {_named(reader)}, {why}")
+        self.changes.append(f"{operator.name} of {_named(node)}: for {_named(reader)}, {why}")
 
     def check(self, reader: Node, stream: Stream, placement: Placement) -> None:
         """In a checked circuit, assert that the rows that a reader reads are on their shards."""
         columns = placement.columns
-        if self._checked and columns is not None and (stream.node, columns) not in self._checks:
+        if self.checked and columns is not None and (stream.node, columns) not in self._checks:
             self._checks.add((stream.node, columns))
             self.target.append(PlacedRows(columns), (stream,), stream.schema, reader.source)
 

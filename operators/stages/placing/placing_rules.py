@@ -10,7 +10,7 @@
 | watermark                        | where they are                | everywhere                |
 | filters by a watermark           | where they are; everywhere    | where the first input is  |
 | delay                            | as the readers want           | there                     |
-| fixpoint                         | see `gathered_scopes`         |                           |
+| fixpoint                         | see `placed_scopes`           |                           |
 | all others                       | on the first shard            | there                     |
 """
 
@@ -24,13 +24,14 @@ from dbsp.operators.groups.aggregate import AccumulatedAggregate
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import DealtInput, Input
 from dbsp.operators.ports.output import Output
+from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.shards.exchange import Broadcast
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement, by
-from dbsp.operators.stages.placing.gathered_scopes import gather_scope
 from dbsp.operators.stages.placing.key_choice import chosen_part, columns_at, copied_inputs
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph
+from dbsp.operators.stages.placing.placed_scopes import place_scope
 from dbsp.operators.stages.placing.prefix_terms import exchanges_prefixes, place_prefix_terms
 from dbsp.operators.stages.placing.row_columns import is_partial, row_columns, targets
 from dbsp.operators.stages.placing.summed_groups import is_summed, place_sums
@@ -47,8 +48,9 @@ _WHOLE = "it may raise an error for a row, so equal rows must meet before it"
 def place_node(placed: PlacedGraph, node: Node) -> None:
     """Add a node of the physical circuit to the distributed one, with the exchanges before it."""
     operator = node.operator
-    if isinstance(operator, Arrange | Leave):
-        return  # arrangements are built for their readers, and results of a scope with the scope
+    if isinstance(operator, Arrange | Delta0 | Leave):
+        # Arrangements are built for their readers; streams enter and leave a scope with the scope.
+        return None
     if isinstance(operator, Input):
         return _place_input(placed, node, operator)
     if isinstance(operator, Constant):
@@ -58,7 +60,7 @@ def place_node(placed: PlacedGraph, node: Node) -> None:
     if isinstance(operator, Delay):
         return _place_delay(placed, node)
     if isinstance(operator, Fixpoint):
-        return gather_scope(placed, node)
+        return place_scope(placed, node, place_node)
     if isinstance(operator, Watermark):
         return _place_watermark(placed, node, operator)
     if isinstance(operator, FILTERS):

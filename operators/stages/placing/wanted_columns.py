@@ -6,13 +6,14 @@ readers on, as far as they concern columns of their input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.operators.groups.partial_sums import has_partial_sums
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.ports.output import Output
 from dbsp.operators.stages.placing.keyed_reads import keyed_reads
+from dbsp.operators.stages.placing.pivots import PivotedScope
 from dbsp.operators.stages.placing.row_columns import row_columns
 from dbsp.operators.time.closing import Close
 from dbsp.operators.time.delay import Delay
@@ -25,8 +26,11 @@ FILTERS = (Close, DeltaRecent, Timely)
 """Operators that filter the rows of their first input by the watermark, which is the second."""
 
 
-def wanted_columns(circuit: Graph) -> dict[Node, list[Key]]:
-    """Return for each stream the keys of its readers, in the columns of the stream. O(edges)."""
+def wanted_columns(circuit: Graph, pivots: Mapping[Node, PivotedScope]) -> dict[Node, list[Key]]:
+    """Return for each stream the keys of its readers, in the columns of the stream. O(edges).
+
+    `pivots` has the scopes that are divided by pivots.
+    """
     found: dict[Node, list[Key]] = {}
     # A delay passes the keys of its readers to its source, which comes later: so two rounds.
     delayed: list[tuple[Node, Key]] = []
@@ -37,6 +41,12 @@ def wanted_columns(circuit: Graph) -> dict[Node, list[Key]]:
         delayed = []
         for node in reversed(circuit.nodes):
             own = found.get(node, [])
+            scope = pivots.get(node)
+            if scope is not None:
+                # The arrangements that enter come before, and pass the keys on to their streams.
+                for outer, placement in scope.entering:
+                    if placement.columns:
+                        found.setdefault(outer, []).append(frozenset(placement.columns))
             for place, key in _of_inputs(node, own):
                 if key:
                     found.setdefault(node.inputs[place].node, []).append(key)

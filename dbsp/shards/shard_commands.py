@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dbsp.shards.shard_questions import Question
+from dbsp.shards.shard_store import ShardPlace
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -29,6 +32,8 @@ class Start:
     """The bytes of memory for the state of this shard."""
     mesh: tuple[tuple[int, int] | None, ...]
     """By shard, the descriptors of the two sockets to it; None for this shard."""
+    place: ShardPlace | None = None
+    """Where the shard continues; None for a run without a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class StepTick(Command):
     packets: tuple[int, ...]
     """By changed input, the number of buffers of its packet."""
     label: Any = None
+    snapshot: int | None = None
+    """The tick of the common snapshot, if the shard writes a snapshot before this tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,20 @@ class ReadView(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadInput(Command):
+    """Send the rows of an input."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Command):
+    """Send the answer to a question (see `dbsp.shards.shard_questions`)."""
+
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
 class ReadStats(Command):
     """Send the statistics of the shard."""
 
@@ -77,6 +98,19 @@ class ReadStats(Command):
 @dataclass(frozen=True, slots=True)
 class Compact(Command):
     """Merge the sorted runs of all traces."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshot(Command):
+    """Write a snapshot, and wait until it is durable."""
+
+    common: int
+    """The tick of the common snapshot (see `dbsp.shards.snapshot_plan`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLatest(Command):
+    """Send the results of the latest tick, which an earlier process may have computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +127,14 @@ class Ready:
     packets: tuple[int, ...] = ()
     absent: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The results and the label of the latest tick; the packets are the deltas of the outputs."""
+
+    results: Ready
+    label: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,54 @@
+"""Start and restart of the shards of a run, from a checkpoint if it has one."""
+
+from __future__ import annotations
+
+from dbsp.data.interner import Interner
+from dbsp.shards.shard_folder import ShardFolder
+from dbsp.shards.shard_group import ShardGroup
+from dbsp.shards.shipped_graph import ShippedGraph
+
+REPEATS = 3
+"""How often a call starts shards again that have ended, before it raises."""
+
+
+class GroupStart:
+    """Everything that is needed to start the processes of the shards, also again."""
+
+    def __init__(
+        self,
+        shards: int,
+        graph: ShippedGraph,
+        memory_limit: int | None,
+        interner: Interner,
+        folder: ShardFolder | None,
+    ) -> None:
+        self.folder = folder
+        self._shards = shards
+        self._graph = graph
+        self._memory_limit = memory_limit
+        self._interner = interner
+
+    def __call__(self) -> ShardGroup:
+        """Start the shards; with a folder they are at the latest tick that counts.
+
+        Raises ShardError if a process cannot be started, CheckpointError if the folder is damaged.
+        """
+        if self.folder is None:
+            return self._start(None)
+        return self.folder.recover(self._start)
+
+    def _start(self, tick: int | None) -> ShardGroup:
+        """Start the shards, which continue from their snapshots of a tick."""
+        places = None
+        if self.folder is not None and tick is not None:
+            places = [self.folder.place(shard, tick) for shard in range(self._shards)]
+        return ShardGroup(
+            self._shards, self._graph, self._memory_limit, self._interner, places, self.consequence
+        )
+
+    @property
+    def consequence(self) -> str:
+        """What the end of a process means for the run."""
+        if self.folder is None:
+            return "its part of the state is lost, so the run has ended"
+        return f"the next call starts the shards again from {self.folder.folder}"
