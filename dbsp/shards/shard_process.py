@@ -97,7 +97,7 @@ class Shard:
         self._epoch = 0
         self._ready = False
         """Whether the results of the open tick have been sent."""
-        # A value is sent once, so no value is freed: the run has an interner that is in use outside.
+        # A value is sent once, so no value is freed: the interner is in use outside of the run.
         store: ShardStore | None = None
         if start.place is not None:
             store = ShardStore(start.place, self._decide, self._before_repeating)
@@ -156,6 +156,7 @@ class Shard:
             raise
         except BaseException as failure:
             error = failure
+        self._link.end_tick()
         if error is None:
             self._channel.send(Done(None if self.store is None else self.store.status()))
             return
@@ -167,8 +168,8 @@ class Shard:
     def _compute(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
         self._ready = False
         try:
-            self._link.begin_computing()
             self._exchanges.begin(command.generation)
+            self._link.begin_computing()
             staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
             if self.store is not None and command.snapshot is not None:
                 self.store.order_snapshot(command.snapshot)
