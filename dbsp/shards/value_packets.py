@@ -55,8 +55,8 @@ class Outbox:
     def pack(self, batch: Batch | None, schema: Schema) -> list[Buffer]:
         """Return the buffers of a packet with these rows; none for no rows.
 
-        The buffers show the memory of the batch where it has no interned columns. Raises InputError for a value without a typed
-        encoding; the next packet then begins again.
+        Without interned columns the buffers show the memory of the batch. Raises InputError for a
+        value without a typed encoding; the next packet then begins again.
         """
         if batch is None or not len(batch):
             return []
@@ -104,8 +104,9 @@ class Inbox:
         """Return the rows of a packet, or None for no buffers.
 
         The rows are in the memory of the buffers, which changes, if it can be written and starts at
-        a multiple of 8; otherwise in a copy. Raises InvariantError for a packet that is damaged, of other
-        columns, or not the next one; then only a packet after a reset of the other end is accepted.
+        a multiple of 8; otherwise in a copy. Raises InvariantError for a packet that is damaged, of
+        other columns, or not the next one; then the next packet must follow a reset of the other
+        end.
         """
         parts = self.unpack_rows(buffers, schema)
         if parts is None:
