@@ -195,6 +195,46 @@ def test_a_shard_ignores_interrupts_between_ticks(pair: Pair) -> None:
     pair.compare()
 
 
+def test_an_interrupt_at_any_time(pair: Pair) -> None:
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    undone = 0
+    for number in range(60):
+        change = {"sale": [(number, f"late {number}")], "link": [(number, 1)], "visit": {(number,): 1}}
+        before = pair.one.tick
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + number % 12))
+            pair.many.step(change)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if pair.many.tick > before:
+            pair.one.step(change)
+        else:
+            undone += 1
+        pair.compare()
+    assert undone > 5
+
+
+def test_signals_of_other_programs_change_nothing(pair: Pair) -> None:
+    processes = [stats.process for stats in pair.many.stats()]
+    ended = threading.Event()
+
+    def send() -> None:
+        while not ended.wait(0.005):
+            os.kill(processes[0], signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        for number in range(20):
+            pair.tick({"sale": [(number, f"signal {number}")], "link": [(number, 2)]})
+    finally:
+        ended.set()
+        thread.join()
+
+
 class InterruptAt:
     """Sends SIGINT to this process at a line of dbsp, by its number."""
 
@@ -462,6 +502,15 @@ def test_callbacks_are_refused_at_their_node() -> None:
     circuit.output("more", stream.inspect(notice))
     with pytest.raises(CircuitError, match=r"^Inspect at .*: a sharded run calls no functions") as error:
         ShardedRun(circuit.circuit("distributed"), 2)
+    assert error.value.code == "not-shardable"
+
+
+def test_numbers_of_values_are_refused_at_their_rule() -> None:
+    program = dbsp.compile(
+        ".decl a(x: symbol) .input a  .decl b(n: number) .output b\nb(n) :- a(x), n = ord(x)."
+    )
+    with pytest.raises(CircuitError, match="ord numbers the values of one process") as error:
+        ShardedRun(program.circuit("distributed"), 2)
     assert error.value.code == "not-shardable"
 
 
