@@ -36,9 +36,9 @@ SHARDS = {
 """The size of each workload."""
 WAYS = (0, 1, 2, 4)
 """Numbers of shards; 0 is a run of one process."""
-TICKS = {1: 100, 100: 50, 10_000: 6, 100_000: 4}
+TICKS = {1: 50, 100: 30, 10_000: 5, 100_000: 3}
 """By the rows of a tick, how many pairs of ticks are measured."""
-LOADS = 3
+LOADS = 2
 
 
 @dataclass

@@ -14,6 +14,7 @@ from dbsp.compiler.program_planner import PlannableProgram, ProgramPlanner, stat
 from dbsp.data.batch import Batch
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.input_changes import InputChange
+from dbsp.runtime.replanning import Proposal
 from dbsp.runtime.run import Run
 from dbsp.runtime.table_parts import first_parts, is_repeatable
 
@@ -44,7 +45,7 @@ def load(
     """
     for name, rows in program.facts.items():
         run.input(name).insert(rows)
-    if not (initial or program.facts or _has_constants(program)):
+    if not has_first_tick(program, initial):
         return run
     if run.budget is not None and initial and any(map(is_repeatable, initial.values())):
         if planner is not None:
@@ -60,9 +61,19 @@ def load(
     return run
 
 
+def has_first_tick(program: StartableProgram, initial: Mapping[str, InputChange] | None) -> bool:
+    """Return whether a program has a first tick with these changes: it would not be empty."""
+    return bool(initial or program.facts or _has_constants(program))
+
+
+def propose_first(run: Run, planner: ProgramPlanner, staged: Mapping[str, Batch]) -> Proposal | None:
+    """Return the circuit for these changes of the inputs; None if no plan changes."""
+    return planner.propose_first(run, lambda name: _inserted(staged.get(name)))
+
+
 def _plan(run: Run, planner: ProgramPlanner, staged: Mapping[str, Batch]) -> None:
     """Switch to the plans for these changes of the inputs."""
-    proposal = planner.propose_first(run, lambda name: _inserted(staged.get(name)))
+    proposal = propose_first(run, planner, staged)
     if proposal is not None:
         run.switch_to(proposal)
         planner.adopt(proposal)

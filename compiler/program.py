@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
@@ -36,23 +36,29 @@ from dbsp.compiler.first_tick import count_relations, load
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.compiler.question_methods import QuestionMethods
+from dbsp.compiler.sharded_load import load_sharded
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
 from dbsp.display.displayed import Displayed
 from dbsp.display.report_text import Report
 from dbsp.errors import InputError, counted, wrong_argument
+from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
+from dbsp.operators.streams.sharded_start import expect_shards, open_shard_folder
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.run import Run
+from dbsp.runtime.ticks import Ticks
 
 if TYPE_CHECKING:
     from dbsp.display.document import Document
     from dbsp.durable.moments import Moment
     from dbsp.durable.past_run import PastRun
+    from dbsp.operators.streams.sharded_start import ShardedPlace
+    from dbsp.shards.sharded_run import ShardedRun
 
 
 @methods_end_at_caller
@@ -249,6 +255,34 @@ class Program(QuestionMethods, Displayed):
     def _query(self) -> Circuit:
         return self.circuit_for(self.plans)
 
+    @overload
+    def start(
+        self,
+        initial: Mapping[str, InputChange] | None = ...,
+        *,
+        max_iterations: int = ...,
+        stage: Stage | str = ...,
+        plans: Mapping[int, RulePlan] | None = ...,
+        circuit: Circuit | None = ...,
+        checkpoint: str | Path | Checkpoint | None = ...,
+        memory_limit: int | str | None = ...,
+        shards: None = ...,
+    ) -> Run: ...
+
+    @overload
+    def start(
+        self,
+        initial: Mapping[str, InputChange] | None = ...,
+        *,
+        max_iterations: int = ...,
+        stage: Stage | str = ...,
+        plans: Mapping[int, RulePlan] | None = ...,
+        circuit: Circuit | None = ...,
+        checkpoint: ShardedPlace | None = ...,
+        memory_limit: int | str | None = ...,
+        shards: int,
+    ) -> ShardedRun: ...
+
     def start(
         self,
         initial: Mapping[str, InputChange] | None = None,
@@ -257,9 +291,10 @@ class Program(QuestionMethods, Displayed):
         stage: Stage | str = Stage.PHYSICAL,
         plans: Mapping[int, RulePlan] | None = None,
         circuit: Circuit | None = None,
-        checkpoint: str | Path | Checkpoint | None = None,
+        checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
-    ) -> Run:
+        shards: int | None = None,
+    ) -> Run | ShardedRun:
         """Start a run of the program.
 
         The facts of the program and the `initial` changes are applied as the first tick, before
@@ -284,16 +319,21 @@ class Program(QuestionMethods, Displayed):
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
                 the machine's. The state beyond it is stored in files, in the folder `spill` of the
                 checkpoint or in a temporary one, and the run continues, slower.
+            shards: the number of processes that run the circuit, each on a part of the rows. The
+                stage is then "physical" or "distributed", and the memory limit that of all
+                together. `run.close()` ends the processes.
 
         Returns:
-            The run, with the first tick applied.
+            The run, with the first tick applied; with `shards` a `ShardedRun`.
 
         Raises:
             InputError: a change does not fit its input. IterationLimitError: a recursion needs more
                 than `max_iterations` iterations. Later ticks
                 raise it from `Run.step`.
             CheckpointError: the folder cannot be used, or belongs to another program.
-            ArgumentError: `stage` is unknown, or `memory_limit` is not an amount.
+            ArgumentError: `stage` is unknown, `memory_limit` is not an amount, or `shards` not a
+                number of processes.
+            CircuitError: shards cannot run the program. ShardError: a process cannot be started.
 
         Examples:
             >>> program = compile('''
@@ -306,6 +346,9 @@ class Program(QuestionMethods, Displayed):
             >>> run.view("cheap").rows()
             [('pen',), ('tea',)]
         """
+        if shards is not None:
+            expect_shards(shards, stage)
+            stage = Stage.PHYSICAL
         planner = None
         if circuit is None and self._replans(stage):
             planner = ProgramPlanner(self, self.plans if plans is None else plans, max_iterations)
@@ -314,6 +357,19 @@ class Program(QuestionMethods, Displayed):
         elif circuit is None:
             circuit = self.circuit_for(self.plans if plans is None else plans, max_iterations)
         limit = capacity_of(memory_limit)
+        if shards is not None:
+            return load_sharded(
+                self,
+                circuit,
+                initial,
+                planner,
+                ranges=self.ranges,
+                adapt=plans is None,
+                shards=shards,
+                memory_limit=limit,
+                folder=open_shard_folder(checkpoint),
+                identity=self._identity,
+            )
         if checkpoint is None:
             run = circuit.start(stage, memory_limit=limit)
         else:
@@ -430,7 +486,7 @@ class Program(QuestionMethods, Displayed):
 
     def explain(
         self,
-        run: Run | None = None,
+        run: Run | ShardedRun | None = None,
         plans: Mapping[int, RulePlan] | None = None,
         *,
         after: str | None = None,
@@ -464,7 +520,7 @@ class Program(QuestionMethods, Displayed):
             >>> print(program.explain(after="propagate_constants").splitlines()[-1])
             loop(x) :- edge(x, x).
         """
-        if run is not None and not isinstance(run, Run):
+        if run is not None and not isinstance(run, Ticks):
             raise wrong_argument("run", "a run of this program, or after= with the name of a pass", run)
         if plans is None:
             planner = None if run is None else run.planner
@@ -475,13 +531,17 @@ class Program(QuestionMethods, Displayed):
                 return suited._explain(run, plans, after)
         return self._explain(run, plans, after)
 
-    def _explain(self, run: Run | None, plans: Mapping[int, RulePlan], after: str | None) -> str:
+    def _explain(self, run: Run | ShardedRun | None, plans: Mapping[int, RulePlan], after: str | None) -> str:
         if after is not None:
             context = CompileContext.of(self.source, self.options)
             context.plans = plans
             return Report(COMPILER.text_after(after, self.source, context))
         circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
-        return Report(explain(self.rewritten, plans, circuit, run, self.rewrites))
+        report = explain(self.rewritten, plans, circuit, run, self.rewrites)
+        if isinstance(run, Run):
+            return Report(report)
+        physical = circuit if run is None else self.circuit_for(plans).circuit(Stage.PHYSICAL)
+        return Report("\n".join((report, "", *exchange_lines(physical))))
 
     def _display(self) -> Document:
         from dbsp.compiler.datalog.circuits.program_display import program_document

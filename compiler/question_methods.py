@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.data.zset import ZSet
-from dbsp.runtime.run import Run
 
 if TYPE_CHECKING:  # most runs ask nothing
     from dbsp.compiler.why.proof import Proof
     from dbsp.compiler.why.refusal import Refusal
     from dbsp.compiler.why.session import Progress, WhySession
+    from dbsp.runtime.run import Run
+    from dbsp.shards.sharded_run import ShardedRun
 
 
 @methods_end_at_caller
@@ -24,15 +25,18 @@ class QuestionMethods:
         self.checked = meaning
         """The checked program: resolved, typed, in strata (see
         `compiler.datalog.meaning.checked`)."""
-        self._states: weakref.WeakKeyDictionary[Run, WhySession] = weakref.WeakKeyDictionary()
+        self._states: weakref.WeakKeyDictionary[Run | ShardedRun, WhySession] = weakref.WeakKeyDictionary()
 
-    def why(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int | None = None) -> Proof | None:
+    def why(
+        self, run: Run | ShardedRun, relation: str, row: tuple[Any, ...], *, depth: int | None = None
+    ) -> Proof | None:
         """Return a proof that a relation of a run contains a row; None if it does not.
 
         The proof has the smallest possible height: the fewest rules on the longest path from the
         row down to an input fact. The first question after a tick recomputes all relations that the
         row depends on, from the current inputs. This costs as much as starting the program on them.
-        Later questions cost the proof alone.
+        Later questions cost the proof alone. Of a sharded run, the inputs of the program are
+        gathered in this process.
 
         Parameters:
             run: a run of this program.
@@ -68,7 +72,9 @@ class QuestionMethods:
         """
         return self.state(run).prover(relation).prove(relation, row, depth)
 
-    def why_not(self, run: Run, relation: str, row: tuple[Any, ...], *, depth: int = 1) -> Refusal | None:
+    def why_not(
+        self, run: Run | ShardedRun, relation: str, row: tuple[Any, ...], *, depth: int = 1
+    ) -> Refusal | None:
         """Explain why a relation of a run does not contain a row; return None if it does.
 
         For every rule of the relation, the explanation shows the matches that satisfy as many
@@ -104,7 +110,7 @@ class QuestionMethods:
         prover = self.state(run).prover(relation)
         return prover.refute(relation, prover.codes(relation, row), depth)
 
-    def query(self, run: Run, body: str) -> ZSet:
+    def query(self, run: Run | ShardedRun, body: str) -> ZSet:
         """Return the answers to a question about the current state of a run.
 
         The question is the body of a rule and may use every relation of the program. It is
@@ -131,7 +137,7 @@ class QuestionMethods:
         """
         return self.state(run).ask(body)
 
-    def state(self, run: Run, progress: Progress | None = None) -> WhySession:
+    def state(self, run: Run | ShardedRun, progress: Progress | None = None) -> WhySession:
         """Return a session of questions about the current state of a run.
 
         `progress` receives the rounds and rows so far while relations are recomputed.

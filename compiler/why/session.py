@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +36,10 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError
-from dbsp.runtime.run import Run
+
+if TYPE_CHECKING:
+    from dbsp.runtime.run import Run
+    from dbsp.shards.sharded_run import ShardedRun
 
 MAX_ITERATIONS = 2**62
 """The run has reached its fixpoints, so recomputing them terminates as well."""
@@ -51,7 +55,7 @@ class WhySession:
     This costs as much as starting the run on the current inputs. Later questions reuse the result.
     """
 
-    def __init__(self, program: checked.CheckedProgram, run: Run) -> None:
+    def __init__(self, program: checked.CheckedProgram, run: Run | ShardedRun) -> None:
         missing = [name for name in program.inputs if name not in run.inputs]
         if missing:
             raise InputError(
@@ -72,7 +76,7 @@ class WhySession:
         self._with_rules = {rule.head.relation for rule in program.rules}
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Run | ShardedRun:
         """The run; a session does not keep it alive."""
         run = self._run()
         if run is None:

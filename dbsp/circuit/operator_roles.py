@@ -81,6 +81,16 @@ class Forgetful(Operator, ABC):
 
 
 @dataclass(frozen=True)
+class HashPlaced(Operator, ABC):
+    """An operator of a distributed circuit whose rows are on the shards of their hashes."""
+
+    @property
+    @abstractmethod
+    def placed_by(self) -> tuple[int, ...]:
+        """The columns that are hashed; without columns all rows are on the first shard."""
+
+
+@dataclass(frozen=True)
 class ScopeBoundary(Operator, ABC):
     """An operator at the boundary of a nested scope: it depends on nodes of two graphs."""
 

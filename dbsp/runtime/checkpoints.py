@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dbsp.errors import expect_present, wrong_argument
 
@@ -44,10 +44,11 @@ def register_opener(opener: Callable[[Path], Checkpoint]) -> None:
     _opener = opener
 
 
-def open_checkpoint(place: str | Path | Checkpoint) -> Checkpoint:
+def open_checkpoint(place: Any) -> Checkpoint:
     """Open the checkpoint in a folder with default settings; return a `Checkpoint` unchanged."""
     if not isinstance(place, str | Path):
         if not hasattr(place, "resume"):
             raise wrong_argument("checkpoint", "a folder or a Store", place)
-        return place
+        checkpoint: Checkpoint = place
+        return checkpoint
     return expect_present(_opener, "a function that opens folders")(Path(place))

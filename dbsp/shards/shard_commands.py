@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_store import ShardPlace
 
 
@@ -73,6 +74,20 @@ class ReadView(Command):
     """Send the integral of an output."""
 
     output: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadInput(Command):
+    """Send the rows of an input."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Command):
+    """Send the answer to a question (see `dbsp.shards.shard_questions`)."""
+
+    question: Question
 
 
 @dataclass(frozen=True, slots=True)

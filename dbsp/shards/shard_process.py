@@ -23,12 +23,14 @@ from dbsp.shards.common_decision import CommonDecision, WithdrawnError
 from dbsp.shards.exchange_link import ExchangeLink
 from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.shard_commands import (
+    Ask,
     Command,
     Compact,
     Decide,
     Done,
     Failed,
     Latest,
+    ReadInput,
     ReadLatest,
     ReadStats,
     ReadView,
@@ -38,6 +40,7 @@ from dbsp.shards.shard_commands import (
     Stop,
     WriteSnapshot,
 )
+from dbsp.shards.shard_questions import input_rows
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shard_store import ShardStore
 from dbsp.shards.shipped_errors import ship_error
@@ -199,6 +202,12 @@ class Shard:
                     port = self.run.output_port(name)
                     packed = self._post.pack({name: port.view()}, {name: port.columns})
                     buffers = packed.buffers
+                case ReadInput(input=name):
+                    rows = input_rows(self.run, name)
+                    packed = self._post.pack({name: rows}, {name: self.run.inputs[name]})
+                    buffers = packed.buffers
+                case Ask(question=question):
+                    result = question(self.run)
                 case ReadStats():
                     result = self._stats()
                 case Compact():

@@ -17,11 +17,13 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
-from typing import NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.data.batch import Batch, combine
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
 from dbsp.data.view import View
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, ShardError, counted, expect_present, expect_type, wrong_argument
@@ -30,17 +32,20 @@ from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import OutputPort
+from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
-from dbsp.runtime.ticks import Ticks
 from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.dealing import Dealer, DistributedPorts
+from dbsp.shards.gathered_reports import GatheredReports
 from dbsp.shards.group_start import REPEATS, GroupStart
 from dbsp.shards.remote_shard import RemoteShard, result_of
 from dbsp.shards.shard_commands import (
+    Ask,
     Command,
     Compact,
     Done,
     Latest,
+    ReadInput,
     ReadLatest,
     ReadStats,
     ReadView,
@@ -50,6 +55,7 @@ from dbsp.shards.shard_commands import (
 )
 from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
+from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
@@ -58,7 +64,7 @@ from dbsp.shards.snapshot_plan import ShardStatus
 T = TypeVar("T")
 
 
-class ShardedRun(Ticks):
+class ShardedRun(GatheredReports):
     """A running circuit in several processes. `step` returns the deltas that a `Run` returns.
 
     Every shard is a process that runs the same distributed circuit on a part of the rows; exchanges
@@ -81,6 +87,7 @@ class ShardedRun(Ticks):
             state beyond it is stored in temporary files.
         folder: the checkpoint, from which the run continues.
         query: the identity of the query in the checkpoint; by default that of the circuit.
+        interner: the interner of the coordinator, if changes are encoded before the start.
 
     Raises:
         ArgumentError: `shards` or `memory_limit` is not an amount.
@@ -108,6 +115,7 @@ class ShardedRun(Ticks):
         memory_limit: int | str | None = None,
         folder: ShardFolder | None = None,
         query: str | None = None,
+        interner: Interner | None = None,
     ) -> None:
         refuse_in_shard()
         if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
@@ -127,8 +135,10 @@ class ShardedRun(Ticks):
         self._owner = os.getpid()
         self._closed = False
         self._generation = 0
-        super().__init__(Graph(graph.name))
+        super().__init__(Graph(graph.name), interner)
         self.graph = graph
+        self.planner: Planner | None = None
+        """The planner that chose the circuit, if there is one."""
         self._dealer = Dealer(self._ports.inputs, shards, self.interner)
         share = None if limit is None else max(1, limit // shards)
         self._folder = folder
@@ -338,13 +348,25 @@ class ShardedRun(Ticks):
         return View.wrap(port.columns, self.interner, port.view())
 
     def _read_view(self, port: OutputPort) -> Batch:
-        schemas = {port.relation: port.columns}
+        return self._read("view", lambda epoch: ReadView(epoch, port.relation), port.columns)
+
+    def read_input(self, name: str) -> Batch:
+        columns = self.input_port(name).columns
+        return self._read("asserted", lambda epoch: ReadInput(epoch, name), columns)
+
+    def _read(self, what: str, command: Callable[[int], Command], columns: Schema) -> Batch:
+        """Return the sum of the rows that the shards send."""
         parts: list[Batch] = []
-        for shard in self._ask("view", lambda epoch: ReadView(epoch, port.relation)):
+        for shard in self._ask(what, command):
             buffers = shard.take_buffers()
-            parts += shard.post.unpack((port.relation,), (len(buffers),), buffers, schemas).values()
+            parts += shard.post.unpack(("",), (len(buffers),), buffers, {"": columns}).values()
         self._group.succeeded()
-        return _sum(parts) or Batch.empty(port.columns.arity)
+        return _sum(parts) or Batch.empty(columns.arity)
+
+    def ask(self, question: Question) -> list[Any]:
+        found = self._ask("a question", lambda epoch: Ask(epoch, question))
+        self._group.succeeded()
+        return [result_of(shard) for shard in found]
 
     def stats(self) -> list[ShardStats]:
         """Return by shard the rows and bytes that it stores, and what it has sent to the others.
@@ -390,6 +412,12 @@ class ShardedRun(Ticks):
         rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
         return Compacted(
             0, rows, size, "no values were freed, because shards remember the values that they sent"
+        )
+
+    def replan(self) -> NoReturn:
+        """Raise CircuitError: a sharded run keeps the plans of its first tick."""
+        raise _unsupported(
+            "replan", "its rows are placed for the plans of its first tick; start a new run to plan again"
         )
 
     def transaction(self) -> NoReturn:

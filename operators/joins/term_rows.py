@@ -16,3 +16,12 @@ class TermRows:
     atom: int
     changed: int
     levels: tuple[tuple[str, int], ...]
+
+    def __add__(self, other: TermRows) -> TermRows:
+        """Return the sum of the counts of the same term in two runs."""
+        levels = zip(self.levels, other.levels, strict=True)
+        return TermRows(
+            self.atom,
+            self.changed + other.changed,
+            tuple((name, count + more) for (name, count), (_, more) in levels),
+        )

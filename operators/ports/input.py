@@ -25,7 +25,7 @@ import numpy as np
 
 from dbsp.circuit.field_ranges import NO_INPUT, InputColumns, OneOf
 from dbsp.circuit.graph import Graph, Node, Stream
-from dbsp.circuit.operator_roles import Port, StrictOperator
+from dbsp.circuit.operator_roles import HashPlaced, Port, StrictOperator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import ExternalStep, StrictStep, expect_arranged
@@ -145,7 +145,7 @@ class Input(StrictOperator, Port):
 
 
 @dataclass(frozen=True)
-class DealtInput(Input):
+class DealtInput(Input, HashPlaced):
     """An input of a distributed circuit: a row goes to the shard of the hash of `dealt`.
 
     Without columns these are all rows on the first shard. `dealt` are columns of the key of an
@@ -166,6 +166,10 @@ class DealtInput(Input):
     def schema(self, *inputs: Schema) -> Schema:
         OWN_KEY.check(self.dealt, [self.columns])
         return super().schema(*inputs)
+
+    @property
+    def placed_by(self) -> tuple[int, ...]:
+        return self.dealt
 
 
 class InputStep(InputPort):

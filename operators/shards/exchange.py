@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import HashPlaced
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
@@ -55,10 +56,14 @@ class Placing(Operator):
 
 
 @dataclass(frozen=True)
-class Exchange(Placing):
+class Exchange(Placing, HashPlaced):
     """Moves each row to the shard of the hash of `columns`."""
 
     columns: tuple[int, ...] = field(metadata=DISTINCT_COLUMNS)
+
+    @property
+    def placed_by(self) -> tuple[int, ...]:
+        return self.columns
 
     @property
     def label(self) -> str:

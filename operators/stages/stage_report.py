@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.circuit.stage import Stage
 from dbsp.operators.groups.aggregate import ForgettingAggregate
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
 from dbsp.operators.joins.term_rows import TermRows
@@ -14,16 +16,20 @@ from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.stages.circuit_passes import optimise
 from dbsp.operators.stages.circuit_stages import incremental_circuit, physical
+from dbsp.operators.stages.passes.distribute import distribute
 from dbsp.operators.stages.passes.forget_rows import bounded_traces
 from dbsp.operators.stages.passes.laws import LAWS
 from dbsp.operators.time.forgetting import ForgettingOperator
 from dbsp.operators.traces.arrange import Arrange
 from dbsp.runtime.run import Run
 
+if TYPE_CHECKING:
+    from dbsp.shards.sharded_run import ShardedRun
 
-def explain(query: Graph, run: Run | None = None) -> str:
-    """Report the passes and their changes, the laws, and the traces and joins of the physical
-    circuit.
+
+def explain(query: Graph, run: Run | ShardedRun | None = None) -> str:
+    """Report the passes and their changes, the laws, the traces and joins of the physical circuit,
+    and the exchanges of the distributed circuit.
 
     With a `run` of the query, also report the rows and bytes of its traces, and the rows and
     prefixes that its multi-way joins processed.
@@ -31,7 +37,7 @@ def explain(query: Graph, run: Run | None = None) -> str:
     return "\n".join(_report(query, run))
 
 
-def _report(query: Graph, run: Run | None) -> Iterator[str]:
+def _report(query: Graph, run: Run | ShardedRun | None) -> Iterator[str]:
     optimised, applied = optimise(query)
     yield "passes"
     for record in applied:
@@ -48,11 +54,14 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
         times = sum(application.law.name == name for application in applications)
         if times:
             yield f"  {name}, {times} x:  {law.equation}"
-    circuit = physical(query) if run is None else run.graph
+    lowered = physical(query)
+    circuit = lowered if run is None else run.graph
     kept = {} if run is None else run.kept()
     counts = {} if run is None else run.join_terms()
     evaluations = {} if run is None else run.evaluations()
-    yield f"physical circuit: {sum(1 for _ in circuit.walk())} nodes"
+    shared = run is not None and not isinstance(run, Run)
+    stage = Stage.DISTRIBUTED if shared else Stage.PHYSICAL
+    yield f"{stage} circuit: {sum(1 for _ in circuit.walk())} nodes"
     reasons = {trace.node: trace.reader for trace in bounded_traces(circuit)}
     for use in trace_uses(circuit):
         columns = ", ".join(use.node.schema.names)
@@ -75,6 +84,15 @@ def _report(query: Graph, run: Run | None) -> Iterator[str]:
             yield f"  scope {body.name}: {describe_evaluation(body)}; {limit}"
             if node in evaluations:
                 yield f"    {evaluations[node]}"
+    yield from exchange_lines(lowered)
+
+
+def exchange_lines(physical: Graph) -> Iterator[str]:
+    """Yield how rows move between the shards of the distributed circuit, with the reasons."""
+    reasons: list[str] = []
+    distribute(physical, reasons)
+    yield "on several shards" + ("" if reasons else ", no row moves")
+    yield from (f"  {reason}" for reason in reasons)
 
 
 def _forgotten(node: Node) -> Iterator[str]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
@@ -34,15 +34,23 @@ from dbsp.operators.stages import circuit_stages
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.fit import expect_stream, located, widened
 from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
+from dbsp.operators.streams.sharded_start import (
+    expect_shards,
+    open_shard_folder,
+    start_sharded,
+)
 from dbsp.operators.streams.stream import Stream, own_stream
 from dbsp.operators.time.delay import Delay
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.run import Run
+from dbsp.runtime.ticks import Ticks
 
 if TYPE_CHECKING:
     from dbsp.durable.moments import Moment
     from dbsp.durable.past_run import PastRun
+    from dbsp.operators.streams.sharded_start import ShardedPlace
+    from dbsp.shards.sharded_run import ShardedRun
 
 
 @methods_end_at_caller
@@ -401,11 +409,12 @@ class Circuit(graph.Graph):
         self.validate()
         return circuit_stages.circuit(self, choice("stage", Stage, stage))
 
-    def explain(self, run: Run | None = None) -> str:
+    def explain(self, run: Run | ShardedRun | None = None) -> str:
         """Describe how the circuit is evaluated, as text.
 
         The text lists the rewritings, the laws of incrementalisation that were used, the traces
-        with the operators that read them, and the order in which multi-way joins bind variables.
+        with the operators that read them, the order in which multi-way joins bind variables, and
+        the exchanges of the distributed circuit with their reasons.
 
         Parameters:
             run: a run of this circuit, to add the sizes of its traces and the number of prefixes
@@ -424,17 +433,38 @@ class Circuit(graph.Graph):
             True
         """
         self.validate()
-        if run is not None and not isinstance(run, Run):
+        if run is not None and not isinstance(run, Ticks):
             raise wrong_argument("run", "a run of the circuit", run)
         return Report(explain(self, run))
+
+    @overload
+    def start(
+        self,
+        stage: Stage | str = ...,
+        *,
+        checkpoint: str | Path | Checkpoint | None = ...,
+        memory_limit: int | str | None = ...,
+        shards: None = ...,
+    ) -> Run: ...
+
+    @overload
+    def start(
+        self,
+        stage: Stage | str = ...,
+        *,
+        checkpoint: ShardedPlace | None = ...,
+        memory_limit: int | str | None = ...,
+        shards: int,
+    ) -> ShardedRun: ...
 
     def start(
         self,
         stage: Stage | str = Stage.PHYSICAL,
         *,
-        checkpoint: str | Path | Checkpoint | None = None,
+        checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
-    ) -> Run:
+        shards: int | None = None,
+    ) -> Run | ShardedRun:
         """Start a run of the circuit; `run.step` takes changes and returns the changes of outputs.
 
         All stages return the same results. "physical" is the fast one; "query" recomputes
@@ -448,13 +478,18 @@ class Circuit(graph.Graph):
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
                 the machine's. The state beyond it is stored in files, in the folder `spill` of the
                 checkpoint or in a temporary one, and the run continues, slower.
+            shards: the number of processes that run the circuit, each on a part of the rows. The
+                stage is then "physical" or "distributed", and the memory limit that of all
+                together. `run.close()` ends the processes.
 
         Returns:
-            A run in its initial state, or in that of the checkpoint.
+            A run in its initial state, or in that of the checkpoint; with `shards` a `ShardedRun`.
 
         Raises:
-            ArgumentError: `stage` is unknown, or `memory_limit` is not an amount.
-            CircuitError: the circuit is not complete (see `validate`).
+            ArgumentError: `stage` is unknown, `memory_limit` is not an amount, or `shards` not a
+                number of processes.
+            CircuitError: the circuit is not complete (see `validate`), or shards cannot run it.
+            ShardError: a process cannot be started.
             CheckpointError: the checkpoint is damaged, in use, or of another circuit.
 
         Examples:
@@ -466,6 +501,10 @@ class Circuit(graph.Graph):
         """
         stage = choice("stage", Stage, stage)
         limit = capacity_of(memory_limit)
+        if shards is not None:
+            expect_shards(shards, stage)
+            distributed = self.runnable(Stage.DISTRIBUTED)
+            return start_sharded(distributed, shards, limit, open_shard_folder(checkpoint))
         if checkpoint is None:
             return self.start_within(stage, limit, None)
         opened = open_checkpoint(checkpoint)

@@ -25,7 +25,7 @@ def test_graph(folder: Path, run: Command) -> None:
     assert "<svg" in (folder / "reach.svg").read_text()
     incremental = run("graph", "reach.dl", "--stage", "incremental")
     assert "Arrange" in incremental.out
-    assert "DealtInput at reach.dl" in run("graph", "reach.dl", "--stage", "distributed").out
+    assert "Input edge, " in run("graph", "reach.dl", "--stage", "distributed").out
     done = run("graph", "reach.dl", "-o", "reach.txt")
     assert (done.code, done.err) == (
         1,

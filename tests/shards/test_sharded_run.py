@@ -505,6 +505,15 @@ def test_callbacks_are_refused_at_their_node() -> None:
     assert error.value.code == "not-shardable"
 
 
+def test_numbers_of_values_are_refused_at_their_rule() -> None:
+    program = dbsp.compile(
+        ".decl a(x: symbol) .input a  .decl b(n: number) .output b\nb(n) :- a(x), n = ord(x)."
+    )
+    with pytest.raises(CircuitError, match="ord numbers the values of one process") as error:
+        ShardedRun(program.circuit("distributed"), 2)
+    assert error.value.code == "not-shardable"
+
+
 def test_external_inputs_are_refused_at_their_node() -> None:
     circuit = Circuit("c")
     circuit.output("b", circuit.input("a", x=int, kind="external"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.pass_manager import AppliedPass
@@ -30,14 +31,17 @@ from dbsp.operators.ports.input import Input
 from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.stages.stage_report import trace_uses
-from dbsp.runtime.run import Run
+
+if TYPE_CHECKING:
+    from dbsp.runtime.run import Run
+    from dbsp.shards.sharded_run import ShardedRun
 
 
 def explain(
     program: checked.CheckedProgram,
     plans: Mapping[int, RulePlan],
     circuit: Graph,
-    run: Run | None = None,
+    run: Run | ShardedRun | None = None,
     rewrites: Sequence[AppliedPass] = (),
 ) -> str:
     """Return a report on a program and its plans: one part per stratum, in the order of evaluation.
@@ -71,7 +75,10 @@ def _rewrites(rewrites: Sequence[AppliedPass]) -> Iterator[str]:
 
 
 def _report(
-    program: checked.CheckedProgram, plans: Mapping[int, RulePlan], circuit: Graph, run: Run | None
+    program: checked.CheckedProgram,
+    plans: Mapping[int, RulePlan],
+    circuit: Graph,
+    run: Run | ShardedRun | None,
 ) -> Iterator[str]:
     scopes = _scopes(circuit if run is None else run.graph, run)
     counted = None if run is None else run.join_terms()
@@ -116,7 +123,7 @@ def _report(
         yield f"  {_declaration(program.relations[name])}{size}"
 
 
-def _scopes(circuit: Graph, run: Run | None) -> dict[str, list[str]]:
+def _scopes(circuit: Graph, run: Run | ShardedRun | None) -> dict[str, list[str]]:
     """Return how each scope is evaluated, by name; with a run, also its current mode."""
     evaluations = {} if run is None else run.evaluations()
     return {
@@ -210,7 +217,7 @@ def _steps(steps: Sequence[PlanStep], recursive: Sequence[str], first: bool = Tr
         first = False
 
 
-def _traces(program: checked.CheckedProgram, circuit: Graph, run: Run | None) -> Iterator[str]:
+def _traces(program: checked.CheckedProgram, circuit: Graph, run: Run | ShardedRun | None) -> Iterator[str]:
     """Yield the arrangements with their readers; with a run, also their rows and bytes."""
     yield "traces"
     kept = {} if run is None else run.kept()

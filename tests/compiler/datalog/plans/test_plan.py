@@ -185,8 +185,10 @@ unused(x) :- path(x, _).
 lonely(x) :- edge(x, _), !path(_, x).
 """
     )
+    report, _, exchanges = program.explain().partition("\n\non several shards\n")
+    assert exchanges.startswith("  ")
     assert (
-        program.explain()
+        report
         == """\
 rewritten by drop_dead
   unused is left out: no output depends on it

@@ -1,0 +1,88 @@
+"""The start of a program on shards, with its first tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dbsp.circuit.stage import Stage
+from dbsp.compiler.first_tick import StartableProgram, has_first_tick, propose_first
+from dbsp.compiler.program_planner import ProgramPlanner
+from dbsp.data.int_range import IntRange
+from dbsp.durable.step_memory import signature
+from dbsp.operators.stages.passes.distribute import distribute
+from dbsp.operators.streams.builder import Circuit
+from dbsp.operators.streams.sharded_start import start_sharded
+from dbsp.runtime.input_changes import InputChange
+from dbsp.runtime.ticks import Ticks
+
+if TYPE_CHECKING:
+    from dbsp.shards.shard_folder import ShardFolder
+    from dbsp.shards.sharded_run import ShardedRun
+
+
+def load_sharded(
+    program: StartableProgram,
+    circuit: Circuit,
+    initial: Mapping[str, InputChange] | None,
+    planner: ProgramPlanner | None,
+    *,
+    ranges: Mapping[str, Mapping[str, IntRange]],
+    adapt: bool,
+    shards: int,
+    memory_limit: int | None,
+    folder: ShardFolder | None,
+    identity: str,
+) -> ShardedRun:
+    """Start a circuit of a program on shards, and step its first tick unless it would be empty.
+
+    With `adapt` and a planner, the rules are first planned for the rows of that tick. A run with a
+    checkpoint keeps the plans that do not depend on rows: its shards hold the rows that the circuit
+    deals to them, so it must have the same circuit when it continues.
+    """
+    graph = circuit.circuit(Stage.DISTRIBUTED)
+    if folder is not None:
+        run = start_sharded(graph, shards, memory_limit, folder, query=f"{identity}\0{signature(graph)}")
+        with _closed_on_errors(run):
+            run.planner, run.ranges = planner, _ranges_of(run, ranges)
+            if not run.tick and has_first_tick(program, initial):
+                _stage_facts(program, run)
+                run.step(initial)
+        return run
+    # A plain run encodes the changes, so that the circuit is known before the shards start.
+    plain = circuit.start()
+    plain.ranges = _ranges_of(plain, ranges)
+    _stage_facts(program, plain)
+    staged = plain.prepare(initial)
+    if planner is not None and adapt:
+        proposal = propose_first(plain, planner, staged)
+        if proposal is not None:
+            graph = distribute(proposal.graph)
+            planner.adopt(proposal)
+    run = start_sharded(graph, shards, memory_limit, interner=plain.interner)
+    with _closed_on_errors(run):
+        run.planner, run.ranges = planner, plain.ranges
+        if has_first_tick(program, initial):
+            run.step_staged(staged)
+    return run
+
+
+def _ranges_of(
+    run: Ticks, ranges: Mapping[str, Mapping[str, IntRange]]
+) -> Mapping[str, Mapping[str, IntRange]]:
+    return {name: found for name, found in ranges.items() if name in run.inputs}
+
+
+def _stage_facts(program: StartableProgram, run: Ticks) -> None:
+    for name, rows in program.facts.items():
+        run.input(name).insert(rows)
+
+
+@contextmanager
+def _closed_on_errors(run: ShardedRun) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        run.close()
+        raise

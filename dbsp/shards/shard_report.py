@@ -1,0 +1,67 @@
+"""Text about a sharded run: how rows and work are spread over its shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.operator_roles import HashPlaced
+from dbsp.display.amounts import memory, row_count
+from dbsp.errors import counted, shorten
+from dbsp.shards.shard_questions import HeavyKey
+from dbsp.shards.shard_stats import ShardStats
+
+HEAVY = 0.1
+"""A key with at least this share of the rows of a stream is named."""
+
+
+def skew(amounts: Sequence[float]) -> float:
+    """Return the largest amount as a multiple of the mean; 1.0 if all are 0."""
+    mean = sum(amounts) / len(amounts)
+    return max(amounts) / mean if mean else 1.0
+
+
+def report_lines(
+    graph: Graph, stats: Sequence[ShardStats], keys: Mapping[Node, Sequence[HeavyKey]]
+) -> Iterator[str]:
+    """Yield the state by shard, what the exchanges have moved, and heavy keys."""
+    rows = [one.rows for one in stats]
+    yield f"{counted(len(stats), 'shard')}, {row_count(sum(rows))} in all"
+    for one in stats:
+        files = f", {memory(one.file_bytes)} in files" if one.file_bytes else ""
+        yield f"  shard {one.shard}: {row_count(one.rows)}, {memory(one.bytes)}{files}"
+    if len(stats) > 1:
+        yield f"  the largest has {skew(rows):.2f} times the mean"
+    moved = dict.fromkeys(where for one in stats for where in one.exchanges)
+    if moved:
+        yield "exchanges since the start"
+    for where in moved:
+        yield from _exchange(where, stats)
+    named = [line for node, found in keys.items() for line in _heavy(node, found)]
+    if named:
+        yield "heavy keys: all rows of a key are on one shard"
+        yield from named
+
+
+def _exchange(where: str, stats: Sequence[ShardStats]) -> Iterator[str]:
+    found = [one.exchanges[where] for one in stats if where in one.exchanges]
+    rows, received = sum(each.rows for each in found), sum(each.rows_received for each in found)
+    size = sum(each.bytes_sent for each in found)
+    line = f"  {where}: {row_count(rows)}, {received:,} of them to another shard, {memory(size)}"
+    if rows and len(stats) > 1:
+        by_shard = [sum(column) for column in zip(*(each.rows_to for each in found), strict=True)]
+        line += f"; the largest part has {skew(by_shard):.2f} times the mean"
+    yield line
+
+
+def _heavy(node: Node, found: Sequence[HeavyKey]) -> Iterator[str]:
+    """Yield the heaviest key of a stream, if its share of the rows is large."""
+    heaviest = max(found, key=lambda key: key.rows)
+    total = sum(key.all_rows for key in found)
+    operator = node.operator
+    if not isinstance(operator, HashPlaced) or heaviest.rows < max(2.0, HEAVY * total):
+        return
+    names = (node.schema.names[column] for column in operator.placed_by)
+    key = ", ".join(f"{name} = {shorten(value)}" for name, value in zip(names, heaviest.key, strict=True))
+    place = f" ({node.source})" if node.source else ""
+    yield f"  {node.label}{place}: {key} has {heaviest.rows / total:.0%} of {row_count(total)}"

@@ -1,0 +1,71 @@
+"""Starting a circuit on several shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
+from dbsp.data.interner import Interner
+from dbsp.errors import ArgumentError, choice, wrong_argument
+from dbsp.runtime.checkpoints import Checkpoint
+
+if TYPE_CHECKING:  # most runs have no shards
+    from dbsp.shards.shard_folder import ShardFolder
+    from dbsp.shards.sharded_run import ShardedRun
+
+    ShardedPlace: TypeAlias = Union[str, Path, ShardFolder]  # noqa: UP007
+    """The checkpoint of a sharded run."""
+
+SHARDED = (Stage.PHYSICAL, Stage.DISTRIBUTED)
+"""The stages that can be started on shards; both run the distributed circuit."""
+
+
+def expect_shards(shards: int, stage: Stage | str) -> None:
+    """Raise ArgumentError if `shards` is not a number of processes, or the stage has no shards."""
+    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
+        raise wrong_argument("shards", "a number of processes, 1 or more", shards)
+    if choice("stage", Stage, stage) not in SHARDED:
+        raise ArgumentError(
+            f"shards= needs the stage 'physical' or 'distributed', got '{Stage(stage)}'; the other stages "
+            "compute with whole relations, in one process"
+        )
+
+
+def open_shard_folder(place: ShardedPlace | Checkpoint | None) -> ShardFolder | None:
+    """Open the checkpoint of a sharded run. Raises CheckpointError, ArgumentError."""
+    if place is None:
+        return None
+    from dbsp.shards.shard_folder import ShardFolder
+
+    if isinstance(place, str | Path):
+        return ShardFolder(place)
+    if not isinstance(place, ShardFolder):
+        raise wrong_argument("checkpoint", "a folder or a ShardFolder, since shards= is given", place)
+    return place
+
+
+def start_sharded(
+    distributed: Graph,
+    shards: int,
+    memory_limit: int | None,
+    folder: ShardFolder | None = None,
+    *,
+    query: str | None = None,
+    interner: Interner | None = None,
+) -> ShardedRun:
+    """Start a distributed circuit on shards; the folder is released if that fails.
+
+    Raises the errors of `ShardedRun`.
+    """
+    from dbsp.shards.sharded_run import ShardedRun
+
+    try:
+        return ShardedRun(
+            distributed, shards, memory_limit=memory_limit, folder=folder, query=query, interner=interner
+        )
+    except BaseException:
+        if folder is not None:
+            folder.close()
+        raise
