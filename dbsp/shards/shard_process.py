@@ -13,6 +13,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from dbsp.circuit.operator_roles import RowMoving
+from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.errors import expect_present, expect_type
 from dbsp.runtime.run import Run
@@ -31,10 +33,13 @@ from dbsp.shards.shard_commands import (
     Failed,
     Latest,
     ReadInput,
+    ReadInputs,
     ReadLatest,
     ReadStats,
     ReadView,
     Ready,
+    Rebuild,
+    SentBatches,
     Start,
     StepTick,
     Stop,
@@ -142,7 +147,7 @@ class Shard:
             if isinstance(command, StepTick):
                 self._step(command, buffers)
             else:
-                self._read(command)
+                self._read(command, buffers)
 
     # --- a tick -----------------------------------------------------------------------------------
 
@@ -192,8 +197,8 @@ class Shard:
 
     # --- other commands ---------------------------------------------------------------------------
 
-    def _read(self, command: Command) -> None:
-        """Answer a command that steps nothing."""
+    def _read(self, command: Command, received: Sequence[Buffer]) -> None:
+        """Answer a command that is not a tick."""
         result: Any = None
         buffers: Sequence[Buffer] = ()
         try:
@@ -218,6 +223,10 @@ class Shard:
                     result = store.status()
                 case ReadLatest():
                     result, buffers = self._latest()
+                case ReadInputs():
+                    result, buffers = self._inputs()
+                case Rebuild():
+                    self._rebuild(command, received)
                 case _:
                     raise AssertionError(f"expected a command, got {command!r}")
         except Exception as error:
@@ -235,6 +244,36 @@ class Shard:
         )
         results = Ready(packed.names, packed.packets, found.absent, found.present)
         return Latest(results, store.label), packed.buffers
+
+    def _inputs(self) -> tuple[SentBatches, Sequence[Buffer]]:
+        """Return the integrals of the inputs, which an arrangement may keep after an exchange."""
+        run = self.run
+        kept: dict[str, Batch] = {}
+        missing = []
+        for name, port in run.input_ports.items():
+            moved = [
+                node
+                for node in run.graph.nodes
+                if isinstance(node.operator, RowMoving) and node.inputs[0].node is port.node
+            ]
+            keepers = [run.scope.keeper(node) for node in (port.node, *moved)]
+            keeper = next((keeper for keeper in keepers if keeper is not None), None)
+            if keeper is None:
+                missing.append(name)
+            else:
+                kept[name] = keeper.integral()
+        packed = self._post.pack(kept, run.inputs)
+        return SentBatches(packed.names, packed.packets, tuple(missing)), packed.buffers
+
+    def _rebuild(self, command: Rebuild, buffers: Sequence[Buffer]) -> None:
+        """Compute the state after a tick from the integrals of the inputs."""
+        run, store = self.run, expect_present(self.store, "the checkpoint of a shard")
+        staged = self._post.unpack(command.staged, command.packets, buffers, run.inputs)
+        self._exchanges.begin(command.tick)
+        run.log = None
+        run.step_staged(staged)
+        run.log = store
+        store.begin_after(run, command.tick, command.label)
 
     def _stats(self) -> ShardStats:
         run = self.run

@@ -39,6 +39,7 @@ from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.gathered_reports import GatheredReports
 from dbsp.shards.group_start import REPEATS, GroupStart
 from dbsp.shards.remote_shard import RemoteShard, result_of
+from dbsp.shards.resharding import reshard
 from dbsp.shards.shard_commands import (
     Ask,
     Command,
@@ -146,6 +147,8 @@ class ShardedRun(GatheredReports):
         if folder is not None:
             folder.expect(signature(graph) if query is None else query, graph.name, shards)
         try:
+            if folder is not None and len(folder.expect_header().shards) != shards:
+                reshard(self._start, shards, graph, self._ports, self.interner)
             self._group = self._start()
             if folder is not None:
                 self._continue(folder)
