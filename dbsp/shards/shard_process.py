@@ -102,7 +102,7 @@ class Shard:
         self._epoch = 0
         self._ready = False
         """Whether the results of the open tick have been sent."""
-        # A value is sent once, so no value is freed: the run has an interner that is in use outside.
+        # A value is sent once, so no value is freed: the interner is in use outside of the run.
         store: ShardStore | None = None
         if start.place is not None:
             store = ShardStore(start.place, self._decide, self._before_repeating)
