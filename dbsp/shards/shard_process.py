@@ -161,6 +161,7 @@ class Shard:
             raise
         except BaseException as failure:
             error = failure
+        self._link.end_tick()
         if error is None:
             self._channel.send(Done(None if self.store is None else self.store.status()))
             return
@@ -172,8 +173,8 @@ class Shard:
     def _compute(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
         self._ready = False
         try:
-            self._link.begin_computing()
             self._exchanges.begin(command.generation)
+            self._link.begin_computing()
             staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
             if self.store is not None and command.snapshot is not None:
                 self.store.order_snapshot(command.snapshot)
