@@ -324,6 +324,8 @@ class ShardedRun(ShardedTicks, GatheredReports):
         answers = self._ask("compact", Compact)
         self._group.succeeded()
         done = [expect_type(result_of(shard), Compacted, "the result of compact") for shard in answers]
+        if self._folder is not None:
+            self._write_snapshots()
         rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
         return Compacted(
             0, rows, size, "no values were freed, because shards remember the values that they sent"
