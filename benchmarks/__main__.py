@@ -22,6 +22,7 @@ loads of the same rows in a transaction, in ticks, and in one step.
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
+`shard-kills` kills shards and coordinators of a durable sharded run (10, 60 or 200 times),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
 run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `windows`
 steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both stay flat. `damage`
@@ -109,8 +110,9 @@ from benchmarks.rewrites import measure_rewrites
 from benchmarks.scaling import POWERS, measure_scaling
 from benchmarks.shapes import SHARES as SHAPES
 from benchmarks.shapes import measure_shapes
+from benchmarks.shard_kills import SHARD_KILLS, measure_shard_kills
 from benchmarks.sharded import SHARDS, measure_shards
-from benchmarks.sharded_report import print_shards
+from benchmarks.sharded_report import print_shard_kills, print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
@@ -166,6 +168,7 @@ class What(StrEnum):
     fuzz = "fuzz"
     faults = "faults"
     kills = "kills"
+    shard_kills = "shard-kills"
     soak = "soak"
     windows = "windows"
     spark_crash = "spark-crash"
@@ -195,6 +198,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.fuzz: [],
     What.faults: [],
     What.kills: [],
+    What.shard_kills: [],
     What.soak: [],
     What.windows: [],
     What.spark_crash: [],
@@ -361,6 +365,8 @@ def main(
         agreed = print_faults(console, measure_faults(one_of(STRIDES, size, what), only=part))
     if what is What.kills:
         agreed = print_kills(console, measure_kills(one_of(KILLED, size, what), only=part))
+    if what is What.shard_kills:
+        agreed = print_shard_kills(console, measure_shard_kills(one_of(SHARD_KILLS, size, what)))
     if what is What.soak:
         with tempfile.TemporaryDirectory() as folder:
             agreed = print_soak(console, measure_soak(seconds, Path(folder)))

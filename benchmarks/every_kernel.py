@@ -96,6 +96,7 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
         rows = np.stack([np.arange(start, 60_000, 3), np.zeros(20_000, np.int64)], axis=1)
         by_hand.step({"bag": dbsp.ZSet.from_numpy(rows)})
     _place_on_shards()
+    _extend_prefixes()
     for run in (with_rules, by_hand):
         run.compact()
 
@@ -114,3 +115,16 @@ def _place_on_shards() -> None:
         sent = inbox.unpack(outbox.pack(part, schema), schema)
         if (0 if sent is None else len(sent)) != places.count(shard):
             raise InvariantError("expected the rows of a shard in a packet of the warm-up")
+
+
+def _extend_prefixes() -> None:
+    """Join three relations in the form of several shards."""
+    triangles = dbsp.compile(
+        ".decl e(x: number, y: number) .input e\n"
+        ".decl t(x: number, y: number, z: number) .output t\n"
+        "t(x, y, z) :- e(x, y), e(y, z), e(z, x).",
+        "wcoj",
+    )
+    divided = dbsp.Run(triangles.circuit("distributed"))
+    divided.step({"e": [(1, 2), (2, 3)]})
+    divided.step({"e": [(3, 1)]})

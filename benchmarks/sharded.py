@@ -1,8 +1,8 @@
 """One circuit in one process and in several: loads, ticks of all sizes, state, exchanged rows.
 
 All ways take the same changes in turn, so that what else the machine does slows all of them. A tick
-deletes rows of the largest relation, the next inserts them again. The state must be what it was, and
-all results must be equal.
+deletes rows of the largest relation, the next inserts them again. The state must be what it was,
+and all results must be equal.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ SHARDS = {
 """The size of each workload."""
 WAYS = (0, 1, 2, 4)
 """Numbers of shards; 0 is a run of one process."""
-TICKS = {1: 100, 100: 50, 10_000: 6, 100_000: 4}
+TICKS = {1: 50, 100: 30, 10_000: 5, 100_000: 3}
 """By the rows of a tick, how many pairs of ticks are measured."""
-LOADS = 3
+LOADS = 2
 
 
 @dataclass
 class Phase:
-    """Seconds of some ticks: by tick the time, by process (the caller's first) the processor time."""
+    """Seconds of ticks: by tick the time, by process (the caller's first) the processor time."""
 
     wall: list[float] = field(default_factory=list)
     processors: list[list[float]] = field(default_factory=list)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.report import bytes_text, time_text
+from benchmarks.shard_kills import ShardsKilled
 from benchmarks.sharded import Phase, Sharded
 
 WORST_SHARE = 1.15
@@ -29,7 +30,7 @@ def print_shards(console: Console, measured: Sequence[Sharded]) -> bool:
             phase = phase_of(each, size)
             caller, *shards = phase.by_process
             times.add_row(
-                ("load" if not size else f"{size:,} rows") if each is measured[0] else "",
+                ("load" if not size else f"{size:,} row{'s' * (size > 1)}") if each is measured[0] else "",
                 each.name,
                 time_text(phase.seconds),
                 "-" if base is None else f"{base.seconds / phase.seconds:.2f} x",
@@ -67,3 +68,14 @@ def print_shards(console: Console, measured: Sequence[Sharded]) -> bool:
 def phase_of(measured: Sharded, size: int) -> Phase:
     """The ticks of some rows, or the load for 0."""
     return measured.ticks[size] if size else measured.load
+
+
+def print_shard_kills(console: Console, done: ShardsKilled) -> bool:
+    """Print the outcome; return whether every tick was right."""
+    console.print(
+        f"{done.shards:,} kills of shards, {done.coordinators:,} of coordinators, {done.ticks:,} ticks, "
+        f"{done.ahead:,} not acknowledged, {len(done.problems)} wrong, {done.seconds:.0f} s"
+    )
+    for problem in done.problems:
+        console.print(problem, style="red", markup=False)
+    return not done.problems

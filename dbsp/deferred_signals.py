@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# `signal.getsignal` looks for each handler in an enum, which takes ten times as long.
+import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable
@@ -40,7 +42,7 @@ def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
     deferrals: list[_Deferral] = []
     try:
         for number in _SIGNALS:
-            handler = signal.getsignal(number)
+            handler = _signal.getsignal(number)
             if callable(handler):
                 deferrals.append(_Deferral(number, handler))
                 signal.signal(number, deferrals[-1])

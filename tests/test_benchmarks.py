@@ -64,6 +64,8 @@ from benchmarks.rewrites import compared, measure_rewrites
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
 from benchmarks.shapes import SHAPES, measure_shapes
 from benchmarks.shapes import SHARES as SHAPE_SHARES
+from benchmarks.sharded import measure_shards
+from benchmarks.sharded_report import print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.startup import Start, measure_startup
 from benchmarks.usage import ROWS as USAGE
@@ -389,6 +391,19 @@ def test_loads_with_and_without_a_memory_limit() -> None:
     assert not print_limits(console, [free, replace(limited, total=0)])
     assert not print_limits(console, [free, replace(limited, peak=2 * LIMITS["tiny"])])
     assert print_limits(console, [free, replace(limited, peak=LIMITS["tiny"])])
+
+
+@pytest.mark.slow
+def test_several_processes_and_one_have_the_same_results() -> None:
+    ((alone, shards),) = measure_shards({"w1": "tiny"}, ways=(0, 2), ticks={1: 1, 100: 1}, loads=1)
+    assert (len(alone.rows), len(shards.rows)) == (1, 2)
+    assert alone.outcome == shards.outcome
+    assert [len(phase.by_process) for phase in shards.ticks.values()] == [3, 3]
+    console = Console(file=io.StringIO(), width=190)
+    assert print_shards(console, [alone, shards])
+    assert isinstance(console.file, io.StringIO)
+    assert "2 shards" in console.file.getvalue()
+    assert not print_shards(console, [alone, replace(shards, outcome=None)])
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from dbsp.circuit.graph import Graph
+from dbsp.circuit.graph import Graph, Node
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.expressions import Call
@@ -20,10 +20,12 @@ _RETURN_IDS = frozenset({"ord", "code_of"})
 
 def exposes_ids(graph: Graph) -> bool:
     """Return whether an expression of the circuit returns ids of values as numbers."""
-    for node in graph.nodes:
-        if _finds(node.operator) or any(exposes_ids(child) for child in node.operator.children()):
-            return True
-    return False
+    return any(map(returns_ids, graph.walk()))
+
+
+def returns_ids(node: Node) -> bool:
+    """Return whether an expression of a node returns ids of values as numbers."""
+    return _finds(node.operator)
 
 
 def _finds(root: Any) -> bool:

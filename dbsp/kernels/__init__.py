@@ -26,6 +26,7 @@ arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
+count_matches = entry(matches.count_matches)
 distinct_runs = entry(presence.distinct_runs)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
 extend_by_levels = entry(multiway.extend_by_levels)
@@ -68,6 +69,7 @@ __all__ = [
     "assert_runs",
     "concatenate",
     "consolidate",
+    "count_matches",
     "distinct_runs",
     "distinct_timed_runs",
     "extend_by_levels",

@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from dbsp.circuit.exposed_ids import returns_ids
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator_roles import NotifyingPort, Port
 from dbsp.data.batch import Batch, combine
@@ -130,6 +131,13 @@ def _refuse_unshared(node: Node) -> None:
         raise CircuitError(
             "the rows of this input are kept outside of the circuit, in the process of the caller; start "
             "without shards",
+            where=node.describe(),
+            code="not-shardable",
+        )
+    if returns_ids(node):
+        raise CircuitError(
+            "ord numbers the values of one process, and each shard would number them in another way; use "
+            "strings and records as they are, or start without shards",
             where=node.describe(),
             code="not-shardable",
         )

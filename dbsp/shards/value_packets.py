@@ -55,8 +55,8 @@ class Outbox:
     def pack(self, batch: Batch | None, schema: Schema) -> list[Buffer]:
         """Return the buffers of a packet with these rows; none for no rows.
 
-        The buffers show the memory of the batch. Raises InputError for a value without a typed
-        encoding; the next packet then begins again.
+        Without interned columns the buffers show the memory of the batch. Raises InputError for a
+        value without a typed encoding; the next packet then begins again.
         """
         if batch is None or not len(batch):
             return []
@@ -103,9 +103,10 @@ class Inbox:
     def unpack(self, buffers: Sequence[Buffer], schema: Schema) -> Batch | None:
         """Return the rows of a packet, or None for no buffers.
 
-        The rows show the memory of the buffers where possible: pass memory that can be written and
-        starts at a multiple of 8. Raises InvariantError for a packet that is damaged, of other
-        columns, or not the next one; then only a packet after a reset of the other end is accepted.
+        The rows are in the memory of the buffers, which changes, if it can be written and starts at
+        a multiple of 8; otherwise in a copy. Raises InvariantError for a packet that is damaged, of
+        other columns, or not the next one; then the next packet must follow a reset of the other
+        end.
         """
         parts = self.unpack_rows(buffers, schema)
         if parts is None:
@@ -152,7 +153,6 @@ class Inbox:
         if len(rows) != count or len(weights) != count:
             raise InvariantError("expected a packet with as many rows as weights")
         interned = [column for column, type_ in enumerate(schema.types) if type_.interned]
-        rows = rows.copy() if interned else rows  # the sender may be in this process
         for column in interned:
             self._values.translate(rows, column, schema.types[column])
         self._received += 1

@@ -22,11 +22,11 @@ class ComparedShards:
     """A run of a physical circuit, and its distributed circuit on shards.
 
     The rows arrive at the shards in another order than in the run of one process. With `delays`
-    the shards are late at random. With `checked` they check that rows are on their shard.
+    the shards are late at random. If `checked`, they check that rows are on their shard.
     """
 
     def __init__(
-        self, physical: Graph, shards: int, seed: int = 0, *, delays: bool = False, checked: bool = False
+        self, physical: Graph, shards: int, seed: int = 0, *, delays: bool = False, checked: bool = True
     ) -> None:
         self.one = Run(physical)
         self.graph = distribute(physical, checked=checked)
@@ -44,10 +44,6 @@ class ComparedShards:
             assert (self.many.absent, self.many.present) == (result.absent, result.present)
         assert self.many.views() == views(self.one), self._where(changes)
 
-    def reports(self) -> tuple[list[Any], list[list[Any]]]:
-        """Return modes and iterations of the fixpoints: of the one process, and by shard."""
-        return reports(self.one), [reports(run) for run in self.many.runs]
-
     def _expect(self, error: DbspError, changes: Change) -> None:
         try:
             deltas = self.many.step(changes)
@@ -60,24 +56,19 @@ class ComparedShards:
         return f"tick {self.one.tick + 1} of {len(self.many.runs)} shards: {changes}"
 
 
-class FaultyShards(ComparedShards):
-    """Shards of which one fails at each of its calls in turn, before a tick succeeds."""
+def fail_at_every_call(shards: ThreadShards, changes: Change) -> int:
+    """Let each shard fail at each of its calls in a tick; return the number of calls of a shard.
 
-    def tick(self, changes: Change) -> None:
-        before = self.many.views()
-        for link in self.many.links:
-            for call in count(1):
-                link.fault = call
-                with pytest.raises(Fault) as fault:
-                    self.many.step(changes)
-                assert self.many.views() == before, str(fault.value)
-                if str(fault.value).endswith(": record"):
-                    break
-            link.fault = 0
-        super().tick(changes)
-
-
-def reports(run: Run) -> list[Any]:
-    """Return the evaluation mode of each fixpoint, and its iterations in the latest tick."""
-    modes = [(node.label, mode) for node, mode in run.evaluations().items()]
-    return [*modes, *run.iterations().items()]
+    The tick is undone on all shards every time, and can be applied afterwards.
+    """
+    before = shards.views()
+    for link in shards.links:
+        for call in count(1):
+            link.fault = call
+            with pytest.raises(Fault) as fault:
+                shards.step(changes)
+            assert shards.views() == before, str(fault.value)
+            if str(fault.value).endswith(": record"):
+                break
+        link.fault = 0
+    return call

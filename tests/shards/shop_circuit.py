@@ -51,13 +51,22 @@ def shop() -> Circuit:
     circuit.output("large", sale.filter(col("id") > 5))
     circuit.output("counts", sale.group_by("item").agg(n=count()))
     circuit.output("paid", sale.join(price, on="item"))
+    circuit.output("seen", sale.join(visit.map(id=col("number")), on="id"))
+    link = circuit.input("link", x=int, y=int, kind="set")
+    with circuit.fixpoint("reach") as scope:
+        reach = scope.variable("reach", {"x": int, "y": int})
+        step = reach.map(x=col("x"), z=col("y")).join(link.map(z=col("x"), y=col("y")), on="z")
+        scope.define(reach, (link + step.map(x=col("x"), y=col("y"))).distinct())
+    circuit.output("reached", scope.leave(reach).group_by("y").agg(n=count()))
     circuit.output("visits", visit.map(act, {"number": int, "rest": int}))
     return circuit
 
 
 CHANGES: list[Mapping[str, Any]] = [
     {"sale": [(1, "pear"), (7, "apple"), (8, "fig")], "price": [("pear", 20), ("apple", 30)]},
+    {"link": [(1, 2), (2, 3), (3, 1), (3, 4)], "visit": [(7,), (8,), (8,)]},
     {"sale": {(1, "pear"): -1, (9, "pear"): 1, (7, "apple"): 1, (99, "fig"): -1}, "visit": {(3,): 2}},
+    {"link": {(2, 3): -1, (4, 5): 1, (5, 6): 1}},
     {},
     {"price": [("pear", 25), ("fig", 5)], "visit": [(number,) for number in range(100, 140)]},
     {"sale": [(number, f"item {number % 7}") for number in range(20, 60)], "visit": {(3,): -1}},

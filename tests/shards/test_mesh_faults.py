@@ -120,3 +120,30 @@ def test_a_broken_connection_is_a_lost_shard(number: int) -> None:
     for result in results:
         assert set(result) <= {None, ShardAborted, ShardLost}
         assert result[-1] in expected
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), no_buffers()], ids=repr)
+@pytest.mark.parametrize("number", range(4))
+def test_a_failure_to_give_up_closes_the_mesh(number: int, error: BaseException) -> None:
+    """The other shards wait for the message, so they must notice that it does not come."""
+    fault = FaultAt(number, error)
+    ends = narrow_mesh(3)
+    mesh = [
+        faulty_mesh(shard, ends[shard], fault) if shard == 1 else SocketMesh(shard, ends[shard])
+        for shard in range(3)
+    ]
+
+    def work(shard: int) -> None:
+        if shard == 1:
+            mesh[shard].abort()
+        else:
+            mesh[shard].exchange("x", [[]] * 3)
+
+    first, second, third = run_all(work, 3)
+    assert fault.raised
+    assert second is error
+    for shard in (0, 2):
+        assert isinstance((first, third)[shard // 2], ShardLost | ShardAborted)
+        mesh[shard].begin(1)
+        with pytest.raises(ShardLost):
+            mesh[shard].exchange("x", [[]] * 3)

@@ -16,12 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
+from benchmarks.fault_circuits import CIRCUITS, PATHS, FaultCircuit
 from dbsp import Circuit
 from dbsp.runtime.agreement import random_changes
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
 from tests.random_datalog import INPUTS, programs
-from tests.shards.compared_shards import ComparedShards, FaultyShards
+from tests.shards.compared_shards import ComparedShards, fail_at_every_call
+from tests.shards.supersteps import SuperstepShards
 
 PROGRAMS = sorted((Path(__file__).parent.parent / "programs").glob("*.dl"))
 SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
@@ -181,6 +182,23 @@ def test_rows_that_cancel_are_not_late() -> None:
     following(circuit, [{"a": {(x, 5): 1 for x in range(3)}}, {"a": {(1, 30): 1}}, {"a": late}])
 
 
+def test_constants_joined_with_constants() -> None:
+    circuit = Circuit("constants")
+    one, two = (circuit.constant([(1, s), (2, s)], {"x": int, "s": str}) for s in "ab")
+    circuit.output("constant", one.join(two, on=["x"]))
+    circuit.output("seen", circuit.input("a", x=int, t=str).join(one.join(two, on=["x"]), on=["x"]))
+    following(circuit, [{}, {"a": {(1, "z"): 1, (2, "z"): 2}}, {"a": {(1, "z"): -1}}])
+
+
+def test_an_asof_join_on_columns_in_another_order() -> None:
+    circuit = Circuit("asof")
+    a, b = (circuit.input(name, x=int, y=int, t=int) for name in "ab")
+    circuit.output("at", a.asof_join(b, left="t", right="t", on=[("y", "x"), ("x", "y")]))
+    circuit.output("groups", a.group_by("y").agg(n=dbsp.count()))
+    rows = {(x, y, x * y): 1 for x in range(4) for y in range(4)}
+    following(circuit, [{"a": rows}, {"b": {(y, x, t): n for (x, y, t), n in rows.items()}}])
+
+
 # --- every operator, every program ----------------------------------------------------------------
 
 
@@ -221,5 +239,16 @@ def test_late_shards_return_the_same(circuit: FaultCircuit) -> None:
 
 @pytest.mark.parametrize("circuit", CIRCUITS, ids=lambda circuit: circuit.name)
 def test_a_fault_at_every_call_changes_nothing(circuit: FaultCircuit) -> None:
-    compared = FaultyShards(circuit.start().graph, 2, 9)
-    follow(compared, [circuit.first, *map(circuit.tick, range(3))])
+    compared = ComparedShards(circuit.start().graph, 2, 9)
+    for tick in (circuit.first, *map(circuit.tick, range(3))):
+        fail_at_every_call(compared.many, tick)
+        compared.tick(tick)
+
+
+def test_a_fault_at_every_vote_and_exchange_of_a_scope_changes_nothing() -> None:
+    compared = SuperstepShards(dbsp.compile(PATHS).circuit("physical"), 3)
+    chain = {"edge": [(i, i + 1) for i in range(6)]}
+    for tick in (chain, {"edge": [(9, 1)]}, {"edge": {(2, 3): -1}}, {"edge": {(2, 3): 1, (9, 1): -1}}):
+        assert fail_at_every_call(compared.many, tick) > 8
+        compared.tick(tick)
+    assert "restarted" in compared.modes

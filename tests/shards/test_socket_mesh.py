@@ -202,13 +202,45 @@ def test_an_abort_ends_a_wait_behind_the_rest_of_a_message() -> None:
     assert run_all(lambda shard: next_generation(mesh[shard], 2), 2) == [None] * 2
 
 
-def test_thousands_of_aborts_that_nobody_waits_for() -> None:
+@pytest.mark.parametrize("failing", [1, 2])
+def test_thousands_of_aborts_that_nobody_waits_for(failing: int) -> None:
     mesh = meshes(2)
     for generation in range(1, 5_000):
         for transport in mesh:
             transport.begin(generation)
+        for transport in mesh[:failing]:
             transport.abort()
     assert run_all(lambda shard: next_generation(mesh[shard], 5_000), 2) == [None] * 2
+
+
+def test_a_message_that_is_not_started_is_dropped_with_its_generation() -> None:
+    frames, aborts = socket.socketpair(), socket.socketpair()
+    mesh = SocketMesh(0, [None, (frames[0], aborts[0])])
+    read: list[tuple[int, bytes]] = []
+
+    def shard() -> None:
+        for generation in (1, 2):
+            mesh.begin(generation)
+            with pytest.raises(ShardAborted):
+                mesh.exchange(f"exchange of {generation}", [[], [np.ones(5_000_000, np.uint8)]])
+        mesh.begin(3)
+        mesh.exchange("exchange of 3", [[], []])
+
+    def peer() -> None:
+        for generation in (1, 2):
+            time.sleep(0.1)  # until the exchange waits
+            aborts[1].sendall(struct.pack("<q", generation))
+        reader, writer = mesh_frames.FrameReader(frames[1]), mesh_frames.FrameWriter(frames[1])
+        while len(read) < 2:
+            frame = reader.receive(0)
+            if frame is not None and frame.complete:
+                read.append((frame.generation, frame.name))
+                reader.take()
+        writer.put(mesh_frames.frame_pieces(3, 0, b"exchange of 3", []))
+        writer.send()
+
+    assert run_all(lambda number: (shard, peer)[number](), 2) == [None, None]
+    assert read == [(1, b"exchange of 1"), (3, b"exchange of 3")]
 
 
 def test_generations_only_grow() -> None:
@@ -334,6 +366,15 @@ def test_shards_at_different_exchanges() -> None:
 def test_one_message_for_each_shard() -> None:
     with pytest.raises(InvariantError, match="x: expected 2 messages, got 3"):
         meshes(2)[0].exchange("x", [[]] * 3)
+
+
+def test_a_frame_of_another_round() -> None:
+    frames, aborts = socket.socketpair(), socket.socketpair()
+    mesh = SocketMesh(0, [None, (frames[0], aborts[0])])
+    for piece in mesh_frames.frame_pieces(0, 5, b"x", []):
+        frames[1].sendall(piece)
+    with pytest.raises(InvariantError, match="is at exchange 0, x, and shard 1 at exchange 5, x; this is"):
+        mesh.exchange("x", [[]] * 2)
 
 
 def test_bytes_that_are_no_frame() -> None:

@@ -236,6 +236,26 @@ def test_an_end_that_frees_values_reads_them_again_once() -> None:
     exchange(outbox, inbox, schema, [("text 1", b"new", Record(("new", Record(("part 2", None)))))])
 
 
+def test_a_sender_that_frees_values_begins_again() -> None:
+    outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(STR)
+    rows = [(f"text {n}",) for n in range(10)]
+    exchange(outbox, inbox, schema, rows)
+    outbox.interner = freed(outbox.interner, [(schema, batch_of(schema, rows[5:], [1] * 5, outbox.interner))])
+    exchange(outbox, inbox, schema, [*rows[5:], ("new",)])
+    exchange(outbox, inbox, schema, rows)
+
+
+def test_a_new_value_may_have_some_parts_that_were_freed_and_some_that_are_new() -> None:
+    tree = as_type("@T = $Leaf{} | $Node{left: @T, value: int, right: @T}")
+    outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(tree)
+    leaf = Branch("Leaf")
+    old, new = (Branch("Node", leaf, value, leaf) for value in (1, 2))
+    exchange(outbox, inbox, schema, [(old,)])
+    inbox.interner = freed(inbox.interner, [(schema, batch_of(schema, [(leaf,)], [1], inbox.interner))])
+    assert len(inbox.interner) == 1
+    exchange(outbox, inbox, schema, [(Branch("Node", new, 3, old),)])
+
+
 def damaged(buffers: list[Buffer], buffer: int, place: int) -> list[Buffer]:
     copies = [bytearray(each) for each in buffers]
     copies[buffer][place] ^= 4

@@ -11,14 +11,16 @@ from collections.abc import Iterator, Sequence
 
 from dbsp.circuit.graph import Node
 from dbsp.operators.groups.aggregate import AccumulatedAggregate, Aggregate
+from dbsp.operators.groups.distinct import DeltaDistinct
 from dbsp.operators.groups.group_step import RecomputeGroups
-from dbsp.operators.linear.filter import Filter
-from dbsp.operators.linear.map import Map
-from dbsp.operators.linear.project import Project
+from dbsp.operators.joins.join import DeltaJoin
+from dbsp.operators.ports.constant import Constant
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, by
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph, arranged_node
+from dbsp.operators.stages.placing.row_columns import row_columns
 from dbsp.operators.stages.placing.wanted_columns import preferred_columns
+from dbsp.operators.traces.arrange import Arrange
 
 Part = tuple[int, ...]
 """Positions of a key, in the order in which their columns are hashed."""
@@ -71,17 +73,20 @@ def copied_inputs(placed: PlacedGraph, node: Node, reads: KeyedReads) -> list[in
         return []
     copied = [place for place in reads.copies if placed.placement(node.inputs[place].node) == EVERYWHERE]
     if not copied and not reads.positions:
-        copied = [place for place in reads.copies if has_one_row(arranged_node(node.inputs[place].node))][:1]
+        copied = [place for place in reads.copies if is_small(arranged_node(node.inputs[place].node))][:1]
         if all(placed.placement(stream.node) == FIRST_SHARD for stream in node.inputs):
             return []
     return copied
 
 
-def has_one_row(node: Node) -> bool:
-    """Return whether a stream has at most one row: an aggregate of all rows, or its function."""
+def is_small(node: Node) -> bool:
+    """Return whether a stream has few rows: constants, aggregates of all rows, or their results."""
     operator = node.operator
+    if isinstance(operator, Constant):
+        return True
     if isinstance(operator, AccumulatedAggregate):
         return operator.aggregate.key == 0
-    if isinstance(operator, RecomputeGroups):
-        return isinstance(operator.operator, Aggregate) and operator.operator.key == 0
-    return isinstance(operator, Filter | Map | Project) and has_one_row(node.inputs[0].node)
+    if isinstance(operator, RecomputeGroups) and isinstance(operator.operator, Aggregate):
+        return operator.operator.key == 0
+    kept = isinstance(operator, Arrange | DeltaDistinct | DeltaJoin) or row_columns(node) is not None
+    return kept and bool(node.inputs) and all(is_small(stream.node) for stream in node.inputs)

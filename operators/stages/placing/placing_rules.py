@@ -32,6 +32,7 @@ from dbsp.operators.stages.placing.key_choice import chosen_part, columns_at, co
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph
 from dbsp.operators.stages.placing.placed_scopes import place_scope
+from dbsp.operators.stages.placing.prefix_terms import exchanges_prefixes, place_prefix_terms
 from dbsp.operators.stages.placing.row_columns import is_partial, row_columns, targets
 from dbsp.operators.stages.placing.summed_groups import is_summed, place_sums
 from dbsp.operators.stages.placing.wanted_columns import FILTERS, preferred_columns
@@ -69,6 +70,8 @@ def place_node(placed: PlacedGraph, node: Node) -> None:
         return _place_row_operator(placed, node, columns)
     reads = keyed_reads(node)
     if reads is not None and not any(is_external(stream) for stream in node.inputs):
+        if not reads.positions and exchanges_prefixes(placed, node):
+            return place_prefix_terms(placed, node)
         return _place_keyed(placed, node, reads)
     _gather(placed, node)
 
@@ -190,7 +193,7 @@ def _place_keyed(placed: PlacedGraph, node: Node, reads: KeyedReads) -> None:
     moved = [place for place in range(len(sources)) if place not in copied]
     if not moved:
         return _add_keyed(placed, node, [placed.own_image(source) for source in sources], EVERYWHERE)
-    why = "one row is sent to all rows"
+    why = "it is small, and the rows of the other side stay"
     inputs = {place: placed.image(sources[place], EVERYWHERE, node, why) for place in copied}
     if copied:
         (place,) = moved

@@ -1,7 +1,7 @@
 """The placements inside a recursive scope without an exchange, from given placements of variables.
 
-The inference is driven by demand. A reader wants a stream in a placement, and the question goes on
-to the inputs of its node:
+The inference is driven by demand. A reader wants a stream in a placement, and the demand continues
+with the inputs of its node:
 
     a stream that enters        any placement: an exchange outside of the scope provides it
     a variable                  the placement of the variable, its *pivot*
@@ -30,7 +30,7 @@ Demand = tuple[Node, Placement]
 
 @dataclass(frozen=True)
 class PlacedNode:
-    """How a node of a scope is placed: what it wants of its sources, and where its rows are then."""
+    """How a node of a scope is placed: what it wants of its sources, and where its rows are."""
 
     sources: tuple[Demand, ...]
     placement: Placement

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.operators.groups.partial_sums import has_partial_sums
+from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.ports.output import Output
 from dbsp.operators.stages.placing.keyed_reads import keyed_reads
 from dbsp.operators.stages.placing.pivots import PivotedScope
@@ -76,6 +77,9 @@ def _of_inputs(node: Node, wanted: Sequence[Key]) -> Iterator[tuple[int, Key]]:
             times = 1 if has_partial_sums(operator) else 2
             for place, of_input in enumerate(reads.columns):
                 yield from [(place, frozenset(of_input))] * times
+                if not of_input and isinstance(operator, DeltaMultiwayJoin):
+                    # Most look-ups of prefixes are by the first column.
+                    yield place, frozenset(range(min(1, node.inputs[place].schema.arity)))
                 for key in wanted:
                     yield place, frozenset(of_input[p] for p in reads.positions if reads.emitted(p) in key)
 
