@@ -50,6 +50,11 @@ class NotifyingPort(Port):
 
 
 @dataclass(frozen=True)
+class RowMoving(Operator):
+    """An operator that moves each row to one shard, and changes nothing else."""
+
+
+@dataclass(frozen=True)
 class TickDependent(Operator):
     """An operator whose past output may depend on the tick of each input row.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate
+from dbsp.kernels import consolidate, merge_some
 from dbsp.kernels.arrays import Codes
 
 
@@ -62,3 +62,21 @@ def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
         weights = np.concatenate([part[1] for part in parts])
     batch = Batch(*consolidate(rows, weights))
     return batch if len(batch) else None
+
+
+def merge_sorted(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
+    """Return the sum of consolidated pieces, or None if it is empty. O(rows log pieces)."""
+    pieces = list(parts)
+    while len(pieces) > 1:
+        pairs = zip(pieces[::2], pieces[1::2], strict=False)
+        pieces = [_merged(*older, *newer) for older, newer in pairs] + pieces[len(pieces) // 2 * 2 :]
+    return Batch(*pieces[0]) if pieces and len(pieces[0][1]) else None
+
+
+def _merged(rows: Codes, weights: Codes, more: Codes, their_weights: Codes) -> tuple[Codes, Codes]:
+    size = len(weights) + len(their_weights)
+    out_rows, out_weights = np.empty((size, rows.shape[1]), np.int64), np.empty(size, np.int64)
+    state = np.zeros(3, np.int64)
+    merge_some(rows, weights, more, their_weights, out_rows, out_weights, state, size)
+    size = int(state[2])
+    return out_rows[:size], out_weights[:size]

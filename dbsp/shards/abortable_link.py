@@ -4,7 +4,9 @@ The coordinator of a sharded run is interrupted, as by Ctrl-C, while its shards 
 signal, and the shard raises TickAbortedError in whatever it computes; a run undoes a tick after an
 exception at any bytecode. But an exchange must not be interrupted, because it counts the bytes that
 it has sent. So a shard in an exchange aborts after it. Every exchange ends: a shard that has
-aborted before releases the others, and if all shards have reached it then it completes.
+aborted before releases the others, and if all shards have reached it then it completes. An import
+is not interrupted either, since it would leave a module in part; the coordinator repeats the
+signal.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from dbsp.data.schema import Schema
 
 ABORT_SIGNAL = signal.SIGINT
 """Terminals send it to the coordinator only, since each shard is in a session of its own."""
+
+_IMPORT_SYSTEM = "<frozen importlib._bootstrap>"
 
 
 class TickAbortedError(KeyboardInterrupt):
@@ -41,17 +45,27 @@ class AbortableLink(ShardLink):
         signal.signal(ABORT_SIGNAL, self._handle)
 
     def begin_computing(self) -> None:
-        """Allow the abort. Call this inside of the block that handles TickAbortedError."""
-        self._asked = False
+        """Allow the abort, which may have been requested since the command for this tick arrived.
+
+        Call this inside of the block that handles TickAbortedError.
+        """
         self._computing = True
+        self._raise_if_asked()
 
     def end_computing(self) -> None:
-        """Ignore the signal from now on."""
+        """Raise TickAbortedError no more."""
         self._computing = False
 
+    def end_tick(self) -> None:
+        """Drop a request that came too late. Call this before the answer that ends the tick.
+
+        A request may come even later. It aborts the next tick, which the coordinator then repeats.
+        """
+        self._asked = False
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._computing:
-            self._asked = True
+        self._asked = True
+        if not _imports(frame):
             self._raise_if_asked()
 
     def _raise_if_asked(self) -> None:
@@ -74,3 +88,12 @@ class AbortableLink(ShardLink):
         finally:
             self._exchanging = False
             self._raise_if_asked()
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Return whether a caller of this frame imports a module."""
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORT_SYSTEM:
+            return True
+        frame = frame.f_back
+    return False

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.shard_link import ShardLink
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch, combine, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError
@@ -163,6 +163,7 @@ def _sum(own: Batch | None, received: list[tuple[Codes, Codes]], schema: Schema)
         own = None
     if not received:
         return own
-    if own is None and len(received) == 1 and not any(type_.interned for type_ in schema.types):
-        return Batch(*received[0])  # sorted as the sender had it
-    return combine([*([] if own is None else [(own.rows, own.weights)]), *received])
+    pieces = [*([] if own is None else [(own.rows, own.weights)]), *received]
+    # The ids of interned values are in another order here than at the sender.
+    interned = any(type_.interned for type_ in schema.types)
+    return combine(pieces) if interned else merge_sorted(pieces)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dbsp.data.interner import Interner
 from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
+from dbsp.shards.shard_store import ShardPlace
 from dbsp.shards.shipped_graph import ShippedGraph
 
 REPEATS = 3
@@ -28,23 +31,24 @@ class GroupStart:
         self._memory_limit = memory_limit
         self._interner = interner
 
-    def __call__(self) -> ShardGroup:
+    def __call__(self, shards: int | None = None) -> ShardGroup:
         """Start the shards; with a folder they are at the latest tick that counts.
 
-        Raises ShardError if a process cannot be started, CheckpointError if the folder is damaged.
+        `shards` is their number, if it is another one than that of the run. Raises ShardError if a
+        process cannot be started, CheckpointError if the folder is damaged.
         """
-        if self.folder is None:
-            return self._start(None)
-        return self.folder.recover(self._start)
+        number = self._shards if shards is None else shards
+        folder = self.folder
+        if folder is None:
+            return self._start(number, None)
+        return folder.recover(lambda tick: self.on([folder.place(n, tick) for n in range(number)]))
 
-    def _start(self, tick: int | None) -> ShardGroup:
-        """Start the shards, which continue from their snapshots of a tick."""
-        places = None
-        if self.folder is not None and tick is not None:
-            places = [self.folder.place(shard, tick) for shard in range(self._shards)]
-        return ShardGroup(
-            self._shards, self._graph, self._memory_limit, self._interner, places, self.consequence
-        )
+    def on(self, places: Sequence[ShardPlace]) -> ShardGroup:
+        """Start shards that continue from their checkpoints."""
+        return self._start(len(places), places)
+
+    def _start(self, shards: int, places: Sequence[ShardPlace] | None) -> ShardGroup:
+        return ShardGroup(shards, self._graph, self._memory_limit, self._interner, places, self.consequence)
 
     @property
     def consequence(self) -> str:

@@ -114,6 +114,24 @@ class ReadLatest(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadInputs(Command):
+    """Send the integrals of all inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild(Command):
+    """Compute the state after a tick from the integrals of all inputs, and write a snapshot.
+
+    The packets are those integrals; the shard has made no tick.
+    """
+
+    tick: int
+    staged: tuple[str, ...]
+    packets: tuple[int, ...]
+    label: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """End the process."""
 
@@ -127,6 +145,15 @@ class Ready:
     packets: tuple[int, ...] = ()
     absent: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SentBatches:
+    """The names of batches whose packets follow, and of those that the shard does not have."""
+
+    names: tuple[str, ...]
+    packets: tuple[int, ...]
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,13 @@ from whose snapshots all shards can continue.
 
 from __future__ import annotations
 
+import itertools
+import shutil
 import time
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,15 +53,18 @@ class ShardFolder:
         allow_pickle: bool = False,
         verify: bool = True,
         background: bool = True,
+        reshard: bool = False,
     ) -> None:
         """Open and lock a folder; create it if it does not exist.
 
         The options are those of `dbsp.durable.Store`; the limits of `snapshot_every` are of each
-        shard. Raises CheckpointError when another process uses the folder, or it is damaged or not
-        that of a sharded run, ArgumentError for a wrong `snapshot_every`.
+        shard. With `reshard` the run may start with another number of shards than before (see
+        `dbsp.shards.resharding`). Raises CheckpointError when another process uses the folder, or
+        it is damaged or not that of a sharded run, ArgumentError for a wrong `snapshot_every`.
         """
         self.folder = Path(folder)
         self.sync = sync
+        self.reshard = reshard
         self.plan = SnapshotPlan(SnapshotPolicy.of(snapshot_every))
         """When the shards write snapshots."""
         self._options = {
@@ -122,10 +128,11 @@ class ShardFolder:
                     "start the same query, or choose another folder",
                     code="checkpoint-other-program",
                 )
-            if found != shards:
+            if found != shards and not self.reshard:
                 raise CheckpointError(
                     f"{self.folder} is the checkpoint of a run with {counted(found, 'shard')}, got "
-                    f"shards={shards}; start the run with shards={found}, or choose another folder",
+                    f"shards={shards}; start the run with shards={found}, open the folder with "
+                    "ShardFolder(folder, reshard=True), or choose another folder",
                     code="checkpoint-other-shards",
                 )
         except BaseException:
@@ -173,7 +180,7 @@ class ShardFolder:
         Waits until the shards of a run that has ended have released their folders. Raises
         CheckpointError if there is no such tick.
         """
-        header = self._expect_header()
+        header = self.expect_header()
         common: set[int] | None = None
         failure: CheckpointError | None = None
         deadline = time.monotonic() + PATIENCE
@@ -212,7 +219,7 @@ class ShardFolder:
 
     def circuit(self, tick: int) -> str | None:
         """Return the circuit of the snapshots of a tick as JSON; None if it has no such form."""
-        folder = self.folder / self._expect_header().shards[0]
+        folder = self.folder / self.expect_header().shards[0]
         for file in (CURRENT, PREVIOUS):
             manifest = read_manifest(folder / file)
             if manifest is not None and manifest.tick == tick and manifest.snapshot is not None:
@@ -221,7 +228,7 @@ class ShardFolder:
 
     def place(self, shard: int, tick: int) -> ShardPlace:
         """Return where a shard continues, from its snapshot of this tick."""
-        header = self._expect_header()
+        header = self.expect_header()
         return ShardPlace(
             folder=(self.folder / header.shards[shard]).absolute(),
             query=header.identity(shard),
@@ -229,6 +236,31 @@ class ShardFolder:
             until=self.tick,
             options=self._options,
         )
+
+    # --- another number of shards -----------------------------------------------------------------
+
+    def next_header(self, shards: int) -> ShardsHeader:
+        """Return the header of the same run with another number of shards, in new folders."""
+        header = self.expect_header()
+        used = {path.name for path in self.folder.glob("shard-*")}
+        layout = next(n for n in itertools.count(1) if not any(name.endswith(f".{n}") for name in used))
+        return replace(header, shards=[f"shard-{number}.{layout}" for number in range(shards)])
+
+    def new_places(self, header: ShardsHeader) -> list[ShardPlace]:
+        """Return where the shards of a new header begin, without ticks."""
+        return [
+            ShardPlace((self.folder / name).absolute(), header.identity(shard), 0, 0, self._options)
+            for shard, name in enumerate(header.shards)
+        ]
+
+    def adopt(self, header: ShardsHeader) -> None:
+        """Continue with the shards of a new header, and remove all others. Raises CheckpointError."""
+        self._expect_owner().check()
+        header.write(self.folder, self.sync)
+        self.header = header
+        for path in self.folder.glob("shard-*"):
+            if path.name not in header.shards:
+                shutil.rmtree(path, ignore_errors=True)  # what stays is never read
 
     # --- ticks ------------------------------------------------------------------------------------
 
@@ -269,7 +301,8 @@ class ShardFolder:
         """Return whether the shards must write snapshots of the latest tick before the next."""
         return self.plan.due(self.tick)
 
-    def _expect_header(self) -> ShardsHeader:
+    def expect_header(self) -> ShardsHeader:
+        """Return the header of a started run."""
         return expect_present(self.header, "the header of a started run")
 
     def _expect_owner(self) -> FolderOwner:

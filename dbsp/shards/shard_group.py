@@ -19,6 +19,7 @@ from typing import TypeAlias
 from dbsp.data.interner import Interner
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import ShardError, expect_type
+from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.command_channel import Buffer, CommandChannel
 from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.remote_shard import Phase, RemoteShard
@@ -28,6 +29,9 @@ from dbsp.shards.shipped_errors import receive_error
 from dbsp.shards.shipped_graph import ShippedGraph
 from dbsp.shards.socket_mesh import close_ends, connected_mesh
 from dbsp.shards.transport import ShardAborted, ShardLost
+
+_SIGNAL_EVERY = 0.1
+"""Seconds between the signals to a shard that must abort its tick: it may ignore one."""
 
 Message: TypeAlias = tuple[Command, Sequence[Buffer]]
 """A command and its packets."""
@@ -155,21 +159,25 @@ class ShardGroup:
 
     def roll_back(self) -> None:
         """End the open commands on all shards, and undo an open tick. Can be repeated."""
-        self._abort()
-        self._wait()
+        self._wait(abort=True)
         # No error of the rollback is raised: the shard repeats the rollback before its next tick.
         self.decide(False, "")
 
-    def _wait(self, all_or_none: bool = False) -> None:
-        """Wait until no answer is to come; with `all_or_none`, or one shard has failed."""
+    def _wait(self, all_or_none: bool = False, abort: bool = False) -> None:
+        """Wait until no answer is to come; with `all_or_none`, or one shard has failed.
+
+        With `abort`, or when a process has ended, abort the tick that shards compute.
+        """
         while waiting := {shard.fileno(): shard for shard in self._shards if shard.waited_for}:
-            if any(shard.phase is Phase.LOST for shard in self._shards):
-                self._abort()  # the tick cannot be completed
+            patience = None
+            if abort or any(shard.phase is Phase.LOST for shard in self._shards):
+                self._abort()
+                patience = _SIGNAL_EVERY
             if all_or_none and any(
                 shard.phase is Phase.LOST or shard.failure is not None for shard in self._shards
             ):
                 return  # the others may wait for it in an exchange
-            for descriptor in wait(list(waiting)):
+            for descriptor in wait(list(waiting), patience):
                 call_undisturbed(waiting[expect_type(descriptor, int, "a descriptor")].receive)
 
     def _abort(self) -> None:
@@ -194,15 +202,15 @@ class ShardGroup:
     def _raise_errors(self) -> None:
         """Raise the error of a shard, if there is one, as one process would raise it.
 
-        Of several errors prefer one that does not follow from the failure of another shard, then
-        that of the lowest shard.
+        Of several errors prefer one that does not follow from another shard or a signal, then that
+        of the lowest shard.
         """
         errors = [receive_error(data) for shard in self._shards if (data := shard.failure) is not None]
         for shard in self._shards:
             if shard.failure is not None:
                 shard.answer = None
         if errors:
-            raise min(errors, key=lambda error: isinstance(error, ShardAborted | ShardLost))
+            raise min(errors, key=_distance_to_cause)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -232,3 +240,10 @@ class ShardGroup:
         if self._life >= 0:
             life, self._life = self._life, -1
             os.close(life)
+
+
+def _distance_to_cause(error: BaseException) -> int:
+    """Return 0 for an error of the tick, more for one that follows from another shard."""
+    if isinstance(error, ShardAborted | ShardLost):
+        return 2
+    return int(isinstance(error, TickAbortedError))

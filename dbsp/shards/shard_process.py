@@ -13,6 +13,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from dbsp.circuit.operator_roles import RowMoving
+from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.errors import expect_present, expect_type
 from dbsp.runtime.run import Run
@@ -31,10 +33,13 @@ from dbsp.shards.shard_commands import (
     Failed,
     Latest,
     ReadInput,
+    ReadInputs,
     ReadLatest,
     ReadStats,
     ReadView,
     Ready,
+    Rebuild,
+    SentBatches,
     Start,
     StepTick,
     Stop,
@@ -97,7 +102,7 @@ class Shard:
         self._epoch = 0
         self._ready = False
         """Whether the results of the open tick have been sent."""
-        # A value is sent once, so no value is freed: the run has an interner that is in use outside.
+        # A value is sent once, so no value is freed: the interner is in use outside of the run.
         store: ShardStore | None = None
         if start.place is not None:
             store = ShardStore(start.place, self._decide, self._before_repeating)
@@ -142,7 +147,7 @@ class Shard:
             if isinstance(command, StepTick):
                 self._step(command, buffers)
             else:
-                self._read(command)
+                self._read(command, buffers)
 
     # --- a tick -----------------------------------------------------------------------------------
 
@@ -156,6 +161,7 @@ class Shard:
             raise
         except BaseException as failure:
             error = failure
+        self._link.end_tick()
         if error is None:
             self._channel.send(Done(None if self.store is None else self.store.status()))
             return
@@ -167,8 +173,8 @@ class Shard:
     def _compute(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
         self._ready = False
         try:
-            self._link.begin_computing()
             self._exchanges.begin(command.generation)
+            self._link.begin_computing()
             staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
             if self.store is not None and command.snapshot is not None:
                 self.store.order_snapshot(command.snapshot)
@@ -191,8 +197,8 @@ class Shard:
 
     # --- other commands ---------------------------------------------------------------------------
 
-    def _read(self, command: Command) -> None:
-        """Answer a command that steps nothing."""
+    def _read(self, command: Command, received: Sequence[Buffer]) -> None:
+        """Answer a command that is not a tick."""
         result: Any = None
         buffers: Sequence[Buffer] = ()
         try:
@@ -217,6 +223,10 @@ class Shard:
                     result = store.status()
                 case ReadLatest():
                     result, buffers = self._latest()
+                case ReadInputs():
+                    result, buffers = self._inputs()
+                case Rebuild():
+                    self._rebuild(command, received)
                 case _:
                     raise AssertionError(f"expected a command, got {command!r}")
         except Exception as error:
@@ -234,6 +244,36 @@ class Shard:
         )
         results = Ready(packed.names, packed.packets, found.absent, found.present)
         return Latest(results, store.label), packed.buffers
+
+    def _inputs(self) -> tuple[SentBatches, Sequence[Buffer]]:
+        """Return the integrals of the inputs, which an arrangement may keep after an exchange."""
+        run = self.run
+        kept: dict[str, Batch] = {}
+        missing = []
+        for name, port in run.input_ports.items():
+            moved = [
+                node
+                for node in run.graph.nodes
+                if isinstance(node.operator, RowMoving) and node.inputs[0].node is port.node
+            ]
+            keepers = [run.scope.keeper(node) for node in (port.node, *moved)]
+            keeper = next((keeper for keeper in keepers if keeper is not None), None)
+            if keeper is None:
+                missing.append(name)
+            else:
+                kept[name] = keeper.integral()
+        packed = self._post.pack(kept, run.inputs)
+        return SentBatches(packed.names, packed.packets, tuple(missing)), packed.buffers
+
+    def _rebuild(self, command: Rebuild, buffers: Sequence[Buffer]) -> None:
+        """Compute the state after a tick from the integrals of the inputs."""
+        run, store = self.run, expect_present(self.store, "the checkpoint of a shard")
+        staged = self._post.unpack(command.staged, command.packets, buffers, run.inputs)
+        self._exchanges.begin(command.tick)
+        run.log = None
+        run.step_staged(staged)
+        run.log = store
+        store.begin_after(run, command.tick, command.label)
 
     def _stats(self) -> ShardStats:
         run = self.run

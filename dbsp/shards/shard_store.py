@@ -102,6 +102,16 @@ class ShardStore(Store):
         self.before_repeating(replay.run, changes.tick)
         return super()._repeat(replay, changes)
 
+    def begin_after(self, run: Run, tick: int, label: Any) -> None:
+        """Write the state of a run as that after a tick, which no journal has.
+
+        The checkpoint is new, and the run was stepped without a log. Raises CheckpointError.
+        """
+        run.tick = self._decided = tick
+        self.label = label
+        self._recorder.end = self._recorder.used = run.interner.end
+        self._write_now(lambda newest: (newest, []))
+
     # --- ticks ------------------------------------------------------------------------------------
 
     def begin(self, run: RunBase) -> None:

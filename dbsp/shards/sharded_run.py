@@ -34,10 +34,12 @@ from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
+from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.gathered_reports import GatheredReports
 from dbsp.shards.group_start import REPEATS, GroupStart
 from dbsp.shards.remote_shard import RemoteShard, result_of
+from dbsp.shards.resharding import reshard
 from dbsp.shards.shard_commands import (
     Ask,
     Command,
@@ -145,6 +147,8 @@ class ShardedRun(GatheredReports):
         if folder is not None:
             folder.expect(signature(graph) if query is None else query, graph.name, shards)
         try:
+            if folder is not None and len(folder.expect_header().shards) != shards:
+                reshard(self._start, shards, graph, self._ports, self.interner)
             self._group = self._start()
             if folder is not None:
                 self._continue(folder)
@@ -238,7 +242,13 @@ class ShardedRun(GatheredReports):
 
     def _compute(self, staged: Mapping[str, Batch]) -> None:
         """Let the shards compute a tick; the ports then have its deltas and counts."""
-        self._repeated(lambda: self._compute_once(staged))
+        while True:
+            try:
+                return self._repeated(lambda: self._compute_once(staged))
+            except TickAbortedError:
+                # Not an interrupt of this process: the signal for an earlier tick came after its
+                # end, or another program has sent it.
+                self._group.roll_back()
 
     def _compute_once(self, staged: Mapping[str, Batch]) -> None:
         group = self._group

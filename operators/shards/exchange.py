@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
-from dbsp.circuit.operator_roles import HashPlaced
+from dbsp.circuit.operator_roles import HashPlaced, RowMoving
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
@@ -56,7 +56,7 @@ class Placing(Operator):
 
 
 @dataclass(frozen=True)
-class Exchange(Placing, HashPlaced):
+class Exchange(Placing, HashPlaced, RowMoving):
     """Moves each row to the shard of the hash of `columns`."""
 
     columns: tuple[int, ...] = field(metadata=DISTINCT_COLUMNS)
@@ -74,7 +74,7 @@ class Exchange(Placing, HashPlaced):
 
 
 @dataclass(frozen=True)
-class Gather(Placing):
+class Gather(Placing, RowMoving):
     """Moves all rows to the first shard."""
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:

@@ -195,6 +195,46 @@ def test_a_shard_ignores_interrupts_between_ticks(pair: Pair) -> None:
     pair.compare()
 
 
+def test_an_interrupt_at_any_time(pair: Pair) -> None:
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    undone = 0
+    for number in range(60):
+        change = {"sale": [(number, f"late {number}")], "link": [(number, 1)], "visit": {(number,): 1}}
+        before = pair.one.tick
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + number % 12))
+            pair.many.step(change)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if pair.many.tick > before:
+            pair.one.step(change)
+        else:
+            undone += 1
+        pair.compare()
+    assert undone > 5
+
+
+def test_signals_of_other_programs_change_nothing(pair: Pair) -> None:
+    processes = [stats.process for stats in pair.many.stats()]
+    ended = threading.Event()
+
+    def send() -> None:
+        while not ended.wait(0.005):
+            os.kill(processes[0], signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        for number in range(20):
+            pair.tick({"sale": [(number, f"signal {number}")], "link": [(number, 2)]})
+    finally:
+        ended.set()
+        thread.join()
+
+
 class InterruptAt:
     """Sends SIGINT to this process at a line of dbsp, by its number."""
 

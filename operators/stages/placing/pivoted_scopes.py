@@ -14,6 +14,7 @@ from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave, fixpoint_of
 from dbsp.operators.shards.exchange import Owned
+from dbsp.operators.shards.placed_rows import PlacedRows
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, Placement
 from dbsp.operators.stages.placing.pivots import PivotedScope, outer_node
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph
@@ -27,7 +28,7 @@ Entering = Callable[[Node, Placement], Stream]
 def place_pivoted(placed: PlacedGraph, node: Node, scope: PivotedScope) -> None:
     """Place a fixpoint and the nodes that emit its results."""
     fixpoint = expect_type(node.operator, Fixpoint, "a fixpoint")
-    copy = PivotedCopy(scope)
+    copy = PivotedCopy(scope, placed.checked)
     why = "the rules of the scope read it there"
 
     def entering(outer: Node, wanted: Placement) -> Stream:
@@ -56,10 +57,14 @@ def results_of(node: Node) -> list[Node]:
 
 
 class PivotedCopy:
-    """The images of the nodes of a scope and the scopes within it, by placement."""
+    """The images of the nodes of a scope and the scopes within it, by placement.
 
-    def __init__(self, scope: PivotedScope) -> None:
+    A `checked` copy asserts at run time that rows are where the pivots place them.
+    """
+
+    def __init__(self, scope: PivotedScope, checked: bool) -> None:
         self._scope = scope
+        self._checked = checked
         self.images: dict[Demand, Stream] = {}
 
     def fixpoint(self, node: Node, parent: Graph, results: list[Demand], entering: Entering) -> Stream:
@@ -75,7 +80,10 @@ class PivotedCopy:
             elif not isinstance(inside.operator, Leave):
                 # Images that stand for another one come last.
                 for demand in sorted(demands.get(inside, ()), key=self._is_other):
-                    self.images[demand] = self._image(demand, body, entering)
+                    image = self.images[demand] = self._image(demand, body, entering)
+                    columns = demand[1].columns
+                    if self._checked and columns is not None:
+                        body.append(PlacedRows(columns), (image,), image.schema, inside.source)
         for variable, pivot in self._scope.pivots.items():
             if variable.graph is source:
                 body.connect(self.images[variable, pivot], self.images[variable.strict[0].node, pivot])

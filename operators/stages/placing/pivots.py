@@ -167,4 +167,5 @@ def stream_name(node: Node) -> str:
     """Return the name of the rows of a node in the program, or a label."""
     if isinstance(node.operator, Arrange):
         return stream_name(node.inputs[0].node)
-    return next((name for name, stream in node.graph.named.items() if stream.node is node), node.label)
+    named = (name for name, stream in node.graph.named.items() if stream.node is node)
+    return next(named, f"{node.label} ({node.source})" if node.source else node.label)

@@ -37,7 +37,11 @@ def exchanges_prefixes(placed: PlacedGraph, node: Node) -> bool:
     Every atom must be read in one step, by bound columns, and its terms must be variables.
     """
     operator = node.operator
-    if not isinstance(operator, DeltaMultiwayJoin) or operator.join.extensions:
+    if (
+        not isinstance(operator, DeltaMultiwayJoin)
+        or operator.join.extensions
+        or node.graph.parent is not None
+    ):
         return False
     if all(placed.placement(stream.node) == FIRST_SHARD for stream in node.inputs):
         return False

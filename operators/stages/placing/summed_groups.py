@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dbsp.circuit.graph import Node
+from dbsp.circuit.graph import Node, Stream
 from dbsp.errors import expect_type
 from dbsp.operators.groups.aggregate import AccumulatedAggregate
 from dbsp.operators.groups.partial_sums import PartialSums, SummedAggregate, has_partial_sums
 from dbsp.operators.shards.exchange import Exchange, Gather
 from dbsp.operators.shards.placements import EVERYWHERE, by
-from dbsp.operators.stages.placing.placed_graph import PlacedGraph
+from dbsp.operators.stages.placing.keyed_reads import keyed_reads
+from dbsp.operators.stages.placing.placed_graph import PlacedGraph, arranged_node
+from dbsp.operators.traces.arrange import Arrange
 
 
 def is_summed(placed: PlacedGraph, node: Node, columns: tuple[int, ...]) -> bool:
@@ -20,8 +22,26 @@ def is_summed(placed: PlacedGraph, node: Node, columns: tuple[int, ...]) -> bool
     own = placed.placement(source)
     if not has_partial_sums(node.operator) or own == EVERYWHERE or placed.has(source, by(columns)):
         return False
-    unserved = [key for key in placed.wanted_of(source) if not own.columns or not set(own.columns) <= key]
-    return not columns or sum(set(columns) <= key for key in unserved) <= 1
+    readers = {reader for reader in source.graph.nodes if source in map(_read_node, reader.inputs)}
+    return not any(_reads_by(reader, columns) for reader in readers - {node})
+
+
+def _read_node(stream: Stream) -> Node:
+    return arranged_node(stream.node)
+
+
+def _reads_by(reader: Node, columns: tuple[int, ...]) -> bool:
+    """Return whether a node reads rows by a key that has these columns."""
+    reads = keyed_reads(reader)
+    if reads is None or not columns or has_partial_sums(reader.operator):
+        return False
+    keys = zip(reader.inputs, reads.columns, strict=True)
+    return any(set(columns) <= {_base_column(stream, column) for column in key} for stream, key in keys)
+
+
+def _base_column(stream: Stream, column: int) -> int:
+    operator = stream.node.operator
+    return operator.order[column] if isinstance(operator, Arrange) else column
 
 
 def place_sums(placed: PlacedGraph, node: Node, columns: tuple[int, ...]) -> None:

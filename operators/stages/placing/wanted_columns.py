@@ -78,7 +78,8 @@ def _of_inputs(node: Node, wanted: Sequence[Key]) -> Iterator[tuple[int, Key]]:
             for place, of_input in enumerate(reads.columns):
                 yield from [(place, frozenset(of_input))] * times
                 if not of_input and isinstance(operator, DeltaMultiwayJoin):
-                    yield place, frozenset({0})  # most look-ups of prefixes are by the first column
+                    # Most look-ups of prefixes are by the first column.
+                    yield place, frozenset(range(min(1, node.inputs[place].schema.arity)))
                 for key in wanted:
                     yield place, frozenset(of_input[p] for p in reads.positions if reads.emitted(p) in key)
 

@@ -21,10 +21,11 @@ from dbsp.operators.recursion import modes
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.recursion.replicated_streams import is_replicated
 from dbsp.operators.recursion.shared_decisions import decisions
-from dbsp.operators.shards.exchange import Broadcast, Exchange, Owned
+from dbsp.operators.shards.exchange import Broadcast, Exchange, Owned, unplaced
+from dbsp.operators.traces.arrange import Arrange
 from tests.operators.recursion.closures import EDGE, SETS, STEPS, closure, edges, then
 from tests.operators.recursion.nested_scopes import alternating, graph_ticks
-from tests.operators.recursion.reachability import MODES, reach
+from tests.operators.recursion.reachability import MODES, reach, then_from
 from tests.operators.recursion.test_recursive_aggregates import shortest
 from tests.random_datalog import INPUTS, programs
 from tests.shards.supersteps import SuperstepShards, with_exchanges
@@ -222,6 +223,24 @@ def test_an_evaluation_error_of_one_shard_undoes_the_tick() -> None:
 # --- who votes ------------------------------------------------------------------------------------
 
 
+def test_a_negative_weight_on_one_shard_changes_the_mode_of_all() -> None:
+    """With negative weights the body is not monotone, so no shard may continue insert-only."""
+
+    def build(c: Circuit) -> Stream:
+        edge, start = edges(c, "zset"), c.input("start", x=int)
+        with c.fixpoint("reach", recursion="insert-only") as scope:
+            found = scope.variable("found", start.schema)
+            scope.define(found, (start + then_from(found, edge)).distinct())
+        return scope.leave(found)
+
+    compared = SuperstepShards(physical(build), 3)
+    compared.tick({"edge": [(i, i + 1) for i in range(9)], "start": [(0,)]})
+    assert compared.modes == "['insert-only']"
+    compared.tick({"edge": {(4, 5): -2}})
+    assert compared.modes == "['incremental, restarted once']"
+    compared.tick({"edge": {(4, 5): 2}})
+
+
 class Votes(ShardLink):
     """The link of one of two shards of which the other votes in the same way."""
 
@@ -269,6 +288,9 @@ def test_rows_that_every_shard_has_count_once() -> None:
         graph.add(Exchange((0,)), everywhere): False,
     }
     assert {stream: is_replicated(stream.node) for stream in streams} == streams
+    assert unplaced(everywhere.node) == unplaced(dealt.node) != unplaced(fact.node)
+    orders = [unplaced(graph.add(Arrange((0,)), stream).node) for stream in (dealt, everywhere)]
+    assert orders[0] == orders[1] != unplaced(dealt.node)
     shared = [decisions(body_of(with_exchanges(physical(paths))), Votes(shard)) for shard in (0, 1)]
     assert [each.counts(everywhere.node) for each in shared] == [True, False]
     assert [each.counts(dealt.node) for each in shared] == [True, True]

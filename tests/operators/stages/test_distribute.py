@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import from_json
+import dbsp
+from dbsp import InvariantError, from_json
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.graph_copy import GraphCopy
+from dbsp.operators.ports.input import DealtInput
+from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.stages.passes.distribute import distribute
 from tests.random_circuits import FUNCTIONS, Choices, build, choices
 from tests.shards.compared_shards import ComparedShards
+from tests.shards.thread_link import ThreadShards
 
 SHARDS = (1, 2, 3, 5)
 
@@ -62,3 +69,61 @@ def test_the_distributed_circuit_depends_on_the_query_only() -> None:
     circuit = build([("join", 0, 1), ("closed", 0, 1), ("grouped", 0, 0)])
     first, second = (circuit.circuit("distributed").content_hash() for _ in range(2))
     assert first == second
+
+
+# --- reasons and placements -----------------------------------------------------------------------
+
+
+def placed(text: str, strategy: Any = "binary") -> tuple[list[str], list[str]]:
+    """Return the nodes of a distributed program that place rows, and the reasons of exchanges."""
+    reasons: list[str] = []
+    graph = distribute(dbsp.compile(text, strategy).circuit("physical"), reasons)
+    labels = [node.label for node in graph.nodes if isinstance(node.operator, Placing | DealtInput)]
+    return labels, [reason.replace("<program>:", "") for reason in reasons]
+
+
+DECLARED = """
+.decl sale(id: number, shop: number, amount: number) .input sale
+.decl shop(id: number, town: number) .input shop
+.decl out(a: number, b: number) .output out
+"""
+
+
+def test_inputs_are_dealt_by_the_key_of_their_first_reader() -> None:
+    labels, reasons = placed(DECLARED + "out(i, t) :- sale(i, s, _), shop(s, t).")
+    assert labels[:2] == ["Input sale, dealt by shop", "Input shop, dealt by id"]
+    assert labels[2:] == ["Exchange by 0, 1"], "the result is a set of other columns"
+    assert reasons == [
+        "Exchange of Join -> a, b (5:1): for Distinct (4:7), equal (a, b) must meet; "
+        "the rows are on unknown shards and must be placed by (a, b)"
+    ]
+
+
+def test_linear_aggregates_exchange_sums() -> None:
+    rule = "out(t, n) :- shop(_, t), n = sum a : { sale(_, s, a), shop(s, t) }."
+    _, reasons = placed(DECLARED + rule)
+    assert any("one row with sums per shard and (t), since the function is linear" in r for r in reasons)
+
+
+def test_a_small_side_of_a_product_is_broadcast() -> None:
+    _, reasons = placed(DECLARED + "out(i, n) :- sale(i, _, a), n = count : { shop(_, _) }, a > n.")
+    assert any(
+        r.startswith("Broadcast of ") and "it is small, and the rows of the other side stay" in r
+        for r in reasons
+    )
+    assert not any(r.startswith("Gather of Input sale") for r in reasons)
+
+
+def test_a_checked_circuit_finds_rows_on_other_shards() -> None:
+    circuit = build([("distinct", 2, 0)])
+    graph = distribute(circuit.circuit("physical"), checked=True)
+    wrong = Graph(graph.name)
+    dealt = {
+        node: replace(node.operator, dealt=(1,))
+        for node in graph.nodes
+        if isinstance(node.operator, DealtInput)
+    }
+    GraphCopy(lambda node: True, dealt).fill(graph, wrong)
+    shards = ThreadShards(wrong, 3)
+    with pytest.raises(InvariantError, match=r"rows on shard \d of 3 belong to other shards"):
+        shards.step(random_ticks(3, 1)[0] | {"a": {(n, n % 4, "a"): 1 for n in range(20)}})

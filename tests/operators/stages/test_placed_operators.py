@@ -202,6 +202,37 @@ CASES: dict[str, Build] = {
         [a("x", "y", "s"), a("y", "z", "t"), b("z", "x", "r")], ["x", "z"]
     ),
     "chain": lambda c, a, b, k: multiway_join([a("x", "y", "s"), b("y", "z", "t")], ["x", "z", "t"]),
+    "cliques": lambda c, a, b, k: multiway_join(
+        [
+            b("p", "q", None),
+            a("p", "r", None),
+            b("p", "s", None),
+            a("q", "r", None),
+            b("q", "s", None),
+            k("r", "s", None),
+        ],
+        where=[col("p") <= col("s"), col("q") != col("r")],
+    ),
+    "wide atoms": lambda c, a, b, k: multiway_join(
+        [a("x", "y", "s"), b("y", "z", "s"), k("z", "x", "t"), b("x", "z", "t")], ["x", "z", "s"]
+    ),
+    "optional columns": lambda c, a, b, k: multiway_join(
+        [a("x", "y", None), b.widen("x")("y", "z", None), k.widen("x", "y")("z", "x", None)], ["x", "y", "z"]
+    ),
+    "computed variables": lambda c, a, b, k: multiway_join(
+        [a("x", "y", None), b("y", "z", None), k("z", "x", None)], let={"n": col("x") + col("z")}
+    ),
+    "a circle of six": lambda c, a, b, k: multiway_join(
+        [
+            a("p", "q", None),
+            b("q", "r", None),
+            a("r", "s", None),
+            b("s", "t", None),
+            a("t", "u", None),
+            b("u", "p", None),
+        ],
+        ["p", "s"],
+    ),
     # Recursion.
     "delay": delayed,
     "closure": closure,
