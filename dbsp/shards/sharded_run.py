@@ -17,7 +17,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
@@ -57,8 +57,6 @@ from dbsp.shards.sharded_ticks import ShardedTicks, sum_of
 from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
 from dbsp.shards.snapshot_plan import ShardStatus
-
-T = TypeVar("T")
 
 
 class ShardedRun(ShardedTicks, GatheredReports):
