@@ -23,6 +23,7 @@ from dbsp.operators.ports.input import DealtInput, Input
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.shards.exchange import Exchange, Gather, Owned
+from dbsp.operators.stages.placing.row_columns import row_columns
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.traces.arrange import Arrange, order_of
 from tests.harness import views
@@ -66,7 +67,7 @@ def _placed(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Strea
         keys = [range(node.schema.arity)]
     elif isinstance(operator, RecomputeGroups):
         keys = [order_of(node.inputs[0])[: len(operator.operator.groups(operator.over))]]
-    elif operator.law == "linear" and not any(map(_arrangement, node.inputs)):
+    elif row_columns(node) is not None:
         return operator.copy(rewriting, node, inputs)
     else:
         keys = [()] * len(inputs)
