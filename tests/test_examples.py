@@ -18,7 +18,8 @@ ARROW = "# ->"
 
 def expected_lines(example: Path) -> list[str]:
     lines = example.read_text(encoding="utf-8").splitlines()
-    return [line.removeprefix(ARROW).removeprefix(" ") for line in lines if line.startswith(ARROW)]
+    arrows = [line.lstrip() for line in lines if line.lstrip().startswith(ARROW)]
+    return [line.removeprefix(ARROW).removeprefix(" ") for line in arrows]
 
 
 @pytest.mark.parametrize(

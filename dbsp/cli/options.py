@@ -114,7 +114,7 @@ Jobs = Annotated[
         "--jobs",
         "-j",
         metavar="N|auto",
-        help="No effect; accepted for Soufflé scripts. The engine runs on one core.",
+        help="No effect; accepted for Soufflé scripts. --shards uses several cores.",
         callback=_jobs,
     ),
 ]
@@ -215,6 +215,16 @@ MemoryLimit = Annotated[
         help="Keep the state within this much memory, such as 8G, 500M, or 25% of the machine's memory; the "
         "rest is stored in temporary files. The run becomes slower, where --max-memory ends it.",
         callback=_memory_limit,
+        show_default=False,
+    ),
+]
+Shards = Annotated[
+    int | None,
+    typer.Option(
+        "--shards",
+        min=1,
+        metavar="N",
+        help="Run in N processes, each with a part of the rows. The memory limit is that of all together.",
         show_default=False,
     ),
 ]

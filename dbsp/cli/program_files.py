@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbsp.cli.console import loading, remark
 from dbsp.cli.functor_files import load_functors
@@ -26,6 +26,10 @@ from dbsp.io.places import Place, read_place
 from dbsp.io.table_places import found_beside
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
+from dbsp.runtime.ticks import Ticks
+
+if TYPE_CHECKING:
+    from dbsp.shards.sharded_run import ShardedRun
 
 # One NAME=VALUE; the value may contain spaces inside quotes or after a backslash.
 _MACRO = re.compile(r'(?:[^\s"\\]|\\.|"(?:\\.|[^"\\])*"?)+')
@@ -96,6 +100,17 @@ def start(
     """Start a run of the program with the facts of all its `.input` relations."""
     with facts_of(program, folder, changes_from_stdin) as initial:
         return program.start(initial, max_iterations=max_iterations, memory_limit=memory_limit)
+
+
+def start_sharded(
+    program: Program, folder: Path, shards: int, max_iterations: int, memory_limit: str | None = None
+) -> ShardedRun:
+    """Start a run on shards with the facts of all `.input` relations of the program.
+
+    The processes of the shards end with this one.
+    """
+    with facts_of(program, folder) as initial:
+        return program.start(initial, max_iterations=max_iterations, memory_limit=memory_limit, shards=shards)
 
 
 def start_counted(program: Program, folder: Path, max_iterations: int) -> tuple[Run, dict[int, RulePlan]]:
@@ -237,7 +252,7 @@ def read_changes(program: Program, path: Path) -> list[ScriptTick]:
     )
 
 
-def apply_tick(run: Run, tick: ScriptTick, file: str) -> TickResult:
+def apply_tick(run: Ticks, tick: ScriptTick, file: str) -> TickResult:
     """Apply one tick of a script; print a warning on stderr for changes without effect.
 
     Raises DbspError naming the lines of the tick; the run is then unchanged.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from dbsp.cli.console import remark
 from dbsp.compiler.datalog.meaning.directives import result_target
@@ -14,6 +14,9 @@ from dbsp.io.places import Place, write_place
 from dbsp.io.results import format_delta
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
+
+if TYPE_CHECKING:
+    from dbsp.shards.sharded_run import ShardedRun
 
 DELTAS_FILE = "deltas.txt"
 
@@ -26,7 +29,7 @@ def tick_lines(result: TickResult, timed: bool) -> list[str]:
     return [*format_delta(result), f"commit  // {', '.join(remarks)}"]
 
 
-def print_sizes(program: Program, run: Run) -> None:
+def print_sizes(program: Program, run: Run | ShardedRun) -> None:
     """Print the line `relation<tab>rows` for every `.printsize`."""
     for name in program.sizes:
         for parameters in program.relations[name].sizes:
@@ -46,7 +49,7 @@ class StdoutOutput:
             for parameters in map(dict, program.relations[name].outputs)
         ]
 
-    def loaded(self, run: Run) -> None:
+    def loaded(self, run: Run | ShardedRun) -> None:
         """Print the relations after loading, framed as in Soufflé."""
         for name, place in self._places:
             write_place(place, run.view(name))
@@ -57,7 +60,7 @@ class StdoutOutput:
         """Print the deltas of a tick of the change script."""
         print("\n".join(tick_lines(result, self._timed)), flush=True)
 
-    def finished(self, run: Run) -> None:
+    def finished(self, run: Run | ShardedRun) -> None:
         """Do nothing: everything is printed already."""
 
 
@@ -80,7 +83,7 @@ class FolderOutput:
             allowed.check(target.path, f".output {name}")
         allowed.check(folder / DELTAS_FILE, "--output-dir")
 
-    def loaded(self, run: Run) -> None:
+    def loaded(self, run: Run | ShardedRun) -> None:
         """Do nothing: the files are written at the end."""
 
     def ticked(self, result: TickResult) -> None:
@@ -97,7 +100,7 @@ class FolderOutput:
                 f"cannot be written: {error.strerror}", where=str(path), code="output-not-writable"
             ) from error
 
-    def finished(self, run: Run) -> None:
+    def finished(self, run: Run | ShardedRun) -> None:
         """Write the relations."""
         if self._deltas is not None:
             self._deltas.close()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dbsp.cli import options
+
+if TYPE_CHECKING:
+    from dbsp.runtime.run import Run
+    from dbsp.shards.sharded_run import ShardedRun
 
 EXAMPLES = """Examples:
 
@@ -18,7 +22,10 @@ dbsp run reach.dl -F facts -D -
     prints the results
 
 dbsp run reach.dl -F facts -D out --deltas changes.txt
-    also applies the script, tick by tick, and writes the changes of the results to out/deltas.txt"""
+    also applies the script, tick by tick, and writes the changes of the results to out/deltas.txt
+
+dbsp run reach.dl -F facts -D out --shards 4
+    runs in four processes, each with a part of the rows"""
 
 
 def run(
@@ -44,6 +51,7 @@ def run(
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
     memory_limit: options.MemoryLimit = None,
+    shards: options.Shards = None,
     max_unpacked: options.MaxUnpacked = None,
 ) -> None:
     """Run a program over fact files, write its results, then apply a change script.
@@ -61,7 +69,11 @@ def run(
     )
     # Read the script before any computation, so that an error in line 10,000 appears at once.
     ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
-    run = program_files.start(compiled, fact_dir, max_iterations, memory_limit)
+    run: Run | ShardedRun
+    if shards is None:
+        run = program_files.start(compiled, fact_dir, max_iterations, memory_limit)
+    else:
+        run = program_files.start_sharded(compiled, fact_dir, shards, max_iterations, memory_limit)
     outputs.loaded(run)
     try:
         for tick in ticks:

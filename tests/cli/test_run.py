@@ -44,6 +44,19 @@ def test_macros_and_folders_of_included_files(folder: Path, run: Command) -> Non
     assert "file 'out.dl' not found" in run("explain", "m.dl").err
 
 
+def test_run_on_shards(folder: Path, run: Command) -> None:
+    (folder / "changes.txt").write_text("+edge(3, 4)\ncommit\n-edge(1, 2)\n")
+    results = []
+    for shards in ([], ["--shards", "2"]):
+        done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--deltas", "changes.txt", *shards)
+        assert (done.code, done.out, done.err) == (0, "", "")
+        results.append([(folder / "out" / name).read_text() for name in ("path.csv", "deltas.txt")])
+    assert results[0] == results[1]
+    wrong = run("run", "reach.dl", "-F", "facts", "--shards", "0")
+    assert wrong.code == 2
+    assert "--shards" in wrong.err
+
+
 def test_run_prints_results(folder: Path, run: Command) -> None:
     done = run("run", "reach.dl", "-F", "facts", "-D", "-")
     assert done.out == f"---------------\npath\nx\ty\n===============\n{PATHS}===============\n"
