@@ -19,6 +19,7 @@ from dbsp.durable.snapshot_writer import SnapshotWriter
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CheckpointWarning
 from dbsp.shards import shard_folder
+from dbsp.shards.common_decision import WithdrawnError
 from dbsp.shards.shard_folder import ShardFolder
 from tests.crashes import Ended, ends_after
 from tests.shards.durable_shards import DurableShards, changes_of, distributed_words, expected, words
@@ -128,6 +129,37 @@ def test_a_tick_after_the_commit_record_is_removed(tmp_path: Path) -> None:
     assert run.views() == VIEWS[7]
     run.close()
     assert closed(opened(tmp_path)).views() == VIEWS[7]
+
+
+def test_a_tick_that_is_decided_against_is_removed(tmp_path: Path) -> None:
+    run = stepped(tmp_path, 3)
+    sizes = [(tmp_path / f"shard-{shard}" / "journal" / "1.ticks").stat().st_size for shard in range(2)]
+    for store in run.stores:
+        store.decide = lambda run: False
+    with pytest.raises(WithdrawnError):
+        run.step(changes_of(9))
+    assert run.views() == VIEWS[3]
+    for shard in range(2):
+        assert (tmp_path / f"shard-{shard}" / "journal" / "1.ticks").stat().st_size == sizes[shard]
+    run.close()
+
+
+def test_a_commit_that_was_not_completely_written(tmp_path: Path) -> None:
+    run = stepped(tmp_path, 5)
+    genuine = run.folder.commit
+
+    def commit(tick: int, attempt: int) -> None:
+        genuine(tick, attempt)
+        content = bytearray((tmp_path / COMMITS).read_bytes())
+        content[24 * (tick % 2) + 20] ^= 1
+        (tmp_path / COMMITS).write_bytes(content)
+        raise Ended
+
+    with mock.patch.object(run.folder, "commit", commit), pytest.raises(Ended):
+        run.step(changes_of(9))
+    run.close()
+    again = closed(opened(tmp_path))
+    assert (again.tick, again.views()) == (5, VIEWS[5])
 
 
 def test_only_one_shard_has_recorded_a_tick(tmp_path: Path) -> None:
@@ -255,7 +287,9 @@ def test_shards_continue_from_the_latest_common_snapshot(tmp_path: Path) -> None
     assert manifest_ticks(tmp_path) == [[4, 0], [0]]
     assert run.views() == VIEWS[4]
     run.close()
-    again = opened(tmp_path, snapshot_every=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = opened(tmp_path, snapshot_every=4)
     assert (again.repeated, again.views()) == ([1, 2, 3, 4], VIEWS[4])
     again.step(changes_of(5))
     assert manifest_ticks(tmp_path) == [[4, 0]] * 2
@@ -360,6 +394,15 @@ def test_an_earlier_commit_record_loses_no_ticks_silently(tmp_path: Path) -> Non
     run.close()
     (tmp_path / COMMITS).write_bytes(record)
     with pytest.raises(CheckpointError, match=r"it has ticks after tick 5.*checkpoint-unreadable"):
+        opened(tmp_path)
+
+
+def test_a_damaged_commit_loses_no_tick_silently(tmp_path: Path) -> None:
+    closed(stepped(tmp_path, 5))
+    content = bytearray((tmp_path / COMMITS).read_bytes())
+    content[24 * (5 % 2) + 20] ^= 1
+    (tmp_path / COMMITS).write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"it has ticks after tick 4.*checkpoint-unreadable"):
         opened(tmp_path)
 
 
