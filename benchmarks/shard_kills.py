@@ -3,8 +3,8 @@
 A child process is the coordinator: it opens the folder, reports the views that it finds, and steps.
 It reports each tick that `step` has returned, with a digest of its delta. The parent kills a shard
 or the child with SIGKILL, after a random time. After the end of a shard the same child must report
-the next tick without losing one; after its own end the next child must find all reported ticks, and
-at most one more. Views and deltas must equal those of a run in one process.
+the next tick without losing one; after its own end the next child must find all reported
+ticks, and at most one more. Views and deltas must equal those of a run in one process.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Right:
 
 
 def coordinate(folder: str) -> None:
-    """Step a sharded run until the process ends, and report every tick."""
+    """Step a sharded run without end, and report every tick."""
     graph = circuit().circuit("distributed")
     run = ShardedRun(graph, SHARDS, folder=ShardFolder(folder, sync=False, snapshot_every=5))
     print(json.dumps({"opened": run.tick, "views": _views(run), "shards": _processes(run)}), flush=True)

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import itertools
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,8 +65,9 @@ from benchmarks.rewrites import compared, measure_rewrites
 from benchmarks.scaling import POWERS, Scaling, measure_scaling, tripartite, two_hubs
 from benchmarks.shapes import SHAPES, measure_shapes
 from benchmarks.shapes import SHARES as SHAPE_SHARES
+from benchmarks.shard_kills import ShardsKilled, measure_shard_kills
 from benchmarks.sharded import measure_shards
-from benchmarks.sharded_report import print_shards
+from benchmarks.sharded_report import print_shard_kills, print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.startup import Start, measure_startup
 from benchmarks.usage import ROWS as USAGE
@@ -457,6 +459,16 @@ def test_the_planner_is_compared_with_the_strategies_it_chooses_from() -> None:
 
 
 # --- faults, kills and the soak test --------------------------------------------------------------
+
+
+def test_kills_of_shards_report_what_they_did() -> None:
+    printed = io.StringIO()
+    console = Console(file=printed, width=190)
+    assert print_shard_kills(console, measure_shard_kills(2))
+    assert re.match(r"\d kills of shards, \d of coordinators, \d+ ticks, .* 0 wrong, ", printed.getvalue())
+    wrong = ShardsKilled(problems=["2 ticks were durable, found 1"])
+    assert not print_shard_kills(console, wrong)
+    assert printed.getvalue().endswith("2 ticks were durable, found 1\n")
 
 
 def test_campaigns_report_what_they_did(tmp_path: Path) -> None:

@@ -272,15 +272,29 @@ def net_change(pieces: Sequence[Piece], port: InputPort) -> Batch | None:
         codes = np.concatenate([rows for rows, _, _ in pieces])
         weights = np.concatenate([given for _, given, _ in pieces])
     if len(weights) > 1:
-        if port.kind != "zset" and any(ordered for _, _, ordered in pieces):
-            key = port.key or tuple(range(port.columns.arity))
-            codes, weights = _last_of_each(codes, weights, key)
         try:
-            codes, weights = consolidate(codes, weights)
+            if port.kind != "zset" and any(ordered for _, _, ordered in pieces):
+                codes, weights = _last_changes(codes, weights, port)
+            else:
+                codes, weights = consolidate(codes, weights)
         except OverflowError as error:
             where = f"relation '{port.relation}'"
             raise WeightOverflowError(overflow_text(error), where=where) from None
     return Batch(codes, weights) if len(weights) and weights[0] != 0 else None
+
+
+def _last_changes(codes: Codes, weights: Codes, port: InputPort) -> tuple[Codes, Codes]:
+    """Return the last change of each key, or of each row without a key, sorted."""
+    if not port.key:
+        try:
+            rows, sums = consolidate(codes, weights)
+        except OverflowError:
+            pass  # some row occurs twice
+        else:
+            if len(sums) == len(weights):
+                return rows, sums  # no row occurs twice, so the order does not matter
+    key = port.key or tuple(range(port.columns.arity))
+    return consolidate(*_last_of_each(codes, weights, key))
 
 
 def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:

@@ -10,7 +10,7 @@ sends each shard its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -162,8 +162,8 @@ class Dealer:
             if port.kind == "key":
                 _expect_distinct_keys(batch, port)
                 batch = _with_keys_only(batch, port)
-            places = self._hashes.shards(batch.rows, port.dealt, port.columns.types, self._shards)
-            for shard, part in enumerate(_parts(batch, places, self._shards)):
+            parts = self._hashes.split(batch, port.dealt, port.columns.types, self._shards)
+            for shard, part in enumerate(parts):
                 if part is not None:
                     dealt[shard][name] = part
         return dealt
@@ -193,15 +193,3 @@ def _with_keys_only(batch: Batch, port: DealtPort) -> Batch:
     rows = batch.rows.copy()
     rows[np.ix_(retracted, np.array(placeholders))] = NULL
     return combine([(rows, batch.weights)]) or Batch.empty(batch.arity)
-
-
-def _parts(batch: Batch, places: np.ndarray, shards: int) -> Sequence[Batch | None]:
-    counts = np.bincount(places, minlength=shards)
-    parts: list[Batch | None] = [None] * shards
-    for shard in np.flatnonzero(counts).tolist():
-        if counts[shard] == len(batch):
-            parts[shard] = batch
-            break
-        mask = places == shard
-        parts[shard] = Batch(np.ascontiguousarray(batch.rows[mask]), batch.weights[mask])
-    return parts

@@ -254,7 +254,7 @@ class ShardFolder:
         ]
 
     def adopt(self, header: ShardsHeader) -> None:
-        """Continue with the shards of a new header, and remove the others. Raises CheckpointError."""
+        """Continue with the shards of a new header, and remove others. Raises CheckpointError."""
         self._expect_owner().check()
         header.write(self.folder, self.sync)
         self.header = header

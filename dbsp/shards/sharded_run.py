@@ -15,13 +15,13 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.view import View
@@ -29,35 +29,31 @@ from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, ShardError, counted, expect_present, expect_type, wrong_argument
 from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.memory import capacity_of
-from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
-from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.gathered_reports import GatheredReports
-from dbsp.shards.group_start import REPEATS, GroupStart
+from dbsp.shards.group_start import GroupStart
 from dbsp.shards.remote_shard import RemoteShard, result_of
 from dbsp.shards.resharding import reshard
 from dbsp.shards.shard_commands import (
     Ask,
     Command,
     Compact,
-    Done,
     Latest,
     ReadInput,
     ReadLatest,
     ReadStats,
     ReadView,
-    Ready,
-    StepTick,
     WriteSnapshot,
 )
 from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats
+from dbsp.shards.sharded_ticks import ShardedTicks, sum_of
 from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
 from dbsp.shards.snapshot_plan import ShardStatus
@@ -65,7 +61,7 @@ from dbsp.shards.snapshot_plan import ShardStatus
 T = TypeVar("T")
 
 
-class ShardedRun(GatheredReports):
+class ShardedRun(ShardedTicks, GatheredReports):
     """A running circuit in several processes. `step` returns the deltas that a `Run` returns.
 
     Every shard is a process that runs the same distributed circuit on a part of the rows; exchanges
@@ -238,90 +234,6 @@ class ShardedRun(GatheredReports):
             raise self._group.lost
         super().refuse_inside_work(name)
 
-    # --- a tick -----------------------------------------------------------------------------------
-
-    def _compute(self, staged: Mapping[str, Batch]) -> None:
-        """Let the shards compute a tick; the ports then have its deltas and counts."""
-        while True:
-            try:
-                return self._repeated(lambda: self._compute_once(staged))
-            except TickAbortedError:
-                # Not an interrupt of this process: the signal for an earlier tick came after its
-                # end, or another program has sent it.
-                self._group.roll_back()
-
-    def _compute_once(self, staged: Mapping[str, Batch]) -> None:
-        group = self._group
-        self._generation += 1
-        epoch = group.next_epoch()
-        folder, label = self._folder, expect_type(self._work, OpenTick, "an open tick").label
-        common = folder.plan.common if folder is not None and folder.snapshot_due() else None
-        messages = []
-        for shard, changes in zip(group, self._dealer.deal(staged), strict=True):
-            packed = shard.post.pack(changes, self.inputs)
-            command = StepTick(epoch, self._generation, packed.names, packed.packets, label, common)
-            messages.append((command, packed.buffers))
-        shards = group.ask(messages, f"during tick {self._ticks + 1}")
-        self._sum_up(shards, [expect_type(shard.answer, Ready, "the results of a tick") for shard in shards])
-        group.succeeded()
-
-    def _repeated(self, act: Callable[[], T]) -> T:
-        """Return the result of a call to the shards.
-
-        With a folder, shards whose processes have ended are started again, and the call is
-        repeated. Raises ShardError if they end each time.
-        """
-        left = REPEATS
-        while True:
-            try:
-                if self._group.lost is not None:
-                    self._restart()
-                return act()
-            except ShardError as error:
-                if self._folder is None or error.code != "shard-lost" or not left:
-                    raise
-                left -= 1
-                self._group.end(error)
-
-    def _restart(self) -> None:
-        """Start shards that have ended again, at the latest tick that counts."""
-        folder = expect_present(self._folder, "the folder of a run that continues")
-        group = self._start()
-        self._generation = max(self._generation, folder.tick)
-        self._group = group
-
-    def _sum_up(self, shards: list[RemoteShard], answers: list[Ready]) -> None:
-        """Set the deltas and the counts of the ports to the sums over the shards."""
-        for port in self.input_ports.values():
-            port.absent = sum(answer.absent.get(port.relation, 0) for answer in answers)
-            port.present = sum(answer.present.get(port.relation, 0) for answer in answers)
-        deltas: dict[str, list[Batch]] = {}
-        schemas = self.outputs
-        for shard, answer in zip(shards, answers, strict=True):
-            changed = shard.post.unpack(answer.changed, answer.packets, shard.take_buffers(), schemas)
-            for name, batch in changed.items():
-                deltas.setdefault(name, []).append(batch)
-        for name, output in self.output_ports.items():
-            output.out = _sum(deltas.get(name, []))
-
-    def commit(self, work: OpenTick) -> None:
-        if self._folder is None:
-            self._group.decide(True, f"at the end of tick {work.number}")
-        else:
-            self._repeated(lambda: self._decide(work.number))
-        super().commit(work)
-
-    def _decide(self, tick: int) -> None:
-        """Commit a tick that counts; shards that were started again have it already."""
-        self._group.decide(True, f"at the end of tick {tick}")
-        statuses = [shard.answer.result for shard in self._group if isinstance(shard.answer, Done)]
-        if all(isinstance(status, ShardStatus) for status in statuses) and self._folder is not None:
-            self._folder.note(statuses)
-
-    def roll_back(self) -> None:
-        self._group.roll_back()
-        super().roll_back()
-
     # --- reading ----------------------------------------------------------------------------------
 
     @ends_at_caller
@@ -364,7 +276,7 @@ class ShardedRun(GatheredReports):
             buffers = shard.take_buffers()
             parts += shard.post.unpack(("",), (len(buffers),), buffers, {"": columns}).values()
         self._group.succeeded()
-        return _sum(parts) or Batch.empty(columns.arity)
+        return sum_of(parts) or Batch.empty(columns.arity)
 
     def ask(self, question: Question) -> list[Any]:
         found = self._ask("a question", lambda epoch: Ask(epoch, question))
@@ -412,6 +324,8 @@ class ShardedRun(GatheredReports):
         answers = self._ask("compact", Compact)
         self._group.succeeded()
         done = [expect_type(result_of(shard), Compacted, "the result of compact") for shard in answers]
+        if self._folder is not None:
+            self._write_snapshots()
         rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
         return Compacted(
             0, rows, size, "no values were freed, because shards remember the values that they sent"
@@ -494,12 +408,6 @@ class OpenQuestion(OpenWork):
 
     def settle(self) -> None:
         self._group.roll_back()
-
-
-def _sum(parts: list[Batch]) -> Batch | None:
-    if len(parts) == 1:
-        return parts[0]
-    return combine([(part.rows, part.weights) for part in parts])
 
 
 def _unsupported(name: str, advice: str) -> CircuitError:

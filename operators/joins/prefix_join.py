@@ -133,7 +133,8 @@ class CountMatchesStep(PrefixStep):
             return
         rows, weights = self._sorted(batch)
         counts = count_matches(rows, self._key, self._side.table, self._runs, self._width)
-        self.out = Batch(*consolidate(np.column_stack((rows[:, self._restore], counts)), weights))
+        rows = np.ascontiguousarray(np.column_stack((rows[:, self._restore], counts)))
+        self.out = Batch(*consolidate(rows, weights))
 
 
 class PrefixJoinStep(PrefixStep):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -175,6 +176,18 @@ def test_snapshots_of_all_shards_now(tmp_path: Path) -> None:
         assert views(run) == VIEWS[2]
     with ShardedRun(GRAPH, 1) as run, pytest.raises(CircuitError, match=r"\[no-checkpoint\]"):
         run.snapshot()
+
+
+def test_compacted_state_is_durable(tmp_path: Path) -> None:
+    with opened(tmp_path) as run:
+        for tick in range(1, 7):
+            run.step(changes_of(tick))
+        assert run.compact().rows > 0
+        run.step(changes_of(7))
+    folders = (tmp_path / f"shard-{shard}" / "manifest.json" for shard in range(2))
+    assert [json.loads(path.read_text())["tick"] for path in folders] == [6, 6]
+    with opened(tmp_path) as run:
+        assert views(run) == VIEWS[7]
 
 
 def test_wrong_folders_end_the_start(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import ArgumentError, Circuit, Run, Stream, col, min_
 from dbsp.circuit.graph import Graph
+from dbsp.operators.ports.constant import Constant
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather
 from dbsp.operators.stages.passes.distribute import distribute
@@ -187,7 +188,8 @@ def from_constants(circuit: Circuit) -> Stream:
     edge = circuit.input("edge", schema=PAIR, kind="set")
     with circuit.fixpoint("path") as scope:
         path = scope.variable("path", PAIR)
-        start = circuit.constant([(1, 1), (2, 2), (3, 3)], PAIR)
+        pairs = tuple(((n, n), 1) for n in range(4))
+        start = scope.graph.add_source(Constant(pairs, path.schema))
         scope.define(path, (start + longer(path, edge)).distinct())
     return scope.leave(path)
 

@@ -1,0 +1,125 @@
+"""The ticks of a sharded run: computed by all shards, and committed by all or by none.
+
+A tick is an open work of the coordinator, as in a plain run, but the shards compute it, and its
+commit and rollback are decisions that the shards obey. Both can be repeated after an interrupt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from dbsp.data.batch import Batch, combine
+from dbsp.errors import ShardError, expect_present, expect_type
+from dbsp.runtime.open_tick import OpenTick
+from dbsp.runtime.ticks import Ticks
+from dbsp.shards.abortable_link import TickAbortedError
+from dbsp.shards.dealing import Dealer
+from dbsp.shards.group_start import REPEATS, GroupStart
+from dbsp.shards.remote_shard import RemoteShard
+from dbsp.shards.shard_commands import Done, Ready, StepTick
+from dbsp.shards.shard_folder import ShardFolder
+from dbsp.shards.shard_group import ShardGroup
+from dbsp.shards.snapshot_plan import ShardStatus
+
+T = TypeVar("T")
+
+
+class ShardedTicks(Ticks):
+    """The part of a sharded run that applies changes."""
+
+    _start: GroupStart
+    """Starts the shards, again after their end if the run has a folder."""
+    _group: ShardGroup
+    _dealer: Dealer
+    _folder: ShardFolder | None
+    _generation: int
+    """The number of the latest attempt of a tick."""
+
+    def _compute(self, staged: Mapping[str, Batch]) -> None:
+        """Let the shards compute a tick; the ports then have its deltas and counts."""
+        while True:
+            try:
+                return self._repeated(lambda: self._compute_once(staged))
+            except TickAbortedError:
+                # Not an interrupt of this process: the signal for an earlier tick came after its
+                # end, or another program has sent it.
+                self._group.roll_back()
+
+    def _compute_once(self, staged: Mapping[str, Batch]) -> None:
+        group = self._group
+        self._generation += 1
+        epoch = group.next_epoch()
+        folder, label = self._folder, expect_type(self._work, OpenTick, "an open tick").label
+        common = folder.plan.common if folder is not None and folder.snapshot_due() else None
+        messages = []
+        for shard, changes in zip(group, self._dealer.deal(staged), strict=True):
+            packed = shard.post.pack(changes, self.inputs)
+            command = StepTick(epoch, self._generation, packed.names, packed.packets, label, common)
+            messages.append((command, packed.buffers))
+        shards = group.ask(messages, f"during tick {self._ticks + 1}")
+        self._sum_up(shards, [expect_type(shard.answer, Ready, "the results of a tick") for shard in shards])
+        group.succeeded()
+
+    def _repeated(self, act: Callable[[], T]) -> T:
+        """Return the result of a call to the shards.
+
+        With a folder, shards whose processes have ended are started again, and the call is
+        repeated. Raises ShardError if they end each time.
+        """
+        left = REPEATS
+        while True:
+            try:
+                if self._group.lost is not None:
+                    self._restart()
+                return act()
+            except ShardError as error:
+                if self._folder is None or error.code != "shard-lost" or not left:
+                    raise
+                left -= 1
+                self._group.end(error)
+
+    def _restart(self) -> None:
+        """Start shards that have ended again, at the latest tick that counts."""
+        folder = expect_present(self._folder, "the folder of a run that continues")
+        group = self._start()
+        self._generation = max(self._generation, folder.tick)
+        self._group = group
+
+    def _sum_up(self, shards: list[RemoteShard], answers: list[Ready]) -> None:
+        """Set the deltas and the counts of the ports to the sums over the shards."""
+        for port in self.input_ports.values():
+            port.absent = sum(answer.absent.get(port.relation, 0) for answer in answers)
+            port.present = sum(answer.present.get(port.relation, 0) for answer in answers)
+        deltas: dict[str, list[Batch]] = {}
+        schemas = self.outputs
+        for shard, answer in zip(shards, answers, strict=True):
+            changed = shard.post.unpack(answer.changed, answer.packets, shard.take_buffers(), schemas)
+            for name, batch in changed.items():
+                deltas.setdefault(name, []).append(batch)
+        for name, output in self.output_ports.items():
+            output.out = sum_of(deltas.get(name, []))
+
+    def commit(self, work: OpenTick) -> None:
+        if self._folder is None:
+            self._group.decide(True, f"at the end of tick {work.number}")
+        else:
+            self._repeated(lambda: self._decide(work.number))
+        super().commit(work)
+
+    def _decide(self, tick: int) -> None:
+        """Commit a tick that counts; shards that were started again have it already."""
+        self._group.decide(True, f"at the end of tick {tick}")
+        statuses = [shard.answer.result for shard in self._group if isinstance(shard.answer, Done)]
+        if all(isinstance(status, ShardStatus) for status in statuses) and self._folder is not None:
+            self._folder.note(statuses)
+
+    def roll_back(self) -> None:
+        self._group.roll_back()
+        super().roll_back()
+
+
+def sum_of(parts: list[Batch]) -> Batch | None:
+    if len(parts) == 1:
+        return parts[0]
+    return combine([(part.rows, part.weights) for part in parts])
