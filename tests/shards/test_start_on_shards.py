@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import dbsp
 from dbsp import ArgumentError, CheckpointError, Circuit, CircuitError, DbspError, col, sum_
@@ -143,6 +145,15 @@ def test_a_checkpoint_continues_on_as_many_shards(tmp_path: Path) -> None:
         assert run.tick == 2
 
 
+def test_a_checkpoint_continues_on_another_number_of_shards(tmp_path: Path) -> None:
+    program = dbsp.compile(GRAPH)
+    with program.start({"edge": EDGES}, shards=2, checkpoint=tmp_path):
+        pass
+    with program.start(shards=1, checkpoint=ShardFolder(tmp_path, reshard=True)) as run:
+        assert run.tick == 1
+        assert run.view("path") == program.start({"edge": EDGES}).view("path")
+
+
 def test_a_circuit_continues_from_its_checkpoint(tmp_path: Path) -> None:
     for tick in range(2):
         with sales().start(shards=1, checkpoint=str(tmp_path)) as run:
@@ -252,6 +263,28 @@ def test_the_report_names_skew_and_heavy_keys(sold: ShardedRun) -> None:
     assert "6 rows, " in lines[5], "each shard sends a row for each of 3 regions"
     assert lines[-2] == "heavy keys: all rows of a key are on one shard"
     assert lines[-1].endswith("shop = 's0' has 40% of 300 rows")
+
+
+def test_displays(sold: ShardedRun) -> None:
+    shown = sold._repr_mimebundle_()
+    assert shown["text/plain"] == repr(sold)
+    for words in ("run of sales", "2 shards, 1 tick", "sold", "Exchange at", "to other shards"):
+        assert words in shown["text/html"]
+    stats = sold.stats()
+    assert [one.shard for one in stats] == [0, 1]
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(stats)
+    text = console.export_text()
+    assert f"{max(one.rows for one in stats):,}" in text
+    assert "times the mean" in text
+
+
+def test_the_display_of_a_closed_run_says_so() -> None:
+    circuit = Circuit("ended")
+    circuit.output("out", circuit.input("a", x=int))
+    with circuit.start(shards=1) as run:
+        pass
+    assert "was called on a closed run" in run._repr_html_()
 
 
 def test_explain_of_the_circuit_gives_the_reasons_of_exchanges(sold: ShardedRun) -> None:
