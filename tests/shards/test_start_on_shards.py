@@ -50,7 +50,7 @@ def sales() -> Circuit:
 
 
 SHOPS = [(f"s{n}", f"r{n % 3}", True) for n in range(10)]
-SOLD = [(f"s{n % 10 if n % 3 else 0}", n) for n in range(300)]
+SOLD = [(f"s{n % 10 if n % 3 else 9}", n) for n in range(300)]
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +262,7 @@ def test_the_report_names_skew_and_heavy_keys(sold: ShardedRun) -> None:
     assert lines[5].startswith("  Exchange at test_start_on_shards.py:")
     assert "6 rows, " in lines[5], "each shard sends a row for each of 3 regions"
     assert lines[-2] == "heavy keys: all rows of a key are on one shard"
-    assert lines[-1].endswith("shop = 's0' has 40% of 300 rows")
+    assert lines[-1].endswith("shop = 's9' has 40% of 300 rows")
 
 
 def test_displays(sold: ShardedRun) -> None:
