@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator_roles import HashPlaced
@@ -21,6 +22,35 @@ def skew(amounts: Sequence[float]) -> float:
     return max(amounts) / mean if mean else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class MovedRows:
+    """What an exchange has moved since the start, over all shards."""
+
+    where: str
+    """The node of the exchange."""
+    rows: int
+    """All rows that it has placed."""
+    received: int
+    """The rows among them that came from another shard."""
+    bytes: int
+    """The bytes that the shards have sent."""
+    rows_to: tuple[int, ...]
+    """By shard, the rows that it has placed there."""
+
+
+def moved_rows(stats: Sequence[ShardStats]) -> list[MovedRows]:
+    """Return what each exchange has moved, in the order of the circuit."""
+    moved = []
+    for where in dict.fromkeys(where for one in stats for where in one.exchanges):
+        found = [one.exchanges[where] for one in stats if where in one.exchanges]
+        rows_to = tuple(map(sum, zip(*(each.rows_to for each in found), strict=True)))
+        received = sum(each.rows_received for each in found)
+        moved.append(
+            MovedRows(where, sum(rows_to), received, sum(each.bytes_sent for each in found), rows_to)
+        )
+    return moved
+
+
 def report_lines(
     graph: Graph, stats: Sequence[ShardStats], keys: Mapping[Node, Sequence[HeavyKey]]
 ) -> Iterator[str]:
@@ -32,26 +62,19 @@ def report_lines(
         yield f"  shard {one.shard}: {row_count(one.rows)}, {memory(one.bytes)}{files}"
     if len(stats) > 1:
         yield f"  the largest has {skew(rows):.2f} times the mean"
-    moved = dict.fromkeys(where for one in stats for where in one.exchanges)
-    if moved:
+    exchanges = moved_rows(stats)
+    if exchanges:
         yield "exchanges since the start"
-    for where in moved:
-        yield from _exchange(where, stats)
+    for moved in exchanges:
+        line = f"  {moved.where}: {row_count(moved.rows)}, {moved.received:,} of them to another shard"
+        line += f", {memory(moved.bytes)}"
+        if moved.rows and len(stats) > 1:
+            line += f"; the largest part has {skew(moved.rows_to):.2f} times the mean"
+        yield line
     named = [line for node, found in keys.items() for line in _heavy(node, found)]
     if named:
         yield "heavy keys: all rows of a key are on one shard"
         yield from named
-
-
-def _exchange(where: str, stats: Sequence[ShardStats]) -> Iterator[str]:
-    found = [one.exchanges[where] for one in stats if where in one.exchanges]
-    rows, received = sum(each.rows for each in found), sum(each.rows_received for each in found)
-    size = sum(each.bytes_sent for each in found)
-    line = f"  {where}: {row_count(rows)}, {received:,} of them to another shard, {memory(size)}"
-    if rows and len(stats) > 1:
-        by_shard = [sum(column) for column in zip(*(each.rows_to for each in found), strict=True)]
-        line += f"; the largest part has {skew(by_shard):.2f} times the mean"
-    yield line
 
 
 def _heavy(node: Node, found: Sequence[HeavyKey]) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dbsp.display.displayed import Displayed
+
 
 @dataclass(frozen=True, slots=True)
 class ShardStats:
@@ -30,3 +32,9 @@ class ShardStats:
     """The number of interned values."""
     exchanges: dict[str, Any] = field(default_factory=dict)
     """By exchange, the counts of the rows and bytes that the shard has sent."""
+
+
+class ShardStatsList(list[ShardStats], Displayed):
+    """The statistics of all shards; a list in every respect."""
+
+    _described_by = "dbsp.shards.sharded_display:stats_document"

@@ -25,6 +25,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.view import View
+from dbsp.display.displayed import Displayed
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, ShardError, counted, expect_present, expect_type, wrong_argument
 from dbsp.runtime.compaction import Compacted
@@ -52,14 +53,14 @@ from dbsp.shards.shard_commands import (
 from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_questions import Question
-from dbsp.shards.shard_stats import ShardStats
+from dbsp.shards.shard_stats import ShardStats, ShardStatsList
 from dbsp.shards.sharded_ticks import ShardedTicks, sum_of
 from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
 from dbsp.shards.snapshot_plan import ShardStatus
 
 
-class ShardedRun(ShardedTicks, GatheredReports):
+class ShardedRun(ShardedTicks, GatheredReports, Displayed):
     """A running circuit in several processes. `step` returns the deltas that a `Run` returns.
 
     Every shard is a process that runs the same distributed circuit on a part of the rows; exchanges
@@ -169,6 +170,8 @@ class ShardedRun(ShardedTicks, GatheredReports):
         # The scope has no steps: the shards step the circuit.
         self.input_ports = self._ports.inputs
         self.output_ports = self._ports.outputs
+
+    _described_by = "dbsp.shards.sharded_display:sharded_run_document"
 
     def __repr__(self) -> str:
         ports = f"({', '.join(self.input_ports)}) -> ({', '.join(self.output_ports)})"
@@ -295,7 +298,9 @@ class ShardedRun(ShardedTicks, GatheredReports):
         """
         found = self._ask("stats", ReadStats)
         self._group.succeeded()
-        return [expect_type(result_of(shard), ShardStats, "the statistics of a shard") for shard in found]
+        return ShardStatsList(
+            expect_type(result_of(shard), ShardStats, "the statistics of a shard") for shard in found
+        )
 
     def compact(self) -> Compacted:
         """Merge the sorted runs of every trace on all shards, and so remove retracted rows.

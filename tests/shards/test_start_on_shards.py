@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import dbsp
 from dbsp import ArgumentError, CheckpointError, Circuit, CircuitError, DbspError, col, sum_
@@ -48,7 +50,7 @@ def sales() -> Circuit:
 
 
 SHOPS = [(f"s{n}", f"r{n % 3}", True) for n in range(10)]
-SOLD = [(f"s{n % 10 if n % 3 else 0}", n) for n in range(300)]
+SOLD = [(f"s{n % 10 if n % 3 else 9}", n) for n in range(300)]
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +145,15 @@ def test_a_checkpoint_continues_on_as_many_shards(tmp_path: Path) -> None:
         assert run.tick == 2
 
 
+def test_a_checkpoint_continues_on_another_number_of_shards(tmp_path: Path) -> None:
+    program = dbsp.compile(GRAPH)
+    with program.start({"edge": EDGES}, shards=2, checkpoint=tmp_path):
+        pass
+    with program.start(shards=1, checkpoint=ShardFolder(tmp_path, reshard=True)) as run:
+        assert run.tick == 1
+        assert run.view("path") == program.start({"edge": EDGES}).view("path")
+
+
 def test_a_circuit_continues_from_its_checkpoint(tmp_path: Path) -> None:
     for tick in range(2):
         with sales().start(shards=1, checkpoint=str(tmp_path)) as run:
@@ -227,12 +238,23 @@ def test_the_reports_are_sums_over_the_shards(program: dbsp.Program, run: Sharde
     assert run.file_bytes == 0
     rows, _ = max(run.kept().values())
     assert rows >= 13
-    changed = [term.changed for of_join in run.join_terms().values() for term in of_join]
-    expected = [term.changed for of_join in one.join_terms().values() for term in of_join]
-    assert changed[: len(expected)] >= expected
-    report = program.explain(run)
-    assert "rows of the join of edge(x, y), edge(y, z), edge(z, x)" in report
-    assert "\non several shards\n  " in report
+    assert "\non several shards\n  " in program.explain(run)
+
+
+def test_the_counts_of_multiway_joins_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ".decl e(x: number, y: number) .input e .decl p(x: number, y: number) .output p\n"
+    program = dbsp.compile(text + "p(x, y) :- e(x, y). p(x, z) :- p(x, y), e(y, z).", "wcoj")
+    rows = {"e": [(n, n + 1) for n in range(20)]}
+    with program.start(rows, shards=2) as run:
+        ((*expected,),) = program.start(rows).join_terms().values()
+        assert [*run.join_terms().values()] == [tuple(expected)]
+        assert f"change of p(x, y): {expected[0].changed} rows, z: " in program.explain(run)
+        ask = run.ask
+        monkeypatch.setattr(run, "ask", lambda question: ask(question) * 2)
+        ((*doubled,),) = run.join_terms().values()
+        assert [term.changed for term in doubled] == [2 * term.changed for term in expected]
+        levels = [[(name, 2 * count) for name, count in term.levels] for term in expected]
+        assert [[*term.levels] for term in doubled] == levels
 
 
 def test_the_report_names_skew_and_heavy_keys(sold: ShardedRun) -> None:
@@ -245,7 +267,29 @@ def test_the_report_names_skew_and_heavy_keys(sold: ShardedRun) -> None:
     assert lines[5].startswith("  Exchange at test_start_on_shards.py:")
     assert "6 rows, " in lines[5], "each shard sends a row for each of 3 regions"
     assert lines[-2] == "heavy keys: all rows of a key are on one shard"
-    assert lines[-1].endswith("shop = 's0' has 40% of 300 rows")
+    assert lines[-1].endswith("shop = 's9' has 40% of 300 rows")
+
+
+def test_displays(sold: ShardedRun) -> None:
+    shown = sold._repr_mimebundle_()
+    assert shown["text/plain"] == repr(sold)
+    for words in ("run of sales", "2 shards, 1 tick", "sold", "Exchange at", "to other shards"):
+        assert words in shown["text/html"]
+    stats = sold.stats()
+    assert [one.shard for one in stats] == [0, 1]
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(stats)
+    text = console.export_text()
+    assert f"{max(one.rows for one in stats):,}" in text
+    assert "times the mean" in text
+
+
+def test_the_display_of_a_closed_run_says_so() -> None:
+    circuit = Circuit("ended")
+    circuit.output("out", circuit.input("a", x=int))
+    with circuit.start(shards=1) as run:
+        pass
+    assert "was called on a closed run" in run._repr_html_()
 
 
 def test_explain_of_the_circuit_gives_the_reasons_of_exchanges(sold: ShardedRun) -> None:
