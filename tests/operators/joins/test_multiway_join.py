@@ -306,8 +306,8 @@ def test_a_product_of_weights_that_overflows(weights: tuple[int, int, int], stag
         run.step({"q": {(1, 1): second}})
     assert view(run) == {} and run.tick == 1
     run.step({"r": {(1, 1): 1 - third}})
-    # A prefix join meets the runs of a trace one by one, as a binary join does: before they are merged,
-    # the product with one of them may be too large, although that with their sum is not.
+    # A prefix join meets the runs of a trace one by one, as a binary join does: before they are
+    # merged, the product with one of them may be too large, although that with their sum is not.
     if abs(first * second) < 2**63 and stage is not Stage.DISTRIBUTED:
         run.step({"q": {(1, 1): second}})
         assert view(run) == {(1, 1, 1): first * second}
