@@ -116,6 +116,20 @@ def test_a_multiway_join_with_a_constant() -> None:
     follow(compared, [{"a": edges}, {"a": {(0, 1): -1}}, {"a": {(0, 1): 1, (1, 1): -1}}])
 
 
+def test_a_choice_by_two_domains_in_a_recursion() -> None:
+    """Its rows are compared with all others, so a column that the rules keep does not divide it."""
+    rules = """
+        .decl a(x: number, y: number) .input a
+        .decl p(x: number, y: number) choice-domain y, x .output p
+        p(x, y) :- a(y, x).
+        p(v, v) :- p(y, y), v = (2 band y) % 4, v = y.
+    """
+    compared = ComparedShards(dbsp.compile(rules).circuit("physical"), 3)
+    rows = [(x, y) for x in range(4) for y in range(4)]
+    first = {"a": dict.fromkeys(rows[::2], 1)}
+    follow(compared, [first, {"a": dict.fromkeys(rows[1::3], 1)}, {"a": dict.fromkeys(rows[::4], -1)}])
+
+
 def refuse_zero(row: Any) -> bool:
     if row.y == 0:
         raise ValueError("zero")

@@ -128,7 +128,8 @@ class ScopePlacing:
                 kept = [column for column in emitted if column is not None]
                 yield PlacedNode(found.sources, by(kept) if len(kept) == len(emitted) else UNKNOWN)
         for place in range(len(node.inputs)):
-            if not {*range(len(node.inputs))} - {place} <= {*reads.copies}:
+            others = {*range(len(node.inputs))} - {place}
+            if not others or not others <= {*reads.copies}:
                 continue
             own: Placement | None = UNKNOWN
             if wanted.columns is not None:
