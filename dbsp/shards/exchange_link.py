@@ -21,7 +21,7 @@ from dbsp.errors import InvariantError
 from dbsp.kernels.arrays import Codes
 from dbsp.shards.packet_frames import Buffer
 from dbsp.shards.transport import Transport
-from dbsp.shards.value_packets import Inbox, Outbox
+from dbsp.shards.value_packets import PacketConnection
 
 _VOTE = "vote"
 _NUMBER_SIZE = 8
@@ -52,14 +52,6 @@ class ExchangeCounters:
         return max(self.rows_to)
 
 
-@dataclass(slots=True)
-class _Connection:
-    """The state of the packets to and from another shard."""
-
-    outbox: Outbox
-    inbox: Inbox
-
-
 class ExchangeLink(ShardLink):
     """A link over a transport."""
 
@@ -73,9 +65,7 @@ class ExchangeLink(ShardLink):
         self._transport = transport
         self._interner = interner
         self._connections = {
-            shard: _Connection(Outbox(interner), Inbox(interner))
-            for shard in range(self.shards)
-            if shard != self.shard
+            shard: PacketConnection(interner) for shard in range(self.shards) if shard != self.shard
         }
 
     @property
@@ -87,7 +77,7 @@ class ExchangeLink(ShardLink):
     def interner(self, interner: Interner) -> None:
         self._interner = interner
         for connection in self._connections.values():
-            connection.outbox.interner = connection.inbox.interner = interner
+            connection.use(interner)
 
     def begin(self, generation: int) -> None:
         """Begin an attempt of a tick; its number is greater than all before."""
@@ -100,8 +90,7 @@ class ExchangeLink(ShardLink):
     def reset(self) -> None:
         """Forget which values were sent, as all shards do after a tick that was given up."""
         for connection in self._connections.values():
-            connection.outbox.reset()
-            connection.inbox.reset()
+            connection.reset()
 
     def close(self) -> None:
         """End the connections to the other shards."""

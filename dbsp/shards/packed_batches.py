@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbsp.data.batch import Batch
-from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.shards.command_channel import Buffer
-from dbsp.shards.value_packets import Inbox, Outbox
+from dbsp.shards.value_packets import PacketConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +24,13 @@ class PackedBatches:
     buffers: Sequence[Buffer]
 
 
-class BatchPost:
-    """Both directions between the coordinator and one shard, at one of the two ends."""
+class BatchPost(PacketConnection):
+    """The connection between the coordinator and one shard, for batches by name."""
 
-    def __init__(self, interner: Interner) -> None:
-        self._outbox = Outbox(interner)
-        self._inbox = Inbox(interner)
-
-    def use(self, interner: Interner) -> None:
-        """Continue with the interner that replaces the one of the rows."""
-        self._outbox.interner = self._inbox.interner = interner
-
-    def forget(self) -> None:
-        """Forget which values were sent; the other end does so before the next message."""
-        self._outbox.reset()
-        self._inbox.reset()
+    __slots__ = ()
 
     def pack(self, batches: Mapping[str, Batch], schemas: Mapping[str, Schema]) -> PackedBatches:
-        packed = [self._outbox.pack(batch, schemas[name]) for name, batch in batches.items()]
+        packed = [self.outbox.pack(batch, schemas[name]) for name, batch in batches.items()]
         buffers = [buffer for packet in packed for buffer in packet]
         return PackedBatches(tuple(batches), tuple(map(len, packed)), buffers)
 
@@ -56,7 +44,7 @@ class BatchPost:
         batches = {}
         start = 0
         for name, count in zip(names, packets, strict=True):
-            batch = self._inbox.unpack(buffers[start : start + count], schemas[name])
+            batch = self.inbox.unpack(buffers[start : start + count], schemas[name])
             start += count
             if batch is not None:
                 batches[name] = batch

@@ -119,7 +119,7 @@ class ShardGroup:
         if self._failed:
             self._epoch += 1
             for shard in self._shards:
-                shard.post.forget()
+                shard.post.reset()
         self._failed = True
         return self._epoch
 

@@ -142,7 +142,7 @@ class Shard:
                 return
             if command.epoch != self._epoch:
                 self._epoch = command.epoch
-                self._post.forget()
+                self._post.reset()
                 self._exchanges.reset()
             if isinstance(command, StepTick):
                 self._step(command, buffers)

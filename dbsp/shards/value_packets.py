@@ -159,6 +159,25 @@ class Inbox:
         return rows, weights
 
 
+class PacketConnection:
+    """Both directions of the packets between two processes, at one of the two ends."""
+
+    __slots__ = ("inbox", "outbox")
+
+    def __init__(self, interner: Interner) -> None:
+        self.outbox = Outbox(interner)
+        self.inbox = Inbox(interner)
+
+    def use(self, interner: Interner) -> None:
+        """Continue with the interner that replaces the one of the rows."""
+        self.outbox.interner = self.inbox.interner = interner
+
+    def reset(self) -> None:
+        """Forget which values were sent; the other end does so before the next packet."""
+        self.outbox.reset()
+        self.inbox.reset()
+
+
 @lru_cache(maxsize=1024)
 def _fingerprint(types: tuple[Type, ...]) -> int:
     return xxhash.xxh3_64_intdigest("; ".join(type_.written for type_ in types).encode())

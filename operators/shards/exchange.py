@@ -119,7 +119,9 @@ class PlacingStep(Step):
         self._where = node.describe()
 
 
-class ExchangeStep(PlacingStep):
+class HashingStep(PlacingStep):
+    """A step that places rows by the hash of some columns."""
+
     __slots__ = ("_columns", "_hashes")
 
     def __init__(self, node: Node, source: Step, scope: StepScope, columns: Sequence[int]) -> None:
@@ -127,14 +129,20 @@ class ExchangeStep(PlacingStep):
         self._columns = columns
         self._hashes = ValueHashes(scope.interner)
 
+    def _split(self, batch: Batch) -> Sequence[Batch | None]:
+        """Return the rows by the shard on which they belong."""
+        return self._hashes.split(batch, self._columns, self._schema.types, self._link.shards)
+
+
+class ExchangeStep(HashingStep):
+    __slots__ = ()
+
     def step(self) -> None:
         batch, link = self._source.out, self._link
         if link.shards == 1:
             self.out = batch
             return
-        parts: list[Batch | None] = [None] * link.shards
-        if batch is not None:
-            parts = self._hashes.split(batch, self._columns, self._schema.types, link.shards)
+        parts = [None] * link.shards if batch is None else self._split(batch)
         self.out = link.exchange(self._where, parts, self._schema)
 
 
@@ -146,18 +154,13 @@ class BroadcastStep(PlacingStep):
         self.out = link.exchange(self._where, [self._source.out] * link.shards, self._schema)
 
 
-class OwnedStep(PlacingStep):
-    __slots__ = ("_columns", "_hashes")
-
-    def __init__(self, node: Node, source: Step, scope: StepScope, columns: Sequence[int]) -> None:
-        super().__init__(node, source, scope)
-        self._columns = columns
-        self._hashes = ValueHashes(scope.interner)
+class OwnedStep(HashingStep):
+    __slots__ = ()
 
     def step(self) -> None:
         batch, link = self._source.out, self._link
         if batch is not None and link.shards > 1:
-            batch = self._hashes.split(batch, self._columns, self._schema.types, link.shards)[link.shard]
+            batch = self._split(batch)[link.shard]
         self.out = batch
 
 
