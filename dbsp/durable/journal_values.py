@@ -8,7 +8,8 @@ apart, and its rows are translated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,20 @@ from dbsp.durable.interner_file import restore_values, without_known
 from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.snapshots import reading_values
 from dbsp.durable.tick_journal import TickChanges
+from dbsp.runtime.rebuilt_steps import with_interner
+from dbsp.runtime.run import Run
+
+
+@contextmanager
+def values_before_constants(run: Run) -> Iterator[Interner]:
+    """Yield an empty interner to fill with the values of files; then the run uses it.
+
+    The steps of a run have interned their constants; these are made again after the values.
+    """
+    interner = Interner() if run.interner.end else run.interner
+    yield interner
+    if interner is not run.interner:
+        run.adopt(with_interner(run.scope, interner))
 
 
 class JournalValues:

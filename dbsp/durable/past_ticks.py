@@ -12,14 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from dbsp.circuit.graph import Graph
-from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
 from dbsp.durable.circuit_match import expect_query, starting
 from dbsp.durable.folder_state import undisturbed
 from dbsp.durable.history import DamagedManifest, kept_manifests
 from dbsp.durable.history_window import clock
 from dbsp.durable.journal_replay import Replay
-from dbsp.durable.journal_values import JournalValues
+from dbsp.durable.journal_values import JournalValues, values_before_constants
 from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest
 from dbsp.durable.moments import Moment, PastMoment, shown_time
 from dbsp.durable.past_run import JournalPosition, PastRun
@@ -29,7 +28,6 @@ from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
 from dbsp.durable.typed_values import pickle_refused
 from dbsp.errors import CheckpointError, CheckpointWarning
-from dbsp.runtime.rebuilt_steps import with_interner
 from dbsp.runtime.tick_result import TickResult
 
 
@@ -142,11 +140,9 @@ class PastTicks:
         position = JournalPosition(base.id, base.journal, base.label, base.time)
         run = PastRun(graph, self, position, self._memory_limit)
         if loaded is not None:
-            interner = Interner() if run.interner.end else run.interner
             snapshots = Snapshots(self.folder, False, self._allow_pickle)
-            snapshots.restore_values(interner, loaded)
-            if interner is not run.interner:
-                run.adopt(with_interner(run.scope, interner))
+            with values_before_constants(run) as interner:
+                snapshots.restore_values(interner, loaded)
             snapshots.restore(run, loaded)
         run.replay = Replay(run, JournalValues(run.interner, self.folder, self._allow_pickle))
         return run

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbsp.data.batch import Batch
-from dbsp.data.interner import Interner
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.background import wait_for_folder
 from dbsp.durable.captured_state import CapturedState, JournalPlace
@@ -37,7 +36,7 @@ from dbsp.durable.circuit_match import expect_query, starting
 from dbsp.durable.history import History
 from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.journal_replay import Replay
-from dbsp.durable.journal_values import JournalValues
+from dbsp.durable.journal_values import JournalValues, values_before_constants
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PARTS, SPILL, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact
@@ -54,7 +53,6 @@ from dbsp.errors import (
     CheckpointWarning,
     expect_present,
 )
-from dbsp.runtime.rebuilt_steps import with_interner
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
@@ -273,16 +271,12 @@ class Store:
     def _recover_values(self, run: Run, recovered: Recovered) -> JournalValues:
         """Give a run the values of the snapshot and the journal, and then those of its circuit."""
         snapshot, ticks = recovered.snapshot, recovered.ticks
-        interner = run.interner
-        # Steps have interned their constants; they are made again after the values of the files.
-        if interner.end and (snapshot or (ticks and recovered.manifest.interned == 0)):
-            interner = Interner()
-        if snapshot is not None:
-            self._snapshots.restore_values(interner, snapshot)
-        values = JournalValues(interner, self.folder, self.allow_pickle)
-        values.add_all(ticks)
-        if interner is not run.interner:
-            run.adopt(with_interner(run.scope, interner))
+        complete = snapshot is not None or (len(ticks) > 0 and recovered.manifest.interned == 0)
+        with values_before_constants(run) if complete else contextlib.nullcontext(run.interner) as interner:
+            if snapshot is not None:
+                self._snapshots.restore_values(interner, snapshot)
+            values = JournalValues(interner, self.folder, self.allow_pickle)
+            values.add_all(ticks)
         return values
 
     # --- writing ----------------------------------------------------------------------------------
