@@ -139,10 +139,10 @@ class ExchangeStep(HashingStep):
 
     def step(self) -> None:
         batch, link = self._source.out, self._link
-        if link.shards == 1:
-            self.out = batch
-            return
-        parts = [None] * link.shards if batch is None else self._split(batch)
+        if batch is None or link.shards == 1:
+            parts: Sequence[Batch | None] = [batch] * link.shards
+        else:
+            parts = self._split(batch)
         self.out = link.exchange(self._where, parts, self._schema)
 
 

@@ -1,0 +1,115 @@
+"""The run of one segment of a distributed circuit on one shard.
+
+A tick of a segment receives the rows that other segments have sent, and returns the rows that it
+sends; it never waits for another shard. The rows travel as *messages*: packets that need no other
+packet, so that whoever gets one, and however often, reads the same rows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.shard_link import ShardLink
+from dbsp.data.batch import Batch, combine
+from dbsp.data.interner import Interner
+from dbsp.data.schema import Schema
+from dbsp.errors import InvariantError
+from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
+from dbsp.shards.packet_frames import Buffer
+from dbsp.shards.value_packets import Inbox, Outbox
+
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class SentRows:
+    """The rows that one exchange of a segment sends to one shard."""
+
+    exchange: int
+    """The number of the exchange in the segment, from 0 on."""
+    shard: int
+    message: bytes
+
+
+class SegmentLink(ShardLink):
+    """Keeps what the exchanges of a segment send; their rows arrive in later segments."""
+
+    def __init__(self, shard: int, shards: int, interner: Interner) -> None:
+        self.shard = shard
+        self.shards = shards
+        self._interner = interner
+        self._sent: list[SentRows] = []
+        self._exchanges = 0
+
+    def take(self) -> list[SentRows]:
+        """Return what the tick has sent, and begin the next tick."""
+        sent, self._sent, self._exchanges = self._sent, [], 0
+        return sent
+
+    def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
+        for shard, part in enumerate(parts):
+            if part is not None:
+                message = written_rows(part, schema, self._interner)
+                self._sent.append(SentRows(self._exchanges, shard, message))
+        self._exchanges += 1
+        return None
+
+    def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+        raise InvariantError("expected a segment without common decisions, got a vote; this is a defect of dbsp")
+
+
+class SegmentRun:
+    """A run of the circuit of a segment, for one shard of a number of shards."""
+
+    def __init__(self, graph: Graph, shard: int, shards: int) -> None:
+        self._interner = Interner()
+        self._link = SegmentLink(shard, shards, self._interner)
+        self.run = Run(graph, interner=self._interner, link=self._link)
+
+    def step(self, received: Mapping[str, Iterable[bytes]]) -> tuple[list[SentRows], TickResult]:
+        """Apply the messages of a tick by input; return what is sent, and the deltas of outputs.
+
+        Raises as `Run.step`; the run is then as before the tick.
+        """
+        self._link.take()  # of a tick that has failed
+        staged: dict[str, Batch] = {}
+        for name, messages in received.items():
+            batch = read_rows(messages, self.run.inputs[name], self._interner)
+            if batch is not None:
+                staged[name] = batch
+        result = self.run.step_staged(staged)
+        return self._link.take(), result
+
+
+def written_rows(batch: Batch, schema: Schema, interner: Interner) -> bytes:
+    """Return a batch as one message. Raises InputError for a value without a typed encoding."""
+    buffers = [memoryview(buffer).cast("B") for buffer in Outbox(interner).pack(batch, schema)]
+    lengths = b"".join(_LENGTH.pack(len(buffer)) for buffer in buffers)
+    return b"".join((_LENGTH.pack(len(buffers)), lengths, *buffers))
+
+
+def read_rows(messages: Iterable[bytes], schema: Schema, interner: Interner) -> Batch | None:
+    """Return the sum of the rows of messages, as ids of the interner."""
+    parts = []
+    for message in messages:
+        rows = Inbox(interner).unpack_rows(_buffers(message), schema)
+        if rows is not None:
+            parts.append(rows)
+    return combine(parts)
+
+
+def _buffers(message: bytes) -> list[Buffer]:
+    (count,) = _LENGTH.unpack_from(message)
+    start = _LENGTH.size * (1 + count)
+    buffers: list[Buffer] = []
+    for place in range(count):
+        (length,) = _LENGTH.unpack_from(message, _LENGTH.size * (1 + place))
+        buffers.append(memoryview(message)[start : start + length])
+        start += length
+    if start != len(message):
+        raise InvariantError("expected a message with the length of its packet; this is a defect of dbsp")
+    return buffers

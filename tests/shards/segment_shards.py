@@ -1,0 +1,142 @@
+"""Shards that step a circuit segment by segment, without links between them.
+
+Each segment of each shard has a run and a journal of the messages that its ticks have received.
+`forget` drops a run; the next tick makes it again by a replay of its journal, as another process
+would.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from dbsp import Run
+from dbsp.circuit.graph import Graph
+from dbsp.data.batch import Batch
+from dbsp.data.value_hashes import ValueHashes
+from dbsp.operators.ports.input import DealtInput
+from dbsp.operators.stages.passes.distribute import distribute
+from dbsp.operators.stages.segments import Segment, segments_of
+from dbsp.runtime.tick_result import TickResult
+from dbsp.shards.segment_run import SegmentRun, written_rows
+from tests.reference import Z, add
+from tests.shards.compared_shards import Change, ComparedShards
+
+Messages = dict[str, list[bytes]]
+"""By input of a segment."""
+
+
+class SegmentShards:
+    """A run of a distributed circuit, segment by segment, on a number of shards."""
+
+    def __init__(self, graph: Graph, shards: int, arrival: random.Random) -> None:
+        self._front = Run(graph)
+        self._arrival = arrival
+        self.shards = shards
+        self.segments = segments_of(graph)
+        self._dealt = {
+            node.operator.relation: node.operator.dealt
+            for node in graph.nodes
+            if isinstance(node.operator, DealtInput)
+        }
+        places = [(segment.level, shard) for segment in self.segments for shard in range(shards)]
+        self._journals: dict[tuple[int, int], list[Messages]] = {place: [] for place in places}
+        self._runs: dict[tuple[int, int], SegmentRun] = {}
+        self.absent: dict[str, int] = {}
+        self.present: dict[str, int] = {}
+
+    def step(self, changes: Change | None = None) -> dict[str, Z]:
+        """Apply the changes as one tick; return the deltas that are not empty."""
+        staged, _ = self._front.net(changes or {})
+        try:
+            results, received = self._stepped(staged)
+        except BaseException:
+            self.forget()
+            raise
+        for place, messages in received.items():
+            self._journals[place].append(messages)
+        self.absent, self.present = {}, {}
+        for result in results:
+            for total, counted in ((self.absent, result.absent), (self.present, result.present)):
+                for name, count in counted.items():
+                    if not name.startswith("#"):
+                        total[name] = total.get(name, 0) + count
+        names = {name for result in results for name in result}
+        deltas = {name: add(*(r[name].to_dict() for r in results if name in r)) for name in names}
+        return {name: delta for name, delta in deltas.items() if delta}
+
+    def views(self) -> dict[str, Z]:
+        found = {}
+        for segment in self.segments:
+            runs = [self._run(segment, shard).run for shard in range(self.shards)]
+            for name in segment.outputs:
+                found[name] = add(*(run.view(name).to_dict() for run in runs))
+        return found
+
+    def forget(self, place: tuple[int, int] | None = None) -> None:
+        """Drop the run of one segment of one shard, or all."""
+        if place is None:
+            self._runs.clear()
+        else:
+            self._runs.pop(place, None)
+
+    def _stepped(self, staged: Mapping[str, Batch]) -> tuple[list[TickResult], dict[tuple[int, int], Messages]]:
+        received: dict[tuple[int, int], Messages] = {place: {} for place in self._journals}
+        for name, parts in self._deal(staged).items():
+            level = next(segment.level for segment in self.segments if name in segment.inputs)
+            for shard, message in parts:
+                received[level, shard].setdefault(name, []).append(message)
+        results = []
+        for segment in self.segments:
+            sent = []
+            for shard in range(self.shards):
+                messages = received[segment.level, shard]
+                for arrived in messages.values():
+                    self._arrival.shuffle(arrived)
+                moved, result = self._run(segment, shard).step(messages)
+                sent += moved
+                results.append(result)
+            for rows in sent:
+                crossing = segment.sends[rows.exchange]
+                for level in crossing.readers:
+                    received[level, rows.shard].setdefault(crossing.name, []).append(rows.message)
+        return results, received
+
+    def _deal(self, staged: Mapping[str, Batch]) -> dict[str, list[tuple[int, bytes]]]:
+        interner = self._front.interner
+        dealt: dict[str, list[tuple[int, bytes]]] = {}
+        for name, batch in staged.items():
+            schema = self._front.inputs[name]
+            parts = ValueHashes(interner).split(batch, self._dealt[name], schema.types, self.shards)
+            messages = [(s, written_rows(part, schema, interner)) for s, part in enumerate(parts) if part]
+            dealt[name] = messages
+        return dealt
+
+    def _run(self, segment: Segment, shard: int) -> SegmentRun:
+        place = segment.level, shard
+        if place not in self._runs:
+            made = self._runs[place] = SegmentRun(segment.graph, shard, self.shards)
+            for messages in self._journals[place]:
+                made.step(messages)
+        return self._runs[place]
+
+    def forget_some(self, draw: random.Random) -> None:
+        """Drop each run with some probability."""
+        for place in list(self._runs):
+            if draw.random() < 0.1:
+                self.forget(place)
+
+
+class ComparedSegments(ComparedShards):
+    """A run of a physical circuit, and its segments on shards, whose runs are lost at random."""
+
+    def __init__(self, physical: Graph, shards: int, seed: int = 0) -> None:
+        self.one = Run(physical)
+        self._draw = random.Random(seed)
+        self.graph = distribute(physical, checked=True)
+        self.many: Any = SegmentShards(self.graph, shards, self._draw)
+
+    def tick(self, changes: Change) -> None:
+        self.many.forget_some(self._draw)
+        super().tick(changes)

@@ -1,0 +1,76 @@
+"""Circuits stepped segment by segment return what they return in one process."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dbsp
+from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
+from dbsp import Circuit, CircuitError
+from dbsp.operators.stages.passes.distribute import distribute
+from dbsp.operators.stages.segments import segments_of
+from dbsp.runtime.agreement import random_changes
+from tests.random_circuits import BINARY, UNARY, Choices, build, choices
+from tests.random_datalog import programs
+from tests.shards.segment_shards import ComparedSegments
+from tests.shards.test_sharded_agreement import (
+    CIRCUIT_TICKS,
+    PROGRAM_TICKS,
+    PROGRAMS,
+    SEEDS,
+    SHARDS,
+    Ticks,
+    follow,
+    some,
+    without_negative,
+)
+
+
+@some(25)
+@given(choices(), CIRCUIT_TICKS, SHARDS, SEEDS)
+def test_random_circuits(chosen: Choices, ticks: Ticks, shards: int, seed: int) -> None:
+    compared = ComparedSegments(build(chosen).circuit("physical"), shards, seed)
+    follow(compared, without_negative(ticks, "a"))
+
+
+@some(25)
+@given(
+    programs() | programs(cyclic=True) | programs(kinds=True, records=True),
+    st.sampled_from(["auto", "binary", "wcoj"]),
+    PROGRAM_TICKS,
+    SHARDS,
+    SEEDS,
+)
+def test_random_programs(text: str, strategy: Any, ticks: Ticks, shards: int, seed: int) -> None:
+    program = dbsp.compile(text, strategy)
+    compared = ComparedSegments(program.circuit("physical"), shards, seed)
+    follow(compared, [program.facts, *ticks])
+
+
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_every_operator(name: str) -> None:
+    draw = random.Random(name)
+    compared = ComparedSegments(build([(name, 1, 2), (name, 0, 1)]).circuit("physical"), 3, 2)
+    ticks = [random_changes(draw, compared.one.inputs, 4) for _ in range(6)]
+    follow(compared, [*without_negative(ticks, "a"), {}])
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_every_program(path: Path) -> None:
+    program = dbsp.compile(path)
+    compared = ComparedSegments(program.circuit_for(program.plans, 500).circuit("physical"), 2, 1)
+    draw = random.Random(path.stem)
+    follow(compared, [program.facts])
+    follow(compared, [random_changes(draw, compared.one.inputs, 3) for _ in range(5)])
+
+
+@pytest.mark.parametrize("circuit", CIRCUITS, ids=lambda circuit: circuit.name)
+def test_every_stateful_operator(circuit: FaultCircuit) -> None:
+    compared = ComparedSegments(circuit.start().graph, 3, 7)
+    follow(compared, [circuit.first, *map(circuit.tick, range(8)), {}])
