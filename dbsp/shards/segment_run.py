@@ -10,12 +10,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.shard_link import ShardLink
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.durable.state_image import read_image, write_image
 from dbsp.errors import InvariantError
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
@@ -65,10 +67,18 @@ class SegmentLink(ShardLink):
 class SegmentRun:
     """A run of the circuit of a segment, for one shard of a number of shards."""
 
-    def __init__(self, graph: Graph, shard: int, shards: int) -> None:
+    def __init__(self, graph: Graph, shard: int, shards: int, image: Path | None = None) -> None:
+        """Start without rows, or with the state that `write` has written to the folder `image`."""
         self._interner = Interner()
         self._link = SegmentLink(shard, shards, self._interner)
-        self.run = Run(graph, interner=self._interner, link=self._link)
+        if image is None:
+            self.run = Run(graph, interner=self._interner, link=self._link)
+        else:
+            self.run = read_image(image, graph, self._interner, self._link)
+
+    def write(self, image: Path) -> None:
+        """Write the state to an empty folder. O(state). Raises CheckpointError."""
+        write_image(self.run, image)
 
     def step(self, received: Mapping[str, Iterable[bytes]]) -> tuple[list[SentRows], TickResult]:
         """Apply the messages of a tick by input; return what is sent, and the deltas of outputs.

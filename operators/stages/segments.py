@@ -23,7 +23,7 @@ from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.errors import CircuitError
 from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.ports.output import Output
-from dbsp.operators.shards.crossings import Carried, Received
+from dbsp.operators.ports.segment_ports import Carried, Received
 from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather
 from dbsp.operators.time.watermark import Watermark
 from dbsp.operators.traces.arrange import Arrange

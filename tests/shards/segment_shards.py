@@ -1,14 +1,16 @@
 """Shards that step a circuit segment by segment, without links between them.
 
-Each segment of each shard has a run and a journal of the messages that its ticks have received.
-`forget` drops a run; the next tick makes it again by a replay of its journal, as another process
-would.
+Each segment of each shard has a run, an image of its state, and a journal of the messages that the
+ticks since then have received. `forget` drops a run; the next tick makes it again from the image and
+the journal, as another process would.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from dbsp import Run
@@ -43,6 +45,8 @@ class SegmentShards:
         places = [(segment.level, shard) for segment in self.segments for shard in range(shards)]
         self._journals: dict[tuple[int, int], list[Messages]] = {place: [] for place in places}
         self._runs: dict[tuple[int, int], SegmentRun] = {}
+        self._images: dict[tuple[int, int], Path] = {}
+        self._folder = TemporaryDirectory()
         self.absent: dict[str, int] = {}
         self.present: dict[str, int] = {}
 
@@ -116,15 +120,20 @@ class SegmentShards:
     def _run(self, segment: Segment, shard: int) -> SegmentRun:
         place = segment.level, shard
         if place not in self._runs:
-            made = self._runs[place] = SegmentRun(segment.graph, shard, self.shards)
+            made = SegmentRun(segment.graph, shard, self.shards, self._images.get(place))
             for messages in self._journals[place]:
                 made.step(messages)
+            self._runs[place] = made
         return self._runs[place]
 
     def forget_some(self, draw: random.Random) -> None:
-        """Drop each run with some probability."""
-        for place in list(self._runs):
+        """Drop each run with some probability, and write an image of its state before with some."""
+        for place, run in list(self._runs.items()):
             if draw.random() < 0.1:
+                image = self._images[place] = Path(mkdtemp(dir=self._folder.name))
+                run.write(image)
+                self._journals[place].clear()
+            if draw.random() < 0.2:
                 self.forget(place)
 
 

@@ -1,4 +1,4 @@
-"""Crossings: streams that leave one segment of a distributed circuit and enter a later one.
+"""The ports of a segment: streams that enter it from earlier segments, or leave it for later ones.
 
 A segment is stepped as a circuit of its own (see `dbsp.operators.stages.segments`). A stream leaves
 it through an exchange, or through `Carried` if its rows stay on their shard. `Received` is the same
