@@ -61,7 +61,9 @@ class SegmentLink(ShardLink):
         return None
 
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
-        raise InvariantError("expected a segment without common decisions, got a vote; this is a defect of dbsp")
+        raise InvariantError(
+            "expected a segment without common decisions, got a vote; this is a defect of dbsp"
+        )
 
 
 class SegmentRun:

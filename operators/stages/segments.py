@@ -52,7 +52,9 @@ class Segment:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs of the query that the segment has."""
-        return tuple(node.operator.relation for node in self.graph.nodes if isinstance(node.operator, DealtInput))
+        return tuple(
+            node.operator.relation for node in self.graph.nodes if isinstance(node.operator, DealtInput)
+        )
 
     @property
     def outputs(self) -> tuple[str, ...]:

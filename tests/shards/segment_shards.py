@@ -85,7 +85,9 @@ class SegmentShards:
         else:
             self._runs.pop(place, None)
 
-    def _stepped(self, staged: Mapping[str, Batch]) -> tuple[list[TickResult], dict[tuple[int, int], Messages]]:
+    def _stepped(
+        self, staged: Mapping[str, Batch]
+    ) -> tuple[list[TickResult], dict[tuple[int, int], Messages]]:
         received: dict[tuple[int, int], Messages] = {place: {} for place in self._journals}
         for name, parts in self._deal(staged).items():
             level = next(segment.level for segment in self.segments if name in segment.inputs)

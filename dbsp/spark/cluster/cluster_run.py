@@ -1,0 +1,187 @@
+"""A distributed circuit that Spark runs: one tick is one job, whose stages are the segments.
+
+    sources --deal--> shuffle --segment 0--> shuffle --segment 1--> ... --> reports to the driver
+
+The rows of sources, of exchanges and of outputs never pass the driver. The driver gets one report
+per segment and shard, and publishes the *commit* of the tick: the attempts that count. So a tick is
+all or nothing: what attempts have written counts when the commit names it, and never before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+
+from dbsp.circuit.graph import Graph
+from dbsp.durable.step_memory import signature
+from dbsp.errors import CircuitError, cause_text
+from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.operators.stages.segments import segments_of
+from dbsp.runtime.run import Run
+from dbsp.shards.dealing import Dealer, DistributedPorts
+from dbsp.shards.segment_run import written_rows
+from dbsp.spark.cluster.commits import ClusterCommit, latest_commit, open_state, publish_commit
+from dbsp.spark.cluster.messages import COLUMNS, START, Message, messages_in, told
+from dbsp.spark.cluster.part_sink import PartSink
+from dbsp.spark.cluster.segment_state import Version
+from dbsp.spark.cluster.segment_tasks import ClusterQuery, DealTask, SegmentTask, versions
+from dbsp.spark.cluster.shared_folder import SharedFolder
+from dbsp.spark.row_order import RowOrder
+
+IMAGE_FROM = 16 << 20
+
+
+@dataclass(frozen=True)
+class DealtFrame:
+    """The rows of a source in one tick."""
+
+    source: SparkSource
+    frame: Any
+    """A batch DataFrame."""
+    order: RowOrder = RowOrder()
+
+
+class ClusterRun:
+    """The run of a distributed circuit on the executors of a session."""
+
+    def __init__(
+        self,
+        session: Any,
+        graph: Graph,
+        shards: int,
+        folder: SharedFolder,
+        sinks: Sequence[PartSink] = (),
+        *,
+        query: str | None = None,
+        image_from: int = IMAGE_FROM,
+    ) -> None:
+        """Continue from the state in the folder, which the driver and all executors share.
+
+        Raises CircuitError if the circuit cannot run in segments, CheckpointError if the folder has
+        another query or number of shards.
+        """
+        self._session = session
+        self.graph = graph
+        self.shards = shards
+        self.segments = segments_of(graph)
+        self._ports = DistributedPorts.of(graph, lambda port: port.view())
+        self._levels = {name: segment.level for segment in self.segments for name in segment.inputs}
+        self._sinks = list(sinks)
+        shipped = _pickled(graph)
+        id_ = open_state(folder, signature(graph) if query is None else query, graph.name, shards)
+        self._query = ClusterQuery(id_, shipped, shards, folder, image_from, versions())
+        self.commit = latest_commit(folder)
+        """The latest tick that counts."""
+        self.reports: list[dict[str, Any]] = []
+        """What the tasks of the latest tick have reported, by segment and shard."""
+        self._publish_parts()
+
+    @property
+    def tick(self) -> int:
+        """The number of committed ticks."""
+        return self.commit.tick
+
+    def step(
+        self, frames: Sequence[DealtFrame], *, facts: Mapping[str, Any] | None = None, label: Any = None
+    ) -> list[dict[str, Any]]:
+        """Apply the rows of the frames, and changes that the driver has, as one tick.
+
+        Returns the reports of the tasks. When it raises, nothing has changed.
+        """
+        tick = self.commit.tick + 1
+        dealt = [self._started(), *(self._dealt(frame) for frame in frames)]
+        if facts:
+            dealt.append(self._frame_of(self._messages(facts)))
+        rows = reduce(lambda one, other: one.unionAll(other), dealt)
+        for segment in self.segments:
+            starts = {shard: self.commit.version(segment.level, shard) for shard in range(self.shards)}
+            sinks = [sink for sink in self._sinks if sink.operator.relation in segment.outputs]
+            task = SegmentTask(self._query, segment.level, tick, starts, sinks)
+            rows = rows.repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
+        reports = told(messages_in(rows.toArrow().to_batches()))
+        self._commit(tick, label, reports)
+        self.reports = reports
+        return reports
+
+    # --- the rows of a tick -----------------------------------------------------------------------
+
+    def _started(self) -> Any:
+        """Return a frame with a row for each shard, so that every shard has a partition."""
+        return self._session.range(0, self.shards, 1, 1).selectExpr(
+            "cast(id AS int) AS shard", f"{START} AS level", "'' AS input", "binary('') AS content"
+        )
+
+    def _dealt(self, dealt: DealtFrame) -> Any:
+        source, frame = dealt.source, dealt.frame
+        if source.order_matters:  # all changes of a key, or of a row, meet in one task
+            names = [source.columns.names[column] for column in source.key] or list(source.columns.names)
+            frame = frame.repartition(self.shards, *names)
+        task = DealTask(self._query, source, dealt.order, self._levels[source.relation])
+        return frame.mapInArrow(task, COLUMNS)
+
+    def _messages(self, facts: Mapping[str, Any]) -> Iterator[Message]:
+        front = Run(self.graph)
+        staged, _ = front.net(facts)
+        dealer = Dealer(self._ports.inputs, self.shards, front.interner)
+        for shard, parts in enumerate(dealer.deal(staged)):
+            for name, batch in parts.items():
+                rows = written_rows(batch, front.inputs[name], front.interner)
+                yield Message(shard, self._levels[name], name, rows)
+
+    def _frame_of(self, messages: Iterator[Message]) -> Any:
+        table = pa.Table.from_batches([message.batch() for message in messages])
+        return self._session.createDataFrame(table, COLUMNS)
+
+    # --- the commit -------------------------------------------------------------------------------
+
+    def _commit(self, tick: int, label: Any, reports: Sequence[Mapping[str, Any]]) -> None:
+        found = {(facts["level"], facts["shard"]): _version(facts) for facts in reports}
+        expected = [(segment.level, shard) for segment in self.segments for shard in range(self.shards)]
+        assert sorted(found) == expected, f"expected a report of {expected}, got {sorted(found)}"
+        parts: dict[str, list[str]] = {sink.name: [] for sink in self._sinks}
+        for facts in reports:
+            for sink, file in facts["parts"].items():
+                parts[sink].append(file)
+        before, self_commit = self.commit, ClusterCommit(tick, label, found, parts)
+        publish_commit(self._query.folder, self_commit)
+        self.commit = self_commit
+        self._publish_parts()
+        for (level, shard), version in found.items():
+            if version.image != before.version(level, shard).image:
+                self._remove_unnamed(level, shard, version)
+
+    def _publish_parts(self) -> None:
+        """Make the parts of the latest tick visible, also those of an ended process."""
+        for sink in self._sinks:
+            sink.publish(self.commit.tick, self.commit.parts.get(sink.name, ()))
+
+    def _remove_unnamed(self, level: int, shard: int, version: Version) -> None:
+        """Remove the files that an image replaces, and those of attempts that do not count."""
+        folder = f"state/{level}-{shard}"
+        kept = {version.image, *version.journal}
+        for name in self._query.folder.names(folder):
+            if f"{folder}/{name}" not in kept:
+                self._query.folder.remove(f"{folder}/{name}")
+
+
+def _version(facts: Mapping[str, Any]) -> Version:
+    known = facts["version"]
+    return Version(**{**known, "journal": tuple(known["journal"])})
+
+
+def _pickled(graph: Graph) -> bytes:
+    from pyspark import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(graph)
+    except Exception as error:  # whatever the objects of the user raise
+        raise CircuitError(
+            f"a function or value of the circuit cannot be sent to executors ({cause_text(error)}); define it "
+            "at the top level of a module that the executors can import",
+            code="not-picklable",
+        ) from None
+    return data

@@ -1,0 +1,156 @@
+"""The state of the segments on the executors: kept by worker processes, made durable in files.
+
+The state of a segment of a shard after tick t is a *version*: an image (`dbsp.durable.state_image`)
+and the journal of the ticks after it, which has the messages that each tick received. A version is
+named by the attempt that made it, and the driver says from which version a tick starts. A worker
+process keeps the latest version of each segment that it has run. It uses that only if its name is
+the one that the driver names, and reads the files otherwise; so a stale, repeated or moved task
+starts from the right state.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dbsp.operators.stages.segments import Segment
+from dbsp.shards.segment_run import SegmentRun
+from dbsp.spark.cluster.shared_folder import SharedFolder
+
+Received = Mapping[str, Sequence[bytes]]
+"""The messages of a tick by input of the segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The state of one segment of one shard after a tick."""
+
+    name: str = ""
+    """The attempt that made it; empty before the first tick."""
+    image: str | None = None
+    """The folder of the image; None if the journal begins at the first tick."""
+    journal: tuple[str | None, ...] = ()
+    """By tick after the image its file, or None for a tick without messages."""
+    journal_bytes: int = 0
+    """The bytes of these files."""
+    image_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One segment of one shard of a query."""
+
+    query: str
+    level: int
+    shard: int
+    shards: int
+
+    @property
+    def folder(self) -> str:
+        """The folder of its files in the shared folder."""
+        return f"state/{self.level}-{self.shard}"
+
+
+_KEPT: dict[Place, tuple[str, SegmentRun]] = {}
+"""The runs that this process keeps, with the names of their versions."""
+
+
+def opened(place: Place, segment: Segment, version: Version, folder: SharedFolder) -> SegmentRun:
+    """Return a run of the segment at a version; the caller steps it, and then keeps it.
+
+    O(1) if this process has kept it, else O(journal). Raises CheckpointError.
+    """
+    known = _KEPT.pop(place, None)
+    if known is not None and known[0] == version.name:
+        return known[1]
+    image = None
+    with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
+        if version.image is not None:
+            image = folder.fetched_folder(version.image, Path(copy))
+        run = SegmentRun(segment.graph, place.shard, place.shards, image)
+        # Files that are mapped stay until the process ends, so the copy can be removed.
+    for file in version.journal:
+        run.step({} if file is None else read_journal(folder, file))
+    return run
+
+
+def keep(place: Place, name: str, run: SegmentRun) -> None:
+    """Keep a run for the next tick that starts from this version."""
+    _KEPT[place] = name, run
+
+
+def forget_query(query: str) -> None:
+    """Drop the runs of a query in this process."""
+    for place in [place for place in _KEPT if place.query == query]:
+        del _KEPT[place]
+
+
+def next_version(
+    place: Place,
+    before: Version,
+    name: str,
+    received: Received,
+    run: SegmentRun,
+    folder: SharedFolder,
+    image_from: int,
+) -> Version:
+    """Make the tick that a run has taken durable, and return the version after it, `name`.
+
+    Writes an image once the journal since the last one is larger than that image, and than
+    `image_from` bytes; so images cost at most as much as the journal.
+    """
+    content = written_journal(received)
+    size = before.journal_bytes + len(content)
+    if size > max(image_from, before.image_bytes):
+        image = f"{place.folder}/{name}.image"
+        return Version(name, image, (), 0, _written_image(run, folder, image))
+    file = None
+    if content:
+        file = f"{place.folder}/{name}.journal"
+        folder.write(file, content)
+    return Version(name, before.image, (*before.journal, file), size, before.image_bytes)
+
+
+def _written_image(run: SegmentRun, folder: SharedFolder, name: str) -> int:
+    """Write the state of a run to the shared folder; return its bytes."""
+    if folder.local is not None:
+        target = folder.local / name
+        target.mkdir(parents=True)
+        run.write(target)
+        return _size(target)
+    with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
+        run.write(Path(copy))
+        folder.send_folder(Path(copy), name)
+        return _size(Path(copy))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def written_journal(received: Received) -> bytes:
+    """Return the messages of a tick as the content of a file; empty without messages."""
+    parts = [(name, message) for name, messages in received.items() for message in messages]
+    if not parts:
+        return b""
+    head = json.dumps([(name, len(message)) for name, message in parts]).encode()
+    return b"".join((head, b"\n", *(message for _, message in parts)))
+
+
+def read_journal(folder: SharedFolder, file: str) -> dict[str, list[bytes]]:
+    """Return the messages of `written_journal` in a file. Raises CheckpointError."""
+    from dbsp.durable.sealed_files import unreadable
+
+    content = folder.read(file)
+    if content is None:
+        raise unreadable(Path(folder.location) / file, "the file is missing")
+    head, _, body = content.partition(b"\n")
+    received: dict[str, list[bytes]] = {}
+    start = 0
+    for name, length in json.loads(head):
+        received.setdefault(name, []).append(body[start : start + length])
+        start += length
+    return received

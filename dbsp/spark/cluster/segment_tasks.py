@@ -1,0 +1,208 @@
+"""What Spark's executors run: tasks that deal the rows of sources, and tasks that step segments.
+
+A task is called with the Arrow batches of one partition (`mapInArrow`). It returns the error of a
+program as a message, which the driver raises; all else that fails is Spark's to report and retry.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+import dbsp
+from dbsp.circuit.graph import Graph
+from dbsp.errors import DbspError, SetupError
+from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.operators.stages.segments import Segment, segments_of
+from dbsp.runtime.run import Run
+from dbsp.shards.dealing import Dealer, DistributedPorts
+from dbsp.runtime.tick_result import TickResult
+from dbsp.shards.segment_run import SegmentRun, written_rows
+from dbsp.spark.cluster.messages import DRIVER, START, Message, failure, messages_in, report
+from dbsp.spark.cluster.part_sink import PartSink
+from dbsp.spark.cluster.segment_state import Place, Version, keep, next_version, opened
+from dbsp.spark.cluster.shared_folder import SharedFolder
+from dbsp.spark.row_order import RowOrder
+
+_PIECE = 1 << 20
+"""The rows of a source that a task deals at once, if their order does not matter."""
+
+
+@dataclass(frozen=True)
+class ClusterQuery:
+    """What every task of a query knows."""
+
+    id: str
+    graph: bytes
+    """The distributed circuit, pickled."""
+    shards: int
+    folder: SharedFolder
+    image_from: int
+    """The least bytes of a journal that an image replaces."""
+    version: str
+    """The version of dbsp and of Python in the driver."""
+
+    def checked_graph(self) -> Graph:
+        """Return the circuit. Raises SetupError if this process has another version of dbsp."""
+        if self.version != versions():
+            raise SetupError(
+                f"the driver runs {self.version}, an executor {versions()}; install the same versions on the "
+                "driver and on all executors, or ship them with --archives"
+            )
+        return _graph(self.graph)
+
+    def segments(self) -> list[Segment]:
+        """Return the segments of the circuit, by level."""
+        self.checked_graph()
+        return _segments(self.graph)
+
+
+def versions() -> str:
+    """Return the versions that the driver and the executors must share."""
+    return f"dbsp {dbsp.__version__} on Python {sys.version_info.major}.{sys.version_info.minor}"
+
+
+@lru_cache(maxsize=4)
+def _graph(data: bytes) -> Graph:
+    graph: Graph = pickle.loads(data)
+    return graph
+
+
+@lru_cache(maxsize=4)
+def _segments(data: bytes) -> list[Segment]:
+    return segments_of(_graph(data))
+
+
+@dataclass(frozen=True)
+class DealTask:
+    """Deals the rows of a source to the shards."""
+
+    query: ClusterQuery
+    source: SparkSource
+    order: RowOrder
+    level: int
+    """The level of the input."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            graph = self.query.checked_graph()
+            for table in self._tables(batches):
+                for message in self._dealt(graph, table):
+                    yield message.batch()
+        except DbspError as error:
+            yield failure(0, DRIVER, error).batch()
+
+    def _tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Yield the rows in pieces; in one piece, and sorted, if the last change of a row counts."""
+        pieces: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            pieces.append(batch)
+            rows += batch.num_rows
+            if rows >= _PIECE and not self.source.order_matters:
+                yield pa.Table.from_batches(pieces)
+                pieces, rows = [], 0
+        if rows:
+            yield self.order.sort(pa.Table.from_batches(pieces))
+
+    def _dealt(self, graph: Graph, table: pa.Table) -> Iterator[Message]:
+        front = Run(graph)
+        name = self.source.relation
+        staged, _ = front.net({name: self.source.change(table)})
+        ports = DistributedPorts.of(graph, lambda port: port.view())
+        schema = front.inputs[name]
+        dealer = Dealer(ports.inputs, self.query.shards, front.interner)
+        for shard, parts in enumerate(dealer.deal(staged)):
+            for batch in parts.values():
+                yield Message(shard, self.level, name, written_rows(batch, schema, front.interner))
+
+
+@dataclass(frozen=True)
+class SegmentTask:
+    """Steps one segment on the shard of its partition."""
+
+    query: ClusterQuery
+    level: int
+    tick: int
+    """The number of the tick."""
+    versions: Mapping[int, Version]
+    """By shard the version from which the tick starts."""
+    sinks: Sequence[PartSink]
+    """The sinks of the outputs of the segment."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "a task runs in a partition"
+        shard = context.partitionId()
+        received: dict[str, list[bytes]] = {}
+        failed = False
+        for message in messages_in(batches):
+            assert message.shard == shard, f"a message for shard {message.shard} came to shard {shard}"
+            if message.level == self.level:
+                received.setdefault(message.input, []).append(message.content)
+            elif message.level != START:
+                failed = failed or (message.level == DRIVER and message.input != "report")
+                yield message.batch()
+        if failed:
+            return  # the tick will not count
+        try:
+            for message in self._stepped(shard, received):
+                yield message.batch()
+        except DbspError as error:
+            yield failure(shard, self.level, error).batch()
+
+    def _stepped(self, shard: int, received: Mapping[str, list[bytes]]) -> Iterator[Message]:
+        began = time.perf_counter()
+        query, before = self.query, self.versions[shard]
+        place = Place(query.id, self.level, shard, query.shards)
+        segment = query.segments()[self.level]
+        run = opened(place, segment, before, query.folder)
+        opening = time.perf_counter() - began
+        sent, result = run.step(received)
+        name = uuid.uuid4().hex
+        parts = {
+            sink.name: file
+            for sink in self.sinks
+            if (file := self._written(sink, run, result, shard, name)) is not None
+        }
+        version = next_version(place, before, name, received, run, query.folder, query.image_from)
+        for rows in sent:
+            crossing = segment.sends[rows.exchange]
+            for level in crossing.readers:
+                yield Message(rows.shard, level, crossing.name, rows.message)
+        facts = {
+            "level": self.level,
+            "shard": shard,
+            "version": asdict(version),
+            "parts": parts,
+            "rows_out": {name: len(delta) for name, delta in result.items() if delta},
+            "absent": result.absent,
+            "present": result.present,
+            "sent_bytes": sum(len(rows.message) for rows in sent if rows.shard != shard),
+            "received_bytes": sum(len(message) for messages in received.values() for message in messages),
+            "state_rows": run.run.state_rows,
+            "state_bytes": run.run.state_bytes,
+            "opening_seconds": opening,
+            "seconds": time.perf_counter() - began,
+        }
+        keep(place, version.name, run)
+        yield report(shard, facts)
+
+    def _written(
+        self, sink: PartSink, run: SegmentRun, result: TickResult, shard: int, attempt: str
+    ) -> str | None:
+        output = sink.operator.relation
+        try:
+            return sink.write(result[output], lambda: run.run.view(output), self.tick, shard, attempt)
+        except DbspError as error:
+            error.where = error.where or f"sink '{sink.name}'"
+            raise

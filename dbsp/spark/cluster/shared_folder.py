@@ -1,0 +1,155 @@
+"""The folder that the driver and all executors share, on any file system that pyarrow knows.
+
+Writers choose names that nobody else chooses, so an attempt of a task that is lost or late changes
+nothing that another one reads. Only the driver publishes: a file with a fixed name, at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from dbsp.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class SharedFolder:
+    """A folder by its path or URI, such as `/mnt/shared/state` or `s3://bucket/state`."""
+
+    location: str
+
+    @cached_property
+    def _opened(self) -> tuple[Any, str]:
+        """The file system, and the path in it."""
+        from pyarrow import fs
+
+        if "://" not in self.location:
+            return fs.LocalFileSystem(), str(Path(self.location).absolute())
+        try:
+            return fs.FileSystem.from_uri(self.location)
+        except (OSError, ValueError):
+            return _of_fsspec(self.location)
+
+    @cached_property
+    def local(self) -> Path | None:
+        """The folder on a file system of this machine; None on another one."""
+        parsed = urlparse(self.location)
+        if parsed.scheme == "file":
+            return Path(unquote(parsed.path))
+        return None if "://" in self.location else Path(self.location).absolute()
+
+    def _path(self, name: str) -> str:
+        return f"{self._opened[1]}/{name}"
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file whose name nobody else uses. Raises CheckpointError."""
+        files, path = self._opened[0], self._path(name)
+        try:
+            files.create_dir(path.rpartition("/")[0], recursive=True)
+            with files.open_output_stream(path) as stream:
+                stream.write(content)
+        except OSError as error:
+            raise self._failed("write", name, error) from None
+
+    def publish(self, name: str, content: bytes) -> None:
+        """Write or replace a file: others see all of it or nothing. Raises CheckpointError."""
+        draft = f"{name}.{uuid.uuid4().hex}.draft"
+        self.write(draft, content)
+        self.rename(draft, name)
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename a file or a folder; a file of the new name is replaced. Raises CheckpointError."""
+        try:
+            self._opened[0].move(self._path(name), self._path(to))
+        except OSError as error:
+            raise self._failed("write", to, error) from None
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None if there is none. Raises CheckpointError."""
+        try:
+            with self._opened[0].open_input_stream(self._path(name), compression=None) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed("read", name, error) from None
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the files and folders in a folder, sorted. Raises CheckpointError."""
+        from pyarrow.fs import FileSelector
+
+        try:
+            found = self._opened[0].get_file_info(FileSelector(self._path(folder), allow_not_found=True))
+        except OSError as error:
+            raise self._failed("list", folder, error) from None
+        return sorted(info.base_name for info in found)
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder, if it is there. Raises CheckpointError."""
+        from pyarrow.fs import FileType
+
+        files, path = self._opened[0], self._path(name)
+        try:
+            kind = files.get_file_info(path).type
+            if kind == FileType.Directory:
+                files.delete_dir(path)
+            elif kind == FileType.File:
+                files.delete_file(path)
+        except FileNotFoundError:
+            pass  # another attempt has removed it
+        except OSError as error:
+            raise self._failed("remove", name, error) from None
+
+    def send_folder(self, source: Path, name: str) -> None:
+        """Copy a folder of this machine to a name that nobody else uses. Raises CheckpointError."""
+        for path in sorted(source.rglob("*")):
+            if path.is_file():
+                self.write(f"{name}/{path.relative_to(source).as_posix()}", path.read_bytes())
+
+    def fetched_folder(self, name: str, into: Path) -> Path:
+        """Return a folder as one of this machine, in a copy if it is not. Raises CheckpointError."""
+        from pyarrow.fs import FileSelector, FileType
+
+        if self.local is not None:
+            return self.local / name
+        files, start = self._opened[0], self._path(name)
+        try:
+            for info in files.get_file_info(FileSelector(start, recursive=True)):
+                target = into / info.path[len(start) + 1 :]
+                if info.type == FileType.File:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with (
+                        files.open_input_stream(info.path, compression=None) as stream,
+                        open(target, "wb") as file,
+                    ):
+                        shutil.copyfileobj(stream, file)
+        except OSError as error:
+            raise self._failed("read", name, error) from None
+        return into
+
+    def _failed(self, what: str, name: str, error: OSError) -> CheckpointError:
+        return CheckpointError(
+            f"cannot {what} {self.location}/{name}: {error}; the state folder must be readable and writable "
+            "for the driver and all executors",
+            code="checkpoint-write",
+        )
+
+
+def _of_fsspec(location: str) -> tuple[Any, str]:
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise CheckpointError(
+            f"{location} is on a file system that pyarrow does not know; install fsspec and its package for "
+            "this file system, on the driver and on all executors",
+            code="unsupported-location",
+        ) from None
+    files, path = url_to_fs(location)
+    return PyFileSystem(FSSpecHandler(files)), path
