@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
-from dbsp import Circuit, CircuitError
-from dbsp.operators.stages.passes.distribute import distribute
-from dbsp.operators.stages.segments import segments_of
+from dbsp import CircuitError
 from dbsp.runtime.agreement import random_changes
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
 from tests.random_datalog import programs

@@ -22,8 +22,8 @@ from dbsp.errors import DbspError, SetupError
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.stages.segments import Segment, segments_of
 from dbsp.runtime.run import Run
-from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.runtime.tick_result import TickResult
+from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.segment_run import SegmentRun, written_rows
 from dbsp.spark.cluster.messages import DRIVER, START, Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink

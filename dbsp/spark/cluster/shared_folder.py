@@ -31,9 +31,10 @@ class SharedFolder:
         if "://" not in self.location:
             return fs.LocalFileSystem(), str(Path(self.location).absolute())
         try:
-            return fs.FileSystem.from_uri(self.location)
+            files, path = fs.FileSystem.from_uri(self.location)
         except (OSError, ValueError):
             return _of_fsspec(self.location)
+        return files, path
 
     @cached_property
     def local(self) -> Path | None:
