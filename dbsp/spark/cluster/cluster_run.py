@@ -10,7 +10,7 @@ all or nothing: what attempts have written counts when the commit names it, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -42,7 +42,7 @@ class DealtFrame:
     source: SparkSource
     frame: Any
     """A batch DataFrame."""
-    order: RowOrder = RowOrder()
+    order: RowOrder = field(default_factory=RowOrder)
 
 
 class ClusterRun:
@@ -180,8 +180,8 @@ def _pickled(graph: Graph) -> bytes:
         data: bytes = cloudpickle.dumps(graph)
     except Exception as error:  # whatever the objects of the user raise
         raise CircuitError(
-            f"a function or value of the circuit cannot be sent to executors ({cause_text(error)}); define it "
-            "at the top level of a module that the executors can import",
+            f"a function or value of the circuit cannot be sent to executors ({cause_text(error)}); define "
+            "it at the top level of a module that the executors can import",
             code="not-picklable",
         ) from None
     return data
