@@ -14,6 +14,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _LENGTH = struct.Struct("<Q")
@@ -51,15 +53,15 @@ class CommandChannel:
         except OSError as error:
             raise ChannelClosedError(str(error)) from None
 
-    def receive(self) -> tuple[Any, list[bytearray]]:
+    def receive(self) -> tuple[Any, list[memoryview]]:
         """Wait for a message; return it and its buffers. Raises ChannelClosedError."""
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
         message, lengths = pickle.loads(self._read(length))
         return message, [self._read(length) for length in lengths]
 
-    def _read(self, length: int) -> bytearray:
-        buffer = bytearray(length)
-        view, start = memoryview(buffer), 0
+    def _read(self, length: int) -> memoryview:
+        # Not a bytearray, which would be filled with zeros first.
+        view, start = np.empty(length, np.uint8).data, 0
         while start < length:
             try:
                 read = self._socket.recv_into(view[start:])
@@ -68,7 +70,7 @@ class CommandChannel:
             if not read:
                 raise ChannelClosedError("the other end is closed")
             start += read
-        return buffer
+        return view
 
     def close(self) -> None:
         self._socket.close()

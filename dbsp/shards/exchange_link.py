@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.shard_link import ShardLink
-from dbsp.data.batch import Batch, combine, merge_sorted
+from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError
-from dbsp.kernels.arrays import Codes
 from dbsp.shards.packet_frames import Buffer
 from dbsp.shards.transport import Transport
 from dbsp.shards.value_packets import PacketConnection
@@ -102,12 +101,12 @@ class ExchangeLink(ShardLink):
             messages[shard] = connection.outbox.pack(parts[shard], schema)
         replies = self._transport.exchange(node, messages)
         received = [
-            rows
+            batch
             for shard, connection in self._connections.items()
-            if (rows := connection.inbox.unpack_rows(replies[shard], schema)) is not None
+            if (batch := connection.inbox.unpack(replies[shard], schema)) is not None
         ]
-        self._count(node, parts, messages, replies, sum(len(weights) for _, weights in received))
-        return _sum(parts[self.shard], received, schema)
+        self._count(node, parts, messages, replies, sum(map(len, received)))
+        return _sum(parts[self.shard], received)
 
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
         try:
@@ -147,12 +146,6 @@ def _size(messages: Sequence[Sequence[Buffer]]) -> int:
     return sum(memoryview(buffer).nbytes for message in messages for buffer in message)
 
 
-def _sum(own: Batch | None, received: list[tuple[Codes, Codes]], schema: Schema) -> Batch | None:
-    if own is not None and not len(own):
-        own = None
-    if not received:
-        return own
-    pieces = [*([] if own is None else [(own.rows, own.weights)]), *received]
-    # The ids of interned values are in another order here than at the sender.
-    interned = any(type_.interned for type_ in schema.types)
-    return combine(pieces) if interned else merge_sorted(pieces)
+def _sum(own: Batch | None, received: list[Batch]) -> Batch | None:
+    pieces = [piece for piece in (own, *received) if piece]
+    return pieces[0] if len(pieces) == 1 else merge_sorted([(piece.rows, piece.weights) for piece in pieces])

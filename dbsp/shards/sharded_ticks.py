@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch, merge_sorted
 from dbsp.errors import ShardError, expect_present, expect_type
 from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.ticks import Ticks
@@ -122,4 +122,4 @@ class ShardedTicks(Ticks):
 def sum_of(parts: list[Batch]) -> Batch | None:
     if len(parts) == 1:
         return parts[0]
-    return combine([(part.rows, part.weights) for part in parts])
+    return merge_sorted([(part.rows, part.weights) for part in parts])

@@ -108,26 +108,17 @@ class Inbox:
         other columns, or not the next one; then the next packet must follow a reset of the other
         end.
         """
-        parts = self.unpack_rows(buffers, schema)
-        if parts is None:
-            return None
-        rows, weights = parts
-        if any(type_.interned for type_ in schema.types):
-            rows, weights = consolidate(rows, weights)
-        return Batch(rows, weights)
-
-    def unpack_rows(self, buffers: Sequence[Buffer], schema: Schema) -> tuple[Codes, Codes] | None:
-        """Do as `unpack`, but return rows that are sorted only if no column is interned.
-
-        To sum several packets, consolidate the rows of all of them at once.
-        """
         if not buffers:
             return None
         try:
-            return self._rows(buffers, schema)
+            rows, weights = self._rows(buffers, schema)
         except BaseException:
             self.reset()
             raise
+        if any(type_.interned for type_ in schema.types):
+            # The ids of the values are in another order here than at the sender.
+            rows, weights = consolidate(rows, weights)
+        return Batch(rows, weights)
 
     def _rows(self, buffers: Sequence[Buffer], schema: Schema) -> tuple[Codes, Codes]:
         head, arrays = read_packet(buffers)

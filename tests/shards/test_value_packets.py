@@ -187,9 +187,9 @@ def test_new_values_keep_their_order_whatever_the_order_of_the_rows() -> None:
     rows = np.column_stack((np.arange(6), codes[[3, 1, 3, 0, 2, 1]]))
     for shown in (rows[:3], rows):
         batch = Batch(np.ascontiguousarray(shown), np.ones(len(shown), np.int64))
-        parts = inbox.unpack_rows(carried(outbox.pack(batch, schema)), schema)
-        assert parts is not None
-        assert inbox.interner.decode_many(parts[0][:, 1]) == outbox.interner.decode_many(shown[:, 1])
+        received = inbox.unpack(carried(outbox.pack(batch, schema)), schema)
+        assert received is not None
+        assert inbox.interner.decode_many(received.rows[:, 1]) == outbox.interner.decode_many(shown[:, 1])
     assert inbox.interner.decode_many(range(4)) == ["b", "d", "a", "c"]
 
 
