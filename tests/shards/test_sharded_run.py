@@ -530,3 +530,14 @@ def test_external_inputs_are_refused_at_their_node() -> None:
     circuit.output("b", circuit.input("a", x=int, kind="external"))
     with pytest.raises(CircuitError, match="the rows of this input are kept outside of the circuit"):
         ShardedRun(circuit.circuit("distributed"), 2)
+
+
+def test_shards_keep_freed_memory_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    with ShardedRun(GRAPH, 1) as run:
+        environment = Path(f"/proc/{run.stats()[0].process}/environ").read_bytes().split(b"\0")
+    assert b"MALLOC_TRIM_THRESHOLD_=1000000" in environment
+    assert b"MALLOC_MMAP_THRESHOLD_=33554432" in environment
