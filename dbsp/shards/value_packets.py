@@ -78,10 +78,12 @@ class Outbox:
                     self._values.number(rows, column, type_, pieces)
                 except UnsupportedValueError as error:
                     raise _refused(error, schema.names[column]) from None
-        units = bool((batch.weights == 1).all())
-        content = [len(batch), units, pieces.heads]
+        # Most packets insert each row once or retract it.
+        weight = int(batch.weights[0])
+        common = bool((batch.weights == weight).all())
+        content = [len(batch), weight if common else None, pieces.heads]
         head = PacketHead(not self._sent, self._sent, _fingerprint(schema.types), content)
-        buffers = packet(head, [*pieces.arrays, rows, *([] if units else [batch.weights])])
+        buffers = packet(head, [*pieces.arrays, rows, *([] if common else [batch.weights])])
         self._sent += 1
         return buffers
 
@@ -132,7 +134,7 @@ class Inbox:
             raise InvariantError(f"expected a packet of rows ({schema.describe()}), got one of other columns")
         if self.interner is not self._values.interner:
             self._values.follow(self.interner)
-        count, units, heads = head.content
+        count, weight, heads = head.content
         pieces, at = [], 0
         for form, space, details, used in heads:
             # Copies, since a buffer may show the memory of a whole message.
@@ -140,7 +142,7 @@ class Inbox:
             at += used
         self._values.receive(pieces, schema.types)
         rows = numbers_of(arrays[at], schema.arity) if schema.arity else np.empty((count, 0), np.int64)
-        weights = np.ones(count, np.int64) if units else numbers_of(arrays[at + 1])
+        weights = numbers_of(arrays[at + 1]) if weight is None else np.full(count, weight, np.int64)
         if len(rows) != count or len(weights) != count:
             raise InvariantError("expected a packet with as many rows as weights")
         interned = [column for column, type_ in enumerate(schema.types) if type_.interned]
