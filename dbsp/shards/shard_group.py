@@ -33,19 +33,18 @@ from dbsp.shards.transport import ShardAborted, ShardLost
 _SIGNAL_EVERY = 0.1
 """Seconds between the signals to a shard that must abort its tick: it may ignore one."""
 
-_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
-"""The environment of a shard, where the caller's does not have it: limits of glibc, in bytes.
-
-Freed memory below them is used again, and not returned to the system. By default glibc comes to
-these limits over time. Until then a large load needs new pages again and again.
-"""
-
 Message: TypeAlias = tuple[Command, Sequence[Buffer]]
 """A command and its packets."""
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from dbsp.shards.shard_process import main; main({commands}, {life})"
 )
+_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+"""The environment of a shard, where the caller's does not have it: limits of glibc, in bytes.
+
+Freed memory below them is used again, and not returned to the system. By default glibc comes to
+these limits over time. Until then a large load needs new pages again and again.
+"""
 
 
 class ShardGroup:
