@@ -57,7 +57,7 @@ class AbortableLink(ShardLink):
         self._computing = False
 
     def end_tick(self) -> None:
-        """Drop a request that came too late. Call this before the answer that ends the tick.
+        """Drop a request that came too late. Call this before the answers that end the tick.
 
         A request may come even later. It aborts the next tick, which the coordinator then repeats.
         """
