@@ -14,6 +14,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any
 
 from dbsp.circuit.shard_link import ShardLink
 from dbsp.data.batch import Batch
@@ -77,6 +78,17 @@ class AbortableLink(ShardLink):
         self._exchanging = True
         try:
             return self._link.exchange(node, parts, schema)
+        finally:
+            self._exchanging = False
+            self._raise_if_asked()
+
+    def pack(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Any:
+        return self._link.pack(node, parts, schema)
+
+    def exchange_packed(self, packed: Sequence[Any]) -> list[Batch | None]:
+        self._exchanging = True
+        try:
+            return self._link.exchange_packed(packed)
         finally:
             self._exchanging = False
             self._raise_if_asked()

@@ -53,7 +53,7 @@ class CommandChannel:
         lengths = [len(view) for view in views]
         head = pickle.dumps((message, lengths), pickle.HIGHEST_PROTOCOL)
         rest = sum(map(_padded, lengths))
-        pieces = [_LENGTHS.pack(_padded(len(head)), rest), head, _PADDING[-len(head) % 8]]
+        pieces: list[Buffer] = [_LENGTHS.pack(_padded(len(head)), rest), head, _PADDING[-len(head) % 8]]
         for view in views:
             pieces += view, _PADDING[-len(view) % 8]
         try:
