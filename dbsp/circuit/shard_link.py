@@ -22,6 +22,8 @@ class ShardLink(ABC):
     """The number of this shard, from 0 on."""
     shards: int
     """The number of shards."""
+    changed: frozenset[str] | None = None
+    """The inputs that this tick changes on any shard; None if that is not known."""
 
     @abstractmethod
     def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:

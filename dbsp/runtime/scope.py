@@ -96,7 +96,8 @@ class Scope:
             if node.strict:
                 self._strict(node).connect([self.by_node[s.node] for s in node.strict])
         self.steps = list(self.by_node.values())
-        self._schedule = self.steps if self.link.shards == 1 else scheduled(self.steps, self.link)
+        self.schedule = self.steps if self.link.shards == 1 else scheduled(self.steps, self.link)
+        """The steps that a tick runs, in order."""
 
     def _strict(self, node: Node) -> StrictStep:
         step = self.by_node[node]
@@ -204,7 +205,7 @@ class Scope:
 
     def run(self) -> None:
         """Step every node once, in order."""
-        self.run_steps(self._schedule if self.stats is None else self.steps)
+        self.run_steps(self.schedule if self.stats is None else self.steps)
 
     def run_steps(self, steps: Sequence[Step]) -> None:
         """Run these steps in order; an error names the node of its step."""

@@ -62,6 +62,8 @@ class StepTick(Command):
     """The inputs that change, in the order of their packets."""
     packets: tuple[int, ...]
     """By changed input, the number of buffers of its packet."""
+    changed: frozenset[str]
+    """The inputs that change on any shard."""
     label: Any = None
     snapshot: int | None = None
     """The tick of the common snapshot, if the shard writes a snapshot before this tick."""

@@ -195,8 +195,10 @@ class Shard:
             staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
             if self.store is not None and command.snapshot is not None:
                 self.store.order_snapshot(command.snapshot)
+            self._link.changed = command.changed
             self.run.step_staged(staged, command.label)
         finally:
+            self._link.changed = None
             self._link.end_computing()
 
     def _decide(self, run: RunBase) -> bool:

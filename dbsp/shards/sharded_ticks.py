@@ -56,10 +56,11 @@ class ShardedTicks(Ticks):
         epoch = group.next_epoch()
         folder, label = self._folder, expect_type(self._work, OpenTick, "an open tick").label
         common = folder.plan.common if folder is not None and folder.snapshot_due() else None
-        messages = []
+        messages, changed = [], frozenset(staged)
         for shard, changes in zip(group, self._dealer.deal(staged), strict=True):
             packed = shard.post.pack(changes, self.inputs)
-            command = StepTick(epoch, self._generation, packed.names, packed.packets, label, common)
+            names, packets = packed.names, packed.packets
+            command = StepTick(epoch, self._generation, names, packets, changed, label, common)
             messages.append((command, packed.buffers))
         shards = group.ask(messages, f"during tick {self._ticks + 1}")
         answers = [expect_type(shard.answer, Ready, "the results of a tick") for shard in shards]

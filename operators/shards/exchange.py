@@ -113,6 +113,8 @@ class PlacingStep(Step):
 
     __slots__ = ("_link", "_schema", "_source", "_where")
 
+    quiet = True
+
     def __init__(self, node: Node, source: Step, scope: StepScope) -> None:
         super().__init__()
         self._source = source

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from dbsp import Run, Schema
+from dbsp import Run, Schema, col
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step_roles import MeetingStep
 from dbsp.data.interner import Interner
+from dbsp.operators.linear.filter import Filter
 from dbsp.operators.linear.union import Union
 from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.ports.output import Output
@@ -115,3 +116,35 @@ def test_independent_exchanges_meet_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert meetings.count == 2
     steps = many.runs[0].scope.steps
     assert sum(isinstance(step, MeetingStep) for step in steps) == 12
+
+
+def path(graph: Graph, name: str, exchanges: int, late: bool = False) -> None:
+    """Add an input and an output, with some exchanges between them, and perhaps a delay."""
+    rows = graph.add_source(DealtInput(name, COLUMNS, kind="zset", dealt=(0,)))
+    stream = graph.add(Filter(col("x") > 1), rows)
+    if late:
+        delay = graph.add_source(Delay(COLUMNS))
+        graph.connect(delay, stream)
+        stream = delay
+    for number in range(exchanges):
+        stream = graph.add(Exchange((1 - number % 2,)), stream)
+    graph.add(Output(name, COLUMNS), stream, graph.add(Arrange((0, 1)), stream))
+
+
+@pytest.mark.parametrize(("late", "expected"), [(False, [2, 3, 0, 3, 0]), (True, [3, 3, 3, 3, 3])])
+def test_no_round_for_inputs_that_do_not_change(
+    late: bool, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delay emits in a tick without changes, so the exchanges after it always take place."""
+    graph = Graph("two inputs")
+    path(graph, "a", 2)
+    path(graph, "b", 3, late)
+    one, many = Run(graph), ThreadShards(graph, 2)
+    meetings = Meetings(monkeypatch)
+    counts = []
+    for changes in ({"a": [(2, 3)]}, {"b": [(4, 5)]}, {}, {"a": [(7, 7)], "b": [(6, 5)]}, {}):
+        before = meetings.count
+        assert many.step(changes) == deltas_of(one.step(changes))
+        counts.append(meetings.count - before)
+    assert counts == expected
+    assert many.view("b") == {(4, 5): 1, (6, 5): 1}
