@@ -21,7 +21,7 @@ from dbsp import Circuit, CircuitError, DbspError, ShardError, UserFunctionError
 from dbsp.shards.sharded_run import ShardedRun
 from dbsp.shards.shipped_errors import ShardTracebackError
 from tests.harness import deltas_of, views
-from tests.shards.shop_circuit import CHANGES, ENDS, EXITS, FAILS, SLEEPS, shop
+from tests.shards.shop_circuit import CHANGES, ENDS, EXITS, FAILS, FULL, SLEEPS, shop
 
 pytestmark = pytest.mark.xdist_group("shards")
 
@@ -147,6 +147,18 @@ def test_exit_of_a_function_ends_the_tick_only(pair: Pair) -> None:
     with pytest.raises(SystemExit):
         pair.many.step({"visit": [(EXITS,)], "sale": [(801, "lost")]})
     pair.compare()
+
+
+@pytest.mark.parametrize("call", ["step", "view"])
+def test_an_error_after_the_commit_is_raised_by_the_next_call(call: str) -> None:
+    with ShardedRun(GRAPH, 2) as run:
+        result = run.step({"visit": [(FULL,), (5,)]})
+        assert result["visits"].to_dict() == {(FULL, 0): 1, (5, 2): 1}
+        with pytest.raises(dbsp.MemoryLimitError, match="no space to merge"):
+            run.step({"visit": [(6,)], "sale": [(7, "lost")]}) if call == "step" else run.view("visits")
+        assert (run.tick, run.view("visits").to_dict()) == (1, {(FULL, 0): 1, (5, 2): 1})
+        assert run.view("large").to_dict() == {}
+        assert run.step({"visit": [(6,)]})["visits"].to_dict() == {(6, 0): 1}
 
 
 def test_preview_changes_nothing(pair: Pair) -> None:
@@ -530,3 +542,14 @@ def test_external_inputs_are_refused_at_their_node() -> None:
     circuit.output("b", circuit.input("a", x=int, kind="external"))
     with pytest.raises(CircuitError, match="the rows of this input are kept outside of the circuit"):
         ShardedRun(circuit.circuit("distributed"), 2)
+
+
+def test_shards_keep_freed_memory_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    with ShardedRun(GRAPH, 1) as run:
+        environment = Path(f"/proc/{run.stats()[0].process}/environ").read_bytes().split(b"\0")
+    assert b"MALLOC_TRIM_THRESHOLD_=1000000" in environment
+    assert b"MALLOC_MMAP_THRESHOLD_=33554432" in environment
