@@ -181,12 +181,17 @@ class ShardGroup:
     def _wait(self, all_or_none: bool = False, abort: bool = False) -> None:
         """Wait until no answer is to come; with `all_or_none`, or one shard has failed.
 
-        With `abort`, or when a process has ended, abort the tick that shards compute.
+        With `abort`, or when a process has ended, abort the tick that shards compute. When a shard
+        has failed, the others have a short time for errors of their own, so that the same error is
+        raised every time; then abort it as well.
         """
+        overdue = False
         while waiting := {shard.fileno(): shard for shard in self._shards if shard.waited_for}:
             patience = None
-            if abort or any(shard.phase is Phase.LOST for shard in self._shards):
+            if abort or overdue or any(shard.phase is Phase.LOST for shard in self._shards):
                 self._abort()
+                patience = _SIGNAL_EVERY
+            elif any(shard.failure is not None for shard in self._shards):
                 patience = _SIGNAL_EVERY
             if all_or_none and any(
                 shard.phase is Phase.LOST or shard.failure is not None for shard in self._shards
@@ -196,6 +201,7 @@ class ShardGroup:
             for descriptor in waiting:
                 poll.register(descriptor, select.POLLIN)
             answered = [waiting[descriptor] for descriptor, _ in poll.poll(patience)]
+            overdue = patience is not None and not answered
             call_undisturbed(_receive_all, answered)
 
     def _abort(self) -> None:

@@ -14,10 +14,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dbsp
 from dbsp import Circuit, CircuitError, DbspError, ShardError, UserFunctionError
+from dbsp.data.interner import Interner
+from dbsp.data.types import INT
+from dbsp.data.value_hashes import ValueHashes
 from dbsp.shards.sharded_run import ShardedRun
 from dbsp.shards.shipped_errors import ShardTracebackError
 from tests.harness import deltas_of, views
@@ -201,6 +205,17 @@ def test_an_interrupt_ends_a_tick_that_shards_compute(pair: Pair) -> None:
     pair.compare()
 
 
+def test_a_failed_tick_does_not_wait_for_a_shard_that_computes(pair: Pair) -> None:
+    numbers = np.array([[FAILS], [SLEEPS]])
+    assert sorted(ValueHashes(Interner()).shards(numbers, (0,), (INT,), 2)) == [0, 1]
+    started = time.monotonic()
+    with pytest.raises(UserFunctionError) as error:
+        pair.many.step({"visit": [(SLEEPS,), (FAILS,)], "sale": [(802, "lost")]})
+    assert "thirteen" in str(error.value.__cause__)
+    assert time.monotonic() - started < 100
+    pair.compare()
+
+
 def test_a_shard_ignores_interrupts_between_ticks(pair: Pair) -> None:
     for stats in pair.many.stats():
         os.kill(stats.process, signal.SIGINT)
@@ -211,10 +226,10 @@ def test_an_interrupt_at_any_time(pair: Pair) -> None:
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     undone = 0
     for number in range(60):
-        change = {"sale": [(number, f"late {number}")], "link": [(number, 1)], "visit": {(number,): 1}}
+        change = {"sale": [(number, f"late {number}")], "link": [(number, 1)], "visit": {(-number,): 1}}
         before = pair.one.tick
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + number % 12))
+            signal.setitimer(signal.ITIMER_REAL, 0.0003 * (1 + number % 12))
             pair.many.step(change)
             signal.setitimer(signal.ITIMER_REAL, 0)
         except KeyboardInterrupt:
