@@ -149,6 +149,7 @@ class ScopePlacing:
     def _multiway(self, node: Node, wanted: Placement, operator: DeltaMultiwayJoin) -> Iterator[PlacedNode]:
         """Divide a multi-way join by the wanted variables, or by any one."""
         join = operator.join
+        choices: list[tuple[str, ...]]
         if wanted.columns is None:
             choices = [(name,) for name in free_variables(join)]
         else:
