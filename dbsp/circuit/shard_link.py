@@ -29,8 +29,9 @@ class ShardLink(ABC):
     def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
         """Send `parts[s]` to each shard s; return the sum of the parts that all send to this one.
 
-        `node` names the exchange in errors and statistics. The rows have the columns of `schema`;
-        the values of interned columns travel, and are ids of the receiver in the result.
+        `node` names the exchange in errors and statistics, and no other exchange. The rows have the
+        columns of `schema`; the values of interned columns travel, and are ids of the receiver in
+        the result.
         """
 
     def pack(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Any:

@@ -68,7 +68,7 @@ class ExchangeLink(ShardLink):
         self.shard = transport.shard
         self.shards = transport.shards
         self.counters: dict[str, ExchangeCounters] = {}
-        """What was moved, by the node of the exchange."""
+        """What was moved, by the name of the exchange, which no other exchange has."""
         self.votes = 0
         """The number of votes since the start."""
         self._transport = transport

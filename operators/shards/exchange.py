@@ -21,6 +21,7 @@ from typing import Any
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
+from dbsp.circuit.node_numbers import numbered
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.operator_roles import HashPlaced, RowMoving
 from dbsp.circuit.step import Step
@@ -120,7 +121,7 @@ class PlacingStep(Step):
         self._source = source
         self._link = scope.link
         self._schema = node.schema
-        self._where = node.describe()
+        self._where = numbered(node)
 
 
 class HashingStep(PlacingStep):
