@@ -31,10 +31,9 @@ from dbsp.errors import CircuitError, ShardError, counted, expect_present, expec
 from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.open_work import OpenWork
-from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
-from dbsp.shards.dealing import Dealer, DistributedPorts
+from dbsp.shards.dealing import Dealer, DistributedPorts, SummedPort, sum_of
 from dbsp.shards.gathered_reports import GatheredReports
 from dbsp.shards.group_start import GroupStart
 from dbsp.shards.remote_shard import RemoteShard, result_of
@@ -54,7 +53,7 @@ from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats, ShardStatsList
-from dbsp.shards.sharded_ticks import ShardedTicks, sum_of
+from dbsp.shards.sharded_ticks import ShardedTicks
 from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
 from dbsp.shards.snapshot_plan import ShardStatus
@@ -263,21 +262,22 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         port = self.output_port(name)
         return View.wrap(port.columns, self.interner, port.view())
 
-    def _read_view(self, port: OutputPort) -> Batch:
-        return self._read("view", lambda epoch: ReadView(epoch, port.relation), port.columns)
+    def _read_view(self, port: SummedPort) -> Batch:
+        return port.total(self._read("view", lambda epoch: ReadView(epoch, port.relation), port.columns))
 
     def read_input(self, name: str) -> Batch:
         columns = self.input_port(name).columns
-        return self._read("asserted", lambda epoch: ReadInput(epoch, name), columns)
+        parts = self._read("asserted", lambda epoch: ReadInput(epoch, name), columns)
+        return sum_of(parts) or Batch.empty(columns.arity)
 
-    def _read(self, what: str, command: Callable[[int], Command], columns: Schema) -> Batch:
-        """Return the sum of the rows that the shards send."""
+    def _read(self, what: str, command: Callable[[int], Command], columns: Schema) -> list[Batch]:
+        """Return the rows that each shard sends."""
         parts: list[Batch] = []
         for shard in self._ask(what, command):
             buffers = shard.take_buffers()
             parts += shard.post.unpack(("",), (len(buffers),), buffers, {"": columns}).values()
         self._group.succeeded()
-        return sum_of(parts) or Batch.empty(columns.arity)
+        return parts
 
     def ask(self, question: Question) -> list[Any]:
         found = self._ask("a question", lambda epoch: Ask(epoch, question))

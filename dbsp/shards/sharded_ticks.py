@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch
 from dbsp.errors import ShardError, expect_present, expect_type
 from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.ticks import Ticks
 from dbsp.shards.abortable_link import TickAbortedError
-from dbsp.shards.dealing import Dealer
+from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.group_start import REPEATS, GroupStart
 from dbsp.shards.remote_shard import RemoteShard
 from dbsp.shards.shard_commands import Done, Ready, StepTick
@@ -32,6 +32,7 @@ class ShardedTicks(Ticks):
     """Starts the shards, again after their end if the run has a folder."""
     _group: ShardGroup
     _dealer: Dealer
+    _ports: DistributedPorts
     _folder: ShardFolder | None
     _generation: int
     """The number of the latest attempt of a tick."""
@@ -97,8 +98,8 @@ class ShardedTicks(Ticks):
             changed = shard.post.unpack(answer.changed, answer.packets, shard.take_buffers(), schemas)
             for name, batch in changed.items():
                 deltas.setdefault(name, []).append(batch)
-        for name, output in self.output_ports.items():
-            output.out = sum_of(deltas.get(name, []))
+        for name, output in self._ports.outputs.items():
+            output.add_up(deltas.get(name, []))
 
     def commit(self, work: OpenTick) -> None:
         if self._folder is None:
@@ -117,9 +118,3 @@ class ShardedTicks(Ticks):
     def roll_back(self) -> None:
         self._group.roll_back()
         super().roll_back()
-
-
-def sum_of(parts: list[Batch]) -> Batch | None:
-    if len(parts) == 1:
-        return parts[0]
-    return combine([(part.rows, part.weights) for part in parts])

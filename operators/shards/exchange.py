@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Operator
-from dbsp.circuit.operator_roles import HashPlaced, RowMoving
+from dbsp.circuit.operator_roles import HashPlaced, RowMoving, RowPlacing
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
@@ -32,8 +31,8 @@ from dbsp.operators.traces.arrange import Arrange
 
 
 @dataclass(frozen=True)
-class Placing(Operator):
-    """An operator that changes on which shards the rows are, and nothing else."""
+class Placing(RowPlacing):
+    """Sends rows to shards, or keeps some of them; linear and monotone."""
 
     input_counts = ONE_INPUT
 
