@@ -175,6 +175,10 @@ class Dealer:
     def __init__(self, ports: Mapping[str, DealtPort], shards: int, interner: Interner) -> None:
         self._ports = ports
         self._shards = shards
+        self.use(interner)
+
+    def use(self, interner: Interner) -> None:
+        """Continue with an interner that replaces the one of the rows."""
         self._hashes = ValueHashes(interner)
 
     def deal(self, staged: Mapping[str, Batch]) -> list[dict[str, Batch]]:

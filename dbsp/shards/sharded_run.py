@@ -165,8 +165,8 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         self.log = log
 
     def install(self, graph: Graph, scope: Scope) -> None:
-        super().install(graph, scope)
         # The scope has no steps: the shards step the circuit.
+        self.graph, self._scope = graph, scope
         self.input_ports = self._ports.inputs
         self.output_ports = self._ports.outputs
 
@@ -303,12 +303,13 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         )
 
     def compact(self) -> Compacted:
-        """Merge the sorted runs of every trace on all shards, and so remove retracted rows.
+        """Compact every shard, and free the interned values that nothing refers to any more.
 
-        Interned values stay, because each shard remembers the values that it has sent to others.
+        Merging the sorted runs of each trace removes retracted rows. Shards remember the values
+        that they have sent to others; they forget them, and send them again when they are needed.
 
         Returns:
-            The sums over the shards.
+            The sums over the shards and this process.
 
         Raises:
             CircuitError: the call comes from another thread than that of a tick.
@@ -324,14 +325,22 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
             ...     run.compact().rows
             2
         """
+        # Not noted as a success: so the next command begins a new epoch.
         answers = self._ask("compact", Compact)
-        self._group.succeeded()
         done = [expect_type(result_of(shard), Compacted, "the result of compact") for shard in answers]
+        work = OpenWork("compact", sys._getframe())
+        self.begin(work)
+        try:
+            values, size = self.free_values(0.0)
+        finally:
+            self.settle()
         if self._folder is not None:
             self._write_snapshots()
-        rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
         return Compacted(
-            0, rows, size, "no values were freed, because shards remember the values that they sent"
+            values + sum(each.values for each in done),
+            sum(each.rows for each in done),
+            size + sum(each.bytes for each in done),
+            self.values_kept_because(),
         )
 
     def replan(self) -> NoReturn:

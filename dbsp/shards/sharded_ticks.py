@@ -12,7 +12,8 @@ from typing import TypeVar
 from dbsp.data.batch import Batch
 from dbsp.errors import ShardError, expect_present, expect_type
 from dbsp.runtime.open_tick import OpenTick
-from dbsp.runtime.ticks import Ticks
+from dbsp.runtime.scope import Scope
+from dbsp.runtime.value_freeing import ValueFreeing
 from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.group_start import REPEATS, GroupStart
@@ -25,7 +26,7 @@ from dbsp.shards.snapshot_plan import ShardStatus
 T = TypeVar("T")
 
 
-class ShardedTicks(Ticks):
+class ShardedTicks(ValueFreeing):
     """The part of a sharded run that applies changes."""
 
     _start: GroupStart
@@ -83,6 +84,7 @@ class ShardedTicks(Ticks):
     def _restart(self) -> None:
         """Start shards that have ended again, at the latest tick that counts."""
         folder = expect_present(self._folder, "the folder of a run that continues")
+        self._start.interner = self.interner
         group = self._start()
         self._generation = max(self._generation, folder.tick)
         self._group = group
@@ -114,6 +116,13 @@ class ShardedTicks(Ticks):
         statuses = [shard.answer.result for shard in self._group if isinstance(shard.answer, Done)]
         if all(isinstance(status, ShardStatus) for status in statuses) and self._folder is not None:
             self._folder.note(statuses)
+
+    def adopt(self, scope: Scope) -> None:
+        super().adopt(scope)
+        self._dealer.use(self.interner)
+        for shard in self._group:
+            shard.post.use(self.interner)
+            shard.post.reset()
 
     def roll_back(self) -> None:
         self._group.roll_back()
