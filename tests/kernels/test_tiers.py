@@ -224,5 +224,5 @@ print(run.tick, len(run.step(rows)["b"]))
 
 
 def test_an_interrupt_waits_until_the_compiler_is_imported() -> None:
-    """Modules that are imported in part are no use to the next call."""
+    """The next call cannot use modules that are imported in part."""
     assert python(INTERRUPTED).splitlines() == ["interrupted with all modules: True", "0 9000"]
