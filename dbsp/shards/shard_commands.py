@@ -107,7 +107,10 @@ class ReadStats(Command):
 
 @dataclass(frozen=True, slots=True)
 class Compact(Command):
-    """Merge the sorted runs of all traces."""
+    """Merge the sorted runs of all traces, and free values.
+
+    The values that were sent before are forgotten, so the next command begins a new epoch.
+    """
 
 
 @dataclass(frozen=True, slots=True)

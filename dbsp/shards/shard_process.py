@@ -17,6 +17,7 @@ from dbsp.circuit.operator_roles import RowMoving
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.errors import expect_present, expect_type
+from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
@@ -95,7 +96,7 @@ class Shard:
             None if pair is None else (socket.socket(fileno=pair[0]), socket.socket(fileno=pair[1]))
             for pair in start.mesh
         ]
-        interner = Interner()
+        interner = Interner()  # until the run has one
         self._channel = channel
         self._exchanges = ExchangeLink(SocketMesh(start.shard, ends), interner)
         self._link = AbortableLink(self._exchanges)
@@ -107,7 +108,6 @@ class Shard:
         """Whether the coordinator has committed the open tick."""
         self._late: BaseException | None = None
         """The error of work after the commit of the latest tick."""
-        # A value is sent once, so no value is freed: the interner is in use outside of the run.
         store: ShardStore | None = None
         if start.place is not None:
             store = ShardStore(start.place, self._decide, self._before_repeating)
@@ -115,7 +115,6 @@ class Shard:
         """The checkpoint of the shard, if the run has one."""
         self.run = Run(
             graph,
-            interner=interner,
             memory_limit=start.memory_limit,
             spill=None if store is None else store.spill,
             link=self._link,
@@ -124,11 +123,11 @@ class Shard:
             self.run.log = CommonDecision(self._decide)
         else:
             store.attach(self.run)
-            self._use(self.run.interner)
+        self._use(self.run.interner)
         self._link.install()
 
     def _use(self, interner: Interner) -> None:
-        """Continue with the interner of the run, which its checkpoint may have replaced."""
+        """Continue with the interner of the run, which it may have replaced."""
         self._exchanges.interner = interner
         self._post.use(interner)
 
@@ -242,7 +241,7 @@ class Shard:
                 case ReadStats():
                     result = self._stats()
                 case Compact():
-                    result = self.run.compact()
+                    result = self._compact()
                 case WriteSnapshot(common=common):
                     store = expect_present(self.store, "the checkpoint of a shard")
                     store.snapshot_now(common)
@@ -259,6 +258,14 @@ class Shard:
             self._channel.send(Failed(ship_error(error)))
             return
         self._channel.send(Done(result), buffers)
+
+    def _compact(self) -> Compacted:
+        """Compact the run, and forget what was sent: the next command begins a new epoch."""
+        done = self.run.compact()
+        self._use(self.run.interner)
+        self._post.reset()
+        self._exchanges.reset()
+        return done
 
     def _latest(self) -> tuple[Latest, Sequence[Buffer]]:
         store = expect_present(self.store, "the checkpoint of a shard")

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from dbsp.data.batch import Batch, merge_sorted
+from dbsp.data.batch import Batch
 from dbsp.errors import ShardError, expect_present, expect_type
 from dbsp.runtime.open_tick import OpenTick
-from dbsp.runtime.ticks import Ticks
+from dbsp.runtime.scope import Scope
+from dbsp.runtime.value_freeing import ValueFreeing
 from dbsp.shards.abortable_link import TickAbortedError
-from dbsp.shards.dealing import Dealer
+from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.group_start import REPEATS, GroupStart
 from dbsp.shards.remote_shard import RemoteShard
 from dbsp.shards.shard_commands import Ready, StepTick
@@ -27,13 +28,14 @@ from dbsp.shards.snapshot_plan import ShardStatus
 T = TypeVar("T")
 
 
-class ShardedTicks(Ticks):
+class ShardedTicks(ValueFreeing):
     """The part of a sharded run that applies changes."""
 
     _start: GroupStart
     """Starts the shards, again after their end if the run has a folder."""
     _group: ShardGroup
     _dealer: Dealer
+    _ports: DistributedPorts
     _folder: ShardFolder | None
     _generation: int
     """The number of the latest attempt of a tick."""
@@ -89,6 +91,7 @@ class ShardedTicks(Ticks):
     def _restart(self) -> None:
         """Start shards that have ended again, at the latest tick that counts."""
         folder = expect_present(self._folder, "the folder of a run that continues")
+        self._start.interner = self.interner
         group = self._start()
         self._generation = max(self._generation, folder.tick)
         self._group = group
@@ -104,8 +107,8 @@ class ShardedTicks(Ticks):
             changed = shard.post.unpack(answer.changed, answer.packets, shard.take_buffers(), schemas)
             for name, batch in changed.items():
                 deltas.setdefault(name, []).append(batch)
-        for name, output in self.output_ports.items():
-            output.out = sum_of(deltas.get(name, []))
+        for name, output in self._ports.outputs.items():
+            output.add_up(deltas.get(name, []))
 
     def commit(self, work: OpenTick) -> None:
         self._group.commit()
@@ -113,12 +116,13 @@ class ShardedTicks(Ticks):
             self._folder.note(self._statuses)
         super().commit(work)
 
+    def adopt(self, scope: Scope) -> None:
+        super().adopt(scope)
+        self._dealer.use(self.interner)
+        for shard in self._group:
+            shard.post.use(self.interner)
+            shard.post.reset()
+
     def roll_back(self) -> None:
         self._group.roll_back()
         super().roll_back()
-
-
-def sum_of(parts: list[Batch]) -> Batch | None:
-    if len(parts) == 1:
-        return parts[0]
-    return merge_sorted([(part.rows, part.weights) for part in parts])

@@ -22,8 +22,7 @@ from typing import Any
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
 from dbsp.circuit.node_numbers import numbered
-from dbsp.circuit.operator import Operator
-from dbsp.circuit.operator_roles import HashPlaced, RowMoving
+from dbsp.circuit.operator_roles import HashPlaced, RowMoving, RowPlacing
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import MeetingStep
 from dbsp.circuit.step_scope import StepScope
@@ -35,8 +34,8 @@ from dbsp.operators.traces.arrange import Arrange
 
 
 @dataclass(frozen=True)
-class Placing(Operator):
-    """An operator that changes on which shards the rows are, and nothing else."""
+class Placing(RowPlacing):
+    """Sends rows to shards, or keeps some of them; linear and monotone."""
 
     input_counts = ONE_INPUT
 
