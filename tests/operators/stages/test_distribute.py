@@ -55,7 +55,7 @@ def compare(physical: Graph, shards: int, ticks: list[dict[str, Any]], seed: int
     return compared
 
 
-@settings(max_examples=20, derandomize=True)  # some recursions over negative weights take long
+@settings(max_examples=40)
 @given(choices(), st.integers(0, 999), st.sampled_from(SHARDS))
 def test_random_circuits(chosen: Choices, seed: int, shards: int) -> None:
     compare(build(chosen).circuit("physical"), shards, random_ticks(seed, 4), seed)
