@@ -70,13 +70,12 @@ def keyed_reads(node: Node) -> KeyedReads | None:
         right = tuple(operator.realign) or tuple(key)
         return KeyedReads((tuple(key), right), _picked(operator.columns, arities), (0, 1))
     if isinstance(operator, DeltaAsofJoin):
-        pairs = sorted(zip(operator.join.left_key, operator.join.right_key, strict=True))
         in_left, in_right = operator.by_left, operator.by_right
         picked = [
             in_left.index(column) if column >= 0 else -in_right.index(-column - 1) - 1
             for column in operator.join.columns
         ]
-        key = range(len(pairs))
+        key = range(len(operator.join.left_key))
         return KeyedReads((tuple(key), tuple(key)), _picked(picked, arities), (1,))
     if isinstance(operator, DeltaMultiwayJoin):
         return _of_multiway_join(node, operator)

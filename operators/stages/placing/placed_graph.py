@@ -14,7 +14,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather, Owned, Placing
 from dbsp.operators.shards.placed_rows import PlacedRows
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement
-from dbsp.operators.stages.placing.pivots import PivotedScope
+from dbsp.operators.stages.placing.pivots import PivotedScope, named
 from dbsp.operators.stages.placing.wanted_columns import Wish
 from dbsp.operators.time.forgetting import ForgettingArrange
 from dbsp.operators.traces.arrange import Arrange
@@ -33,8 +33,8 @@ class PlacedGraph:
 
     `wanted` has the keys of the readers, `pivots` the scopes that are divided by pivots. Other
     scopes have exchanges inside if `supersteps`, else they are gathered. `changes` receives a line
-    for each exchange. A `checked` circuit asserts at run time that rows are where their readers
-    expect them.
+    for each exchange and each choice. A `checked` circuit asserts at run time that rows are where
+    their readers expect them.
     """
 
     def __init__(
@@ -190,7 +190,12 @@ class PlacedGraph:
 
     def changed(self, operator: Placing, node: Node, reader: Node, why: str) -> None:
         """Add the reason of an exchange of the rows of a node."""
-        self.changes.append(f"{operator.name} of {_named(node)}: for {_named(reader)}, {why}")
+        moved = f"of {named(node)}: for {named(reader)}," if node is not reader else f"in {named(node)}:"
+        self.changes.append(f"{operator.name} {moved} {why}")
+
+    def stays(self, node: Node, why: str) -> None:
+        """Add the reason why a node needs no exchange."""
+        self.changes.append(f"No exchange for {named(node)}: {why}")
 
     def check(self, reader: Node, stream: Stream, placement: Placement) -> None:
         """In a checked circuit, assert that the rows that a reader reads are on their shards."""
@@ -229,7 +234,3 @@ def _in_order(placement: Placement, node: Node) -> Placement:
 
 def _keeps_all(stream: Stream) -> bool:
     return not isinstance(stream.node.operator, ForgettingArrange)
-
-
-def _named(node: Node) -> str:
-    return f"{node.label} ({node.source})" if node.source else node.label

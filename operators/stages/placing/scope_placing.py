@@ -49,6 +49,10 @@ class ScopePlacing:
         self._body = body
         self._pivots = pivots
         self._found: dict[Demand, PlacedNode | None] = {}
+        self._searched: list[Demand] = []
+        """The demands whose ways are being searched, the innermost last."""
+        self._impossible: dict[Demand, Demand] = {}
+        """By demand, the demand of an input that cannot be met."""
 
     def find(self, node: Node, wanted: Placement) -> PlacedNode | None:
         """Return how the rows of a node are placed as wanted, or None if they cannot be.
@@ -57,8 +61,19 @@ class ScopePlacing:
         """
         demand = node, wanted
         if demand not in self._found:
+            self._searched.append(demand)
             self._found[demand] = next(self._ways(node, wanted), None)
+            self._searched.pop()
         return self._found[demand]
+
+    def breaking(self, node: Node, wanted: Placement) -> Node:
+        """Return the operator that does not keep a placement which `find` has not found."""
+        while True:
+            demand = self._impossible.get((node, wanted))
+            joins = len(node.inputs) > 1 and row_columns(node) is None
+            if demand is None or joins or isinstance(demand[0].operator, Delay | Delta0):
+                return node
+            node, wanted = demand
 
     def _ways(self, node: Node, wanted: Placement) -> Iterator[PlacedNode]:
         operator = node.operator
@@ -93,6 +108,9 @@ class ScopePlacing:
         if found and found[0] is not None and None not in found:
             demands = [(stream.node, each) for stream, each in zip(streams, wanted, strict=True)]
             yield PlacedNode(tuple(demands), found[0].placement)
+        elif None in found:
+            place = found.index(None)
+            self._impossible.setdefault(self._searched[-1], (streams[place].node, wanted[place]))
 
     def _entering(self, node: Node, wanted: Placement) -> Iterator[PlacedNode]:
         outer = node.graph.outer_of(Stream(node))

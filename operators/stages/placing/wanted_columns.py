@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.data.schema import Schema
 from dbsp.operators.groups.partial_sums import has_partial_sums
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.ports.output import Output
@@ -39,6 +40,20 @@ class Wish:
     reader: Node
     key: Key
     weight: float = 1.0
+
+    def text(self, schema: Schema) -> str:
+        """Return in words why the rows are not placed by this key."""
+        names = ", ".join(schema.names[column] for column in sorted(self.key))
+        reader = f"{self.reader.label} ({self.reader.source})" if self.reader.source else self.reader.label
+        if self.weight <= PARTIAL_SUMS:
+            why = "whose partial sums move instead"
+        elif self.weight == PREFIXES:
+            why = "which gets these rows by an exchange"
+        elif self.weight < 1:
+            why = "which reads rows made from these"
+        else:
+            why = "since fewer readers want that"
+        return f"not by ({names}) for {reader}, {why}"
 
 
 FILTERS = (Close, DeltaRecent, Timely)
@@ -123,6 +138,12 @@ def _of_inputs(node: Node, wishes: Sequence[Wish]) -> Iterator[tuple[int, Wish]]
 def served(columns: Collection[int], wishes: Sequence[Wish]) -> float:
     """Return the weight of the wishes that rows placed by these columns serve."""
     return sum(wish.weight for wish in wishes if wish.key.issuperset(columns))
+
+
+def rejected_key(wishes: Sequence[Wish], columns: Sequence[int]) -> Wish | None:
+    """Return the wish of the greatest weight that rows placed by these columns do not serve."""
+    others = [wish for wish in wishes if not wish.key.issuperset(columns)]
+    return max(others, key=lambda wish: wish.weight, default=None)
 
 
 def preferred_columns(wishes: Sequence[Wish], among: Sequence[int]) -> tuple[int, ...]:

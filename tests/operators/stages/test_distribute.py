@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Circuit, InvariantError, from_json
+from dbsp import Circuit, InvariantError, from_json, min_
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.operators.ports.input import DealtInput
@@ -96,9 +97,47 @@ def test_inputs_are_dealt_by_the_key_of_their_first_reader() -> None:
     assert labels[:2] == ["Input sale, dealt by shop", "Input shop, dealt by id"]
     assert labels[2:] == ["Exchange by 0, 1"], "the result is a set of other columns"
     assert reasons == [
+        "No exchange for Join -> a, b (5:1): its rows are placed by (id) and (s)",
         "Exchange of Join -> a, b (5:1): for Distinct (4:7), equal (a, b) must meet; "
-        "the rows are on unknown shards and must be placed by (a, b)"
+        "the rows are on unknown shards and must be placed by (a, b)",
     ]
+
+
+def test_the_reasons_name_what_was_not_chosen() -> None:
+    _, reasons = placed(REGIONS)
+    assert reasons == [
+        "Input shop (3:7) is dealt by (id), not by (town) for Join -> t, n, total (7:1), "
+        "which reads rows made from these",
+        "No exchange for Join -> id, town, amount (6:1): its rows are placed by (shop) and (id)",
+        "Exchange of Join -> id, town, amount (6:1): for Distinct (4:7), equal (id, town, amount) must meet "
+        "(not by (town) for Aggregate #1, #2 (7:37), whose partial sums move instead); "
+        "the rows are on unknown shards and must be placed by (id, town, amount)",
+        "Exchange of Project t, a#2 (7:37): for Aggregate #1, #2 (7:37), "
+        "one row with sums per shard and (t), since the function is linear",
+        "Exchange of Project t (7:1): for Join -> t, n, total (7:1), equal (t) must meet "
+        "(no broadcast: no side is known to be small); "
+        "the rows are on unknown shards and must be placed by (t)",
+        "No exchange for Distinct (5:7): its rows are placed by (t)",
+    ]
+
+
+def test_gathered_operators_say_why() -> None:
+    circuit = Circuit("gathered")
+    rows = circuit.input("a", x=int, y=int)
+    circuit.output("least", rows.group_by().agg(least=min_("y")))
+    reasons: list[str] = []
+    distribute(circuit.circuit("physical"), reasons)
+    (line,) = (line for line in reasons if line.startswith("Gather"))
+    assert "all rows must meet, since the key has no columns" in line
+
+
+def test_a_circuit_in_place_moves_no_row() -> None:
+    circuit = Circuit("together")
+    rows = circuit.input("a", x=int, y=int)
+    circuit.output("out", rows.join(circuit.input("b", x=int, z=int), on="x"))
+    header, line = circuit.explain().splitlines()[-2:]
+    assert header == "on several shards, no row moves"
+    assert re.fullmatch(r"  No exchange for Join .*: its rows are placed by \(x\)", line)
 
 
 def test_linear_aggregates_exchange_sums() -> None:
