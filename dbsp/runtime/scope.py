@@ -19,6 +19,7 @@ from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime.located_errors import located, memory_error, overflow_error
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.ports import CommitListener
+from dbsp.runtime.rounds import scheduled
 from dbsp.runtime.scope_state import CarriedState, ScopeState, State
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.journal import Journalled
@@ -91,6 +92,8 @@ class Scope:
             if node.strict:
                 self._strict(node).connect([self.by_node[s.node] for s in node.strict])
         self.steps = list(self.by_node.values())
+        self.schedule = self.steps if self.link.shards == 1 else scheduled(self.steps, self.link)
+        """The steps that a tick runs, in order."""
 
     def _strict(self, node: Node) -> StrictStep:
         step = self.by_node[node]
@@ -198,7 +201,7 @@ class Scope:
 
     def run(self) -> None:
         """Step every node once, in order."""
-        self.run_steps(self.steps)
+        self.run_steps(self.schedule if self.stats is None else self.steps)
 
     def run_steps(self, steps: Sequence[Step]) -> None:
         """Run these steps in order; an error names the node of its step."""

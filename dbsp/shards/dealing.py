@@ -19,7 +19,7 @@ import numpy as np
 from dbsp.circuit.exposed_ids import returns_ids
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator_roles import NotifyingPort, Port
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch, combine, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
@@ -140,7 +140,7 @@ class DistributedPorts:
 
 def sum_of(parts: Sequence[Batch]) -> Batch | None:
     """Return the sum of batches; None if it is empty. Raises OverflowError."""
-    return parts[0] if len(parts) == 1 else combine([(part.rows, part.weights) for part in parts])
+    return parts[0] if len(parts) == 1 else merge_sorted([(part.rows, part.weights) for part in parts])
 
 
 def _refuse_unshared(node: Node) -> None:

@@ -130,6 +130,7 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         self._owner = os.getpid()
         self._closed = False
         self._generation = 0
+        self._statuses = []
         super().__init__(Graph(graph.name), interner)
         self.graph = graph
         self.planner: Planner | None = None

@@ -1,7 +1,9 @@
 """The ticks of a sharded run: computed by all shards, and committed by all or by none.
 
 A tick is an open work of the coordinator, as in a plain run, but the shards compute it, and its
-commit and rollback are decisions that the shards obey. Both can be repeated after an interrupt.
+commit and rollback are decisions that the shards obey. Both can be repeated after an interrupt. A
+tick costs one command and one answer per shard, and a commit that has no answer (see
+`dbsp.shards.shard_group`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.group_start import REPEATS, GroupStart
 from dbsp.shards.remote_shard import RemoteShard
-from dbsp.shards.shard_commands import Done, Ready, StepTick
+from dbsp.shards.shard_commands import Ready, StepTick
 from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.snapshot_plan import ShardStatus
@@ -37,6 +39,8 @@ class ShardedTicks(ValueFreeing):
     _folder: ShardFolder | None
     _generation: int
     """The number of the latest attempt of a tick."""
+    _statuses: list[ShardStatus]
+    """The states of the checkpoints of the shards, which have recorded the open tick."""
 
     def _compute(self, staged: Mapping[str, Batch]) -> None:
         """Let the shards compute a tick; the ports then have its deltas and counts."""
@@ -54,13 +58,16 @@ class ShardedTicks(ValueFreeing):
         epoch = group.next_epoch()
         folder, label = self._folder, expect_type(self._work, OpenTick, "an open tick").label
         common = folder.plan.common if folder is not None and folder.snapshot_due() else None
-        messages = []
+        messages, changed = [], frozenset(staged)
         for shard, changes in zip(group, self._dealer.deal(staged), strict=True):
             packed = shard.post.pack(changes, self.inputs)
-            command = StepTick(epoch, self._generation, packed.names, packed.packets, label, common)
+            names, packets = packed.names, packed.packets
+            command = StepTick(epoch, self._generation, names, packets, changed, label, common)
             messages.append((command, packed.buffers))
         shards = group.ask(messages, f"during tick {self._ticks + 1}")
-        self._sum_up(shards, [expect_type(shard.answer, Ready, "the results of a tick") for shard in shards])
+        answers = [expect_type(shard.answer, Ready, "the results of a tick") for shard in shards]
+        self._sum_up(shards, answers)
+        self._statuses = [answer.status for answer in answers if answer.status is not None]
         group.succeeded()
 
     def _repeated(self, act: Callable[[], T]) -> T:
@@ -104,18 +111,10 @@ class ShardedTicks(ValueFreeing):
             output.add_up(deltas.get(name, []))
 
     def commit(self, work: OpenTick) -> None:
-        if self._folder is None:
-            self._group.decide(True, f"at the end of tick {work.number}")
-        else:
-            self._repeated(lambda: self._decide(work.number))
+        self._group.commit()
+        if self._folder is not None:
+            self._folder.note(self._statuses)
         super().commit(work)
-
-    def _decide(self, tick: int) -> None:
-        """Commit a tick that counts; shards that were started again have it already."""
-        self._group.decide(True, f"at the end of tick {tick}")
-        statuses = [shard.answer.result for shard in self._group if isinstance(shard.answer, Done)]
-        if all(isinstance(status, ShardStatus) for status in statuses) and self._folder is not None:
-            self._folder.note(statuses)
 
     def adopt(self, scope: Scope) -> None:
         super().adopt(scope)

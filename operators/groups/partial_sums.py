@@ -56,8 +56,10 @@ class PartialSums(Operator):
         if not all(function.linear(schema) for function in self.aggregate.functions):
             raise SchemaError("expected linear functions, such as count and sum", code="wrong-type")
         columns, _ = accumulators(self.aggregate.functions, schema)
+        groups = schema.names[:key]
         sums = ["rows", *(f"sum {number}" for number in range(1, len(columns) + 1))]
-        groups = [f"group {number}" for number in range(1, key + 1)]
+        while not set(groups).isdisjoint(sums):
+            sums = [f"#{name}" for name in sums]
         return Schema((*groups, *sums), (*schema.types[:key], *[INT] * len(sums)))
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
