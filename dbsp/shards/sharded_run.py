@@ -350,6 +350,10 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
             "replan", "its rows are placed for the plans of its first tick; start a new run to plan again"
         )
 
+    def observe(self, on: bool = True) -> NoReturn:
+        """Raise CircuitError: a sharded run counts rows of its exchanges, not those of nodes."""
+        raise _unsupported("observe", "stats() and explain() show the rows of shards and exchanges")
+
     def transaction(self) -> NoReturn:
         """Raise CircuitError: a sharded run has no transactions of several parts."""
         raise _unsupported("transaction", "stage the parts with run.input(name) and call step once")
