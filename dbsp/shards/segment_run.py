@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.shard_link import ShardLink
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.durable.state_image import read_image, write_image
@@ -31,8 +31,8 @@ _LENGTH = struct.Struct("<Q")
 class SentRows:
     """The rows that one exchange of a segment sends to one shard."""
 
-    exchange: int
-    """The number of the exchange in the segment, from 0 on."""
+    exchange: str
+    """The name of the exchange, as steps give it to their link."""
     shard: int
     message: bytes
 
@@ -45,19 +45,17 @@ class SegmentLink(ShardLink):
         self.shards = shards
         self._interner = interner
         self._sent: list[SentRows] = []
-        self._exchanges = 0
 
     def take(self) -> list[SentRows]:
         """Return what the tick has sent, and begin the next tick."""
-        sent, self._sent, self._exchanges = self._sent, [], 0
+        sent, self._sent = self._sent, []
         return sent
 
     def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
         for shard, part in enumerate(parts):
             if part is not None:
                 message = written_rows(part, schema, self._interner)
-                self._sent.append(SentRows(self._exchanges, shard, message))
-        self._exchanges += 1
+                self._sent.append(SentRows(node, shard, message))
         return None
 
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
@@ -106,12 +104,8 @@ def written_rows(batch: Batch, schema: Schema, interner: Interner) -> bytes:
 
 def read_rows(messages: Iterable[bytes], schema: Schema, interner: Interner) -> Batch | None:
     """Return the sum of the rows of messages, as ids of the interner."""
-    parts = []
-    for message in messages:
-        rows = Inbox(interner).unpack_rows(_buffers(message), schema)
-        if rows is not None:
-            parts.append(rows)
-    return combine(parts)
+    parts = [Inbox(interner).unpack(_buffers(message), schema) for message in messages]
+    return merge_sorted([(part.rows, part.weights) for part in parts if part is not None])
 
 
 def _buffers(message: bytes) -> list[Buffer]:

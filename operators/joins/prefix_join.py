@@ -99,6 +99,8 @@ class PrefixStep(Step):
 
     __slots__ = ("_key", "_new", "_order", "_prefixes", "_side", "_width")
 
+    quiet = True
+
     def __init__(self, node: Node, sources: Sequence[Step], operator: PrefixOperator) -> None:
         super().__init__()
         self._prefixes = sources[0]

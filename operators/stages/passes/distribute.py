@@ -29,9 +29,10 @@ def distribute(
 ) -> Graph:
     """Return the distributed circuit of a physical circuit. O(nodes), without the search of pivots.
 
-    `changes` receives one line per exchange with its reason. Recursive scopes without a pivot run
-    on the first shard, or with `scopes="exchange"` in supersteps on all shards. A `checked` circuit
-    asserts at run time that every row that an operator reads by a key is on its shard.
+    `changes` receives one line per exchange with its reason, and one per join, aggregate or
+    distinct that needs none. Recursive scopes without a pivot run on the first shard, or with
+    `scopes="exchange"` in supersteps on all shards. A `checked` circuit asserts at run time that
+    every row that an operator reads by a key is on its shard.
     """
     target = Graph(physical.name)
     reasons = [] if changes is None else changes
