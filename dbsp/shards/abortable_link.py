@@ -15,7 +15,7 @@ import signal
 from collections.abc import Sequence
 from types import FrameType
 
-from dbsp.circuit.shard_link import ShardLink
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 
@@ -77,6 +77,14 @@ class AbortableLink(ShardLink):
         self._exchanging = True
         try:
             return self._link.exchange(node, parts, schema)
+        finally:
+            self._exchanging = False
+            self._raise_if_asked()
+
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        self._exchanging = True
+        try:
+            return self._link.exchange_all(node, sent, numbers)
         finally:
             self._exchanging = False
             self._raise_if_asked()

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbsp.circuit.shard_link import ShardLink
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
 from dbsp.data.batch import Batch, combine, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -106,17 +106,41 @@ class ExchangeLink(ShardLink):
             for shard, connection in self._connections.items()
             if (rows := connection.inbox.unpack_rows(replies[shard], schema)) is not None
         ]
-        self._count(node, parts, messages, replies, sum(len(weights) for _, weights in received))
+        self._count(node, [parts], messages, replies, sum(len(weights) for _, weights in received))
         return _sum(parts[self.shard], received, schema)
 
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        messages: list[Sequence[Buffer]] = [[] for _ in range(self.shards)]
+        for shard, connection in self._connections.items():
+            packets = [connection.outbox.pack(stream.parts[shard], stream.schema) for stream in sent]
+            head = _packed([*map(len, packets), *numbers])
+            messages[shard] = [head, *(buffer for packet in packets for buffer in packet)]
+        replies = self._transport.exchange(node, messages)
+        votes = [tuple(numbers)] * self.shards
+        parts = [[stream.parts[self.shard]] * self.shards for stream in sent]
+        received = 0
+        for shard, connection in self._connections.items():
+            at = 1
+            counts = _unpacked(replies[shard][0])
+            if len(counts) != len(sent) + len(numbers):
+                raise InvariantError(
+                    f"{node} sends {len(sent)} streams and {len(numbers)} numbers, and shard {shard} sends "
+                    f"{len(counts)} of both; this is a defect of dbsp"
+                )
+            votes[shard] = counts[len(sent) :]
+            for number, (stream, size) in enumerate(zip(sent, counts, strict=False)):
+                rows = connection.inbox.unpack_rows(replies[shard][at : at + size], stream.schema)
+                at += size
+                parts[number][shard] = None if rows is None else Batch(*rows)
+                received += 0 if rows is None else len(rows[1])
+        self._count(node, [stream.parts for stream in sent], messages, replies, received)
+        return Exchanged(parts, votes)
+
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
-        try:
-            message = struct.pack(f"<{len(numbers)}q", *numbers)
-        except struct.error:
-            raise InvariantError(f"a vote expects numbers of 64 bits, got {list(numbers)}") from None
+        message = _packed(numbers)
         replies = self._transport.exchange(_VOTE, [[message]] * self.shards)
         self.votes += 1
-        votes = [struct.unpack(f"<{len(reply) // _NUMBER_SIZE}q", reply) for (reply,) in replies]
+        votes = [_unpacked(reply) for (reply,) in replies]
         if any(len(vote) != len(numbers) for vote in votes):
             raise InvariantError(
                 f"the shards vote with different numbers of numbers: {votes}; this is a defect of dbsp"
@@ -126,7 +150,7 @@ class ExchangeLink(ShardLink):
     def _count(
         self,
         node: str,
-        parts: Sequence[Batch | None],
+        streams: Sequence[Sequence[Batch | None]],
         messages: Sequence[Sequence[Buffer]],
         replies: Sequence[Sequence[Buffer]],
         rows_received: int,
@@ -134,13 +158,27 @@ class ExchangeLink(ShardLink):
         counters = self.counters.get(node)
         if counters is None:
             counters = self.counters[node] = ExchangeCounters([0] * self.shards)
-        sizes = [0 if part is None else len(part) for part in parts]
+        sizes = [0] * self.shards
+        for parts in streams:
+            for shard, part in enumerate(parts):
+                sizes[shard] += 0 if part is None else len(part)
         counters.calls += 1
         counters.rows_to = [old + new for old, new in zip(counters.rows_to, sizes, strict=True)]
         counters.largest_parts += max(sizes)
         counters.rows_received += rows_received
         counters.bytes_sent += _size(messages)
         counters.bytes_received += _size(replies)
+
+
+def _packed(numbers: Sequence[int]) -> bytes:
+    try:
+        return struct.pack(f"<{len(numbers)}q", *numbers)
+    except struct.error:
+        raise InvariantError(f"a vote expects numbers of 64 bits, got {list(numbers)}") from None
+
+
+def _unpacked(message: Buffer) -> tuple[int, ...]:
+    return struct.unpack(f"<{memoryview(message).nbytes // _NUMBER_SIZE}q", message)
 
 
 def _size(messages: Sequence[Sequence[Buffer]]) -> int:
