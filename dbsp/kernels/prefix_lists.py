@@ -24,9 +24,6 @@ from dbsp.kernels.prefix_ranges import TOGETHER, seek, seek_past
 from dbsp.kernels.run_search import weight_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
-SIMILAR = 8
-"""Lists whose lengths differ by a smaller factor are merged; a longer one is searched."""
-
 
 @kernel
 def agrees(rows: Rows, i: int, j: int, columns: Codes) -> bool:
@@ -61,6 +58,7 @@ def find_prefixes(rows: Rows, columns: Codes, table: Rows, runs: int, k: int) ->
             count += 1
     bounds = np.empty((n, 2 * runs), np.int64)
     places = np.empty(TOGETHER, np.int64)
+    wanted = np.empty(TOGETHER, np.int64)
     for r in range(runs):
         run = at_address(table[r, 0])
         size = table[r, 2]
@@ -68,13 +66,13 @@ def find_prefixes(rows: Rows, columns: Codes, table: Rows, runs: int, k: int) ->
             together = min(TOGETHER, count - start)
             for i in range(together):
                 places[i] = 0
+                wanted[i] = rows[leaders[start + i], columns[0]]
             left = size
             while left > 0:
                 half = (left + 1) >> 1
                 for i in range(together):
                     low = places[i]
-                    value = rows[leaders[start + i], columns[0]]
-                    places[i] = low + half * (run[(low + half - 1) * k] < value)
+                    places[i] = low + half * (run[(low + half - 1) * k] < wanted[i])
                 left -= half
             for i in range(together):
                 row = leaders[start + i]
@@ -227,7 +225,6 @@ def intersect_lists(
         if runs == 1:
             run = at_address(table[0, 0])
             j, high = bounds[i, 0], bounds[i, 1]
-            merged = stop - p < SIMILAR * (high - j) and high - j < SIMILAR * (stop - p)
             while p < stop and j < high:
                 value = listed[p]
                 other = run[j * k + c]
@@ -243,10 +240,6 @@ def intersect_lists(
                     out += 1
                     p += 1
                     j += 1
-                elif merged:
-                    # Without a branch, since the processor mispredicts half of them.
-                    p += 1 * (value < other)
-                    j += 1 * (value > other)
                 elif value < other:
                     p = seek(listed, 1, 0, p + 1, stop, other)
                 else:

@@ -118,12 +118,14 @@ class _PlacedInputs:
     def delta(self, start: int, first: Sequence[UseAtom]) -> None:
         """Add the delta of an atom, on the shards of an atom of `first` if it has such an image.
 
-        In rows that are sorted by the columns by which they are placed, equal keys are neighbours.
+        An atom that is read without the changes of this tick is preferred: in a first load it is
+        empty. In rows that are sorted by the columns by which they are placed, equal keys are
+        neighbours.
         """
         base = arranged_node(self._input(start, start))
         terms = self._operator.join.atoms
         names = [str(term) for term in terms[start]]
-        wanted = {self._placed_by(start, use.atom) for use in first}
+        wanted = {self._placed_by(start, use.atom): use.atom > start for use in first}
         identity = tuple(range(len(names)))
         found = [
             (image.stream, identity, image.placement.columns)
@@ -139,10 +141,10 @@ class _PlacedInputs:
             stream = self._placed.image(base, UNKNOWN, self._node, "one shard begins with each row")
             found = [(stream, identity, None)]
 
-        def score(one: tuple[Stream, tuple[int, ...], tuple[int, ...] | None]) -> tuple[bool, bool]:
+        def score(one: tuple[Stream, tuple[int, ...], tuple[int, ...] | None]) -> tuple[bool, bool, bool]:
             _, order, columns = one
-            key = None if columns is None else tuple(names[order[column]] for column in columns)
-            return key in wanted, columns == tuple(range(len(columns or ())))
+            key = () if columns is None else tuple(names[order[column]] for column in columns)
+            return wanted.get(key, False), key in wanted, columns == tuple(range(len(columns or ())))
 
         stream, order, columns = max(found, key=score)  # max keeps the first of equals
         self._add(start, start, stream, order, columns)
