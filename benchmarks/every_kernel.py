@@ -134,7 +134,7 @@ class _First(Alone):
 
 
 def _extend_prefixes() -> None:
-    """Join three relations in the form of several shards; a node of the hub has many edges."""
+    """Join three relations in the form of several shards; some nodes have many edges."""
     triangles = dbsp.compile(
         ".decl e(x: number, y: number) .input e\n"
         ".decl t(x: number, y: number, z: number) .output t\n"
@@ -142,9 +142,10 @@ def _extend_prefixes() -> None:
         "wcoj",
     )
     first = dbsp.Run(triangles.circuit("distributed"), link=_First())
-    nodes = range(1, 12)
-    first.step({"e": [(0, y) for y in nodes] + [(y, 0) for y in nodes]})
-    first.step({"e": [(x, y) for x in nodes for y in (x + 1, x + 2, x - 3)]})
-    first.step({"e": {(0, 1): 1, (5, 6): -1, (20, 21): 1}})
+    nodes, hubs = range(20, 50), range(8)
+    first.step({"e": [(x, hub) for x in nodes for hub in hubs] + [(100 + hub, 20 + hub) for hub in hubs]})
+    first.step({"e": [(hub, 100 + hub) for hub in hubs]})  # these few candidates are cheaper than a list
+    first.step({"e": [(hub, x) for x in nodes for hub in hubs]})
+    first.step({"e": {(0, 1): 1, (20, 1): -1, (20, 21): 1}})
     if not len(first.view("t")):
         raise InvariantError("expected rows of a join on the first of two shards in the warm-up")

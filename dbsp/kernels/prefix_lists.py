@@ -57,7 +57,8 @@ def find_prefixes(rows: Rows, columns: Codes, table: Rows, runs: int, k: int) ->
             leaders[count] = i
             count += 1
     bounds = np.empty((n, 2 * runs), np.int64)
-    places = np.empty(TOGETHER, np.int64)
+    firsts = np.empty(TOGETHER, np.int64)
+    ends = np.empty(TOGETHER, np.int64)
     wanted = np.empty(TOGETHER, np.int64)
     for r in range(runs):
         run = at_address(table[r, 0])
@@ -65,23 +66,24 @@ def find_prefixes(rows: Rows, columns: Codes, table: Rows, runs: int, k: int) ->
         for start in range(0, count, TOGETHER):
             together = min(TOGETHER, count - start)
             for i in range(together):
-                places[i] = 0
+                firsts[i] = 0
+                ends[i] = 0
                 wanted[i] = rows[leaders[start + i], columns[0]]
             left = size
             while left > 0:
                 half = (left + 1) >> 1
                 for i in range(together):
-                    low = places[i]
-                    places[i] = low + half * (run[(low + half - 1) * k] < wanted[i])
+                    firsts[i] += half * (run[(firsts[i] + half - 1) * k] < wanted[i])
+                for i in range(together):
+                    ends[i] += half * (run[(ends[i] + half - 1) * k] <= wanted[i])
                 left -= half
             for i in range(together):
                 row = leaders[start + i]
-                low = places[i]
-                high = size
-                for c in range(m):
+                low = firsts[i]
+                high = ends[i]
+                for c in range(1, m):
                     value = rows[row, columns[c]]
-                    if c:
-                        low = seek(run, k, c, low, high, value)
+                    low = seek(run, k, c, low, high, value)
                     if low == high or run[low * k + c] != value:
                         high = low
                         break
@@ -213,6 +215,7 @@ def intersect_lists(
     out_rows = np.empty((max(16, rows.shape[0]), width + 1), np.int64)
     out_weights = np.empty(max(16, rows.shape[0]), np.int64)
     out = 0
+    used = np.empty(runs, np.int64)
     cursors = np.empty(runs, np.int64)
     c = k - 1
     listed = at_address(values.ctypes.data)
@@ -222,9 +225,16 @@ def intersect_lists(
             continue
         p = ends[number - 1] if number else 0
         stop = ends[number]
-        if runs == 1:
-            run = at_address(table[0, 0])
-            j, high = bounds[i, 0], bounds[i, 1]
+        active = 0
+        for r in range(runs):
+            if bounds[i, 2 * r] < bounds[i, 2 * r + 1]:
+                used[active] = r
+                cursors[active] = bounds[i, 2 * r]
+                active += 1
+        if active == 1:
+            r = used[0]
+            run = at_address(table[r, 0])
+            j, high = bounds[i, 2 * r], bounds[i, 2 * r + 1]
             while p < stop and j < high:
                 value = listed[p]
                 other = run[j * k + c]
@@ -235,7 +245,7 @@ def intersect_lists(
                     for column in range(width):
                         out_rows[out, column] = rows[i, column]
                     out_rows[out, width] = value
-                    weight = product_or_mark(value_weights[p], weight_at(table[0, 1], j))
+                    weight = product_or_mark(value_weights[p], weight_at(table[r, 1], j))
                     out_weights[out] = product_or_mark(weights[i], weight)
                     out += 1
                     p += 1
@@ -245,19 +255,18 @@ def intersect_lists(
                 else:
                     j = seek(run, k, c, j + 1, high, value)
             continue
-        for r in range(runs):
-            cursors[r] = bounds[i, 2 * r]
         while p < stop:
             value = listed[p]
             found = False
             more = False
             least = 0
             upper = lower = 0
-            for r in range(runs):
+            for a in range(active):
+                r = used[a]
                 high = bounds[i, 2 * r + 1]
                 run = at_address(table[r, 0])
-                at = seek(run, k, c, cursors[r], high, value)
-                cursors[r] = at
+                at = seek(run, k, c, cursors[a], high, value)
+                cursors[a] = at
                 if at < high:
                     other = run[at * k + c]
                     if other == value:

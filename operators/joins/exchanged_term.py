@@ -219,6 +219,8 @@ class Meet(Stage):
 
     def run(self, rows: Codes, weights: Codes) -> Rounds:
         rows, weights, bounds, own = yield from self._counted(rows, weights)
+        if not len(weights):
+            return (yield from self._answering())
         width, last = self._width, self._sides[-1]
         counts = rows[:, width:]
         chosen = counts.argmin(axis=1)
@@ -239,11 +241,13 @@ class Meet(Stage):
         *requests, parts = yield Round([*(sent for sent, _ in asked), first], kept)
         proposed = self._tests[0].tested(*joined(parts, width + 1))
 
-        answers = [self._answered(source, keys) for source, keys in enumerate(requests)]
-        wanted = sum(len(keys) for parts in requests for keys in parts if keys is not None)
-        received = yield Round([sent for pair in answers for sent in pair], kept + len(proposed[1]) + wanted)
+        answers, wanted = self._answers(requests)
+        received = yield Round(answers, kept + len(proposed[1]) + wanted)
         found = [proposed]
         for source, ((numbers, _), (_, places)) in enumerate(zip(grouped, asked, strict=True)):
+            if not len(places):
+                found.append(_none(width + 1))
+                continue
             places = np.append(places, -1)[numbers]  # numbers[i] = -1 takes the last one, -1
             ends, values, value_weights = self._lists(*received[2 * source : 2 * source + 2])
             extended = intersect_lists(
@@ -252,6 +256,23 @@ class Meet(Stage):
             )  # fmt: skip
             found.append(self._within(*extended))
         return (yield from self._tested(found))
+
+    def _answering(self) -> Rounds:
+        """Take part in the rounds of the other shards, without prefixes."""
+        nothing = SentRows([None] * self._spread.shards, self._extended)
+        unasked = [SentRows(nothing.parts, schema) for schema in self._requests[:-1]]
+        *requests, parts = yield Round([*unasked, nothing], 0)
+        proposed = self._tests[0].tested(*joined(parts, self._width + 1))
+        answers, wanted = self._answers(requests)
+        yield Round(answers, len(proposed[1]) + wanted)
+        none = _none(self._width + 1)
+        return (yield from self._tested([proposed, *[none] * len(requests)]))
+
+    def _answers(self, requests: Received) -> tuple[list[SentRows], int]:
+        """Return the answers to the requests for the lists of each side, and the number of lists."""
+        answers = [self._answered(source, keys) for source, keys in enumerate(requests)]
+        wanted = sum(len(keys) for parts in requests for keys in parts if keys is not None)
+        return [sent for pair in answers for sent in pair], wanted
 
     def _counted(
         self, rows: Codes, weights: Codes
@@ -262,18 +283,21 @@ class Meet(Stage):
         results are the bounds and the numbers of matches in the last.
         """
         before: tuple[str, ...] = self._sides[0].placed
+        bounds = counts = np.empty(0, np.int64)
         for number, (side, key) in enumerate(zip(self._sides, self._keys, strict=True)):
             if number:
                 if side.placed != before:
                     rows, weights = yield from self._moves[number].run(rows, weights)
                 before = side.placed
+            if not len(weights):
+                continue
             bounds = side.bounds(rows, key)
             counts = count_bounds(bounds)
             matched = np.flatnonzero(counts)
             if len(matched) < len(rows):
                 rows, weights = rows[matched], weights[matched]
                 bounds, counts = bounds[matched], counts[matched]
-            if side is not self._sides[-1]:
+            if number < len(self._sides) - 1:
                 rows = np.concatenate((rows, counts[:, None]), axis=1)
         return rows, weights, bounds, counts
 
