@@ -127,3 +127,14 @@ def test_counts_of_terms_add_up() -> None:
         for atoms in zip(*found, strict=True)
     ]
     assert sums == counts(both.one)
+
+
+def test_lists_of_interned_values_are_sorted_again() -> None:
+    program = dbsp.compile(TRIANGLES.replace("number", "symbol"), "wcoj")
+    both = ComparedShards(program.circuit("physical"), 2, seed=4)
+    draw = random.Random(4)
+    names = [f"n{number}" for number in range(40)]
+    edges = list({(draw.choice(names), draw.choice(names)) for _ in range(600)})
+    both.tick({"e": edges[:300]})
+    both.tick({"e": edges[300:]})
+    assert len(both.one.view("t")) > 1000
