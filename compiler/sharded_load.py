@@ -62,6 +62,7 @@ def load_sharded(
             planner.adopt(proposal)
     run = start_sharded(graph, shards, memory_limit, interner=plain.interner)
     with _closed_on_errors(run):
+        run.shares_interner = False  # the plain run is not used any more
         run.planner, run.ranges = planner, plain.ranges
         if has_first_tick(program, initial):
             run.step_staged(staged)

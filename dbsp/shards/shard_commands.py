@@ -1,11 +1,15 @@
 """The messages between the coordinator of a sharded run and its shards.
 
-    coordinator   Start       StepTick            Decide           ReadView, ReadStats, ...   Stop
-    shard                Done          Ready               Done                           Done
-                                       or Failed           or Failed                      or Failed
+    coordinator  Start       StepTick         Commit   RollBack          ReadView, ...         Stop
+    shard               Done         Ready                      Done                  Done
+                                     or Failed                  or Failed             or Failed
 
-The coordinator sends one command at a time to a shard, and the shard answers each with one message;
-`Stop` has no answer. Batches follow their message as packets (see `dbsp.shards.value_packets`).
+The coordinator sends one command at a time to a shard, and the shard answers each with one message.
+`Stop` has no answer, and neither has `Commit`: a shard that is ready obeys it or ends, so an answer
+would say nothing, and the next command comes after it. The error of work after the commit, such as
+a merge that has no space, is the answer to the next command, which is then not obeyed.
+
+Batches follow their message as packets (see `dbsp.shards.value_packets`).
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import Any, TypeAlias
 
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_store import ShardPlace
+from dbsp.shards.snapshot_plan import ShardStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +62,21 @@ class StepTick(Command):
     """The inputs that change, in the order of their packets."""
     packets: tuple[int, ...]
     """By changed input, the number of buffers of its packet."""
+    changed: frozenset[str]
+    """The inputs that change on any shard."""
     label: Any = None
     snapshot: int | None = None
     """The tick of the common snapshot, if the shard writes a snapshot before this tick."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decide(Command):
-    """Commit the tick that is ready, or roll it back."""
+class Commit(Command):
+    """Commit the tick that is ready."""
 
-    commit: bool
+
+@dataclass(frozen=True, slots=True)
+class RollBack(Command):
+    """Undo the tick that is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +107,10 @@ class ReadStats(Command):
 
 @dataclass(frozen=True, slots=True)
 class Compact(Command):
-    """Merge the sorted runs of all traces."""
+    """Merge the sorted runs of all traces, and free values.
+
+    The values that were sent before are forgotten, so the next command begins a new epoch.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +158,8 @@ class Ready:
     packets: tuple[int, ...] = ()
     absent: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
+    status: ShardStatus | None = None
+    """The state of the checkpoint, which has recorded the tick; None for a run without one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from dbsp.circuit.operator_roles import RowMoving
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.errors import expect_present, expect_type
+from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
@@ -27,8 +28,8 @@ from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.shard_commands import (
     Ask,
     Command,
+    Commit,
     Compact,
-    Decide,
     Done,
     Failed,
     Latest,
@@ -39,6 +40,7 @@ from dbsp.shards.shard_commands import (
     ReadView,
     Ready,
     Rebuild,
+    RollBack,
     SentBatches,
     Start,
     StepTick,
@@ -94,7 +96,7 @@ class Shard:
             None if pair is None else (socket.socket(fileno=pair[0]), socket.socket(fileno=pair[1]))
             for pair in start.mesh
         ]
-        interner = Interner()
+        interner = Interner()  # until the run has one
         self._channel = channel
         self._exchanges = ExchangeLink(SocketMesh(start.shard, ends), interner)
         self._link = AbortableLink(self._exchanges)
@@ -102,7 +104,10 @@ class Shard:
         self._epoch = 0
         self._ready = False
         """Whether the results of the open tick have been sent."""
-        # A value is sent once, so no value is freed: the interner is in use outside of the run.
+        self._committing = False
+        """Whether the coordinator has committed the open tick."""
+        self._late: BaseException | None = None
+        """The error of work after the commit of the latest tick."""
         store: ShardStore | None = None
         if start.place is not None:
             store = ShardStore(start.place, self._decide, self._before_repeating)
@@ -110,7 +115,6 @@ class Shard:
         """The checkpoint of the shard, if the run has one."""
         self.run = Run(
             graph,
-            interner=interner,
             memory_limit=start.memory_limit,
             spill=None if store is None else store.spill,
             link=self._link,
@@ -119,11 +123,11 @@ class Shard:
             self.run.log = CommonDecision(self._decide)
         else:
             store.attach(self.run)
-            self._use(self.run.interner)
+        self._use(self.run.interner)
         self._link.install()
 
     def _use(self, interner: Interner) -> None:
-        """Continue with the interner of the run, which its checkpoint may have replaced."""
+        """Continue with the interner of the run, which it may have replaced."""
         self._exchanges.interner = interner
         self._post.use(interner)
 
@@ -161,25 +165,39 @@ class Shard:
             raise
         except BaseException as failure:
             error = failure
+        if self._committing:
+            self._late = error
+            if error is not None:
+                self.run.recover()
+            return  # no answer
         self._link.end_tick()
         if error is None:
-            self._channel.send(Done(None if self.store is None else self.store.status()))
+            self._channel.send(Done())
             return
         if not self._ready:
             self._exchanges.abort()
         self.run.recover()
         self._channel.send(Failed(ship_error(error)))
 
+    def _raise_late(self) -> None:
+        """Raise the error of work after the latest commit, which no answer has reported."""
+        error, self._late = self._late, None
+        if error is not None:
+            raise error
+
     def _compute(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
-        self._ready = False
+        self._ready = self._committing = False
         try:
             self._exchanges.begin(command.generation)
+            self._raise_late()
             self._link.begin_computing()
             staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
             if self.store is not None and command.snapshot is not None:
                 self.store.order_snapshot(command.snapshot)
+            self._link.changed = command.changed
             self.run.step_staged(staged, command.label)
         finally:
+            self._link.changed = None
             self._link.end_computing()
 
     def _decide(self, run: RunBase) -> bool:
@@ -188,12 +206,18 @@ class Shard:
         absent = {name: port.absent for name, port in run.input_ports.items() if port.absent}
         present = {name: port.present for name, port in run.input_ports.items() if port.present}
         packed = self._post.pack(deltas, run.outputs)
-        answer = Ready(packed.names, packed.packets, absent, present)
+        status = None if self.store is None else self.store.status()
+        answer = Ready(packed.names, packed.packets, absent, present, status)
         self._link.end_computing()
+        # Here, since after the decision it may be the request to abort the next tick.
+        self._link.end_tick()
         self._ready = True
         self._channel.send(answer, packed.buffers)
         decision, _ = self._channel.receive()
-        return expect_type(decision, Decide, "the decision on a tick").commit
+        self._committing = isinstance(decision, Commit)
+        if not self._committing:
+            expect_type(decision, RollBack, "the decision on a tick")
+        return self._committing
 
     # --- other commands ---------------------------------------------------------------------------
 
@@ -202,6 +226,7 @@ class Shard:
         result: Any = None
         buffers: Sequence[Buffer] = ()
         try:
+            self._raise_late()
             match command:
                 case ReadView(output=name):
                     port = self.run.output_port(name)
@@ -216,7 +241,7 @@ class Shard:
                 case ReadStats():
                     result = self._stats()
                 case Compact():
-                    result = self.run.compact()
+                    result = self._compact()
                 case WriteSnapshot(common=common):
                     store = expect_present(self.store, "the checkpoint of a shard")
                     store.snapshot_now(common)
@@ -233,6 +258,14 @@ class Shard:
             self._channel.send(Failed(ship_error(error)))
             return
         self._channel.send(Done(result), buffers)
+
+    def _compact(self) -> Compacted:
+        """Compact the run, and forget what was sent: the next command begins a new epoch."""
+        done = self.run.compact()
+        self._use(self.run.interner)
+        self._post.reset()
+        self._exchanges.reset()
+        return done
 
     def _latest(self) -> tuple[Latest, Sequence[Buffer]]:
         store = expect_present(self.store, "the checkpoint of a shard")

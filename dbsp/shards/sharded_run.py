@@ -31,10 +31,9 @@ from dbsp.errors import CircuitError, ShardError, counted, expect_present, expec
 from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.open_work import OpenWork
-from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
-from dbsp.shards.dealing import Dealer, DistributedPorts
+from dbsp.shards.dealing import Dealer, DistributedPorts, SummedPort, sum_of
 from dbsp.shards.gathered_reports import GatheredReports
 from dbsp.shards.group_start import GroupStart
 from dbsp.shards.remote_shard import RemoteShard, result_of
@@ -54,7 +53,7 @@ from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats, ShardStatsList
-from dbsp.shards.sharded_ticks import ShardedTicks, sum_of
+from dbsp.shards.sharded_ticks import ShardedTicks
 from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
 from dbsp.shards.snapshot_plan import ShardStatus
@@ -131,6 +130,7 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         self._owner = os.getpid()
         self._closed = False
         self._generation = 0
+        self._statuses = []
         super().__init__(Graph(graph.name), interner)
         self.graph = graph
         self.planner: Planner | None = None
@@ -166,8 +166,8 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         self.log = log
 
     def install(self, graph: Graph, scope: Scope) -> None:
-        super().install(graph, scope)
         # The scope has no steps: the shards step the circuit.
+        self.graph, self._scope = graph, scope
         self.input_ports = self._ports.inputs
         self.output_ports = self._ports.outputs
 
@@ -263,21 +263,22 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         port = self.output_port(name)
         return View.wrap(port.columns, self.interner, port.view())
 
-    def _read_view(self, port: OutputPort) -> Batch:
-        return self._read("view", lambda epoch: ReadView(epoch, port.relation), port.columns)
+    def _read_view(self, port: SummedPort) -> Batch:
+        return port.total(self._read("view", lambda epoch: ReadView(epoch, port.relation), port.columns))
 
     def read_input(self, name: str) -> Batch:
         columns = self.input_port(name).columns
-        return self._read("asserted", lambda epoch: ReadInput(epoch, name), columns)
+        parts = self._read("asserted", lambda epoch: ReadInput(epoch, name), columns)
+        return sum_of(parts) or Batch.empty(columns.arity)
 
-    def _read(self, what: str, command: Callable[[int], Command], columns: Schema) -> Batch:
-        """Return the sum of the rows that the shards send."""
+    def _read(self, what: str, command: Callable[[int], Command], columns: Schema) -> list[Batch]:
+        """Return the rows that each shard sends."""
         parts: list[Batch] = []
         for shard in self._ask(what, command):
             buffers = shard.take_buffers()
             parts += shard.post.unpack(("",), (len(buffers),), buffers, {"": columns}).values()
         self._group.succeeded()
-        return sum_of(parts) or Batch.empty(columns.arity)
+        return parts
 
     def ask(self, question: Question) -> list[Any]:
         found = self._ask("a question", lambda epoch: Ask(epoch, question))
@@ -303,12 +304,13 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         )
 
     def compact(self) -> Compacted:
-        """Merge the sorted runs of every trace on all shards, and so remove retracted rows.
+        """Compact every shard, and free the interned values that nothing refers to any more.
 
-        Interned values stay, because each shard remembers the values that it has sent to others.
+        Merging the sorted runs of each trace removes retracted rows. Shards remember the values
+        that they have sent to others; they forget them, and send them again when they are needed.
 
         Returns:
-            The sums over the shards.
+            The sums over the shards and this process.
 
         Raises:
             CircuitError: the call comes from another thread than that of a tick.
@@ -324,14 +326,22 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
             ...     run.compact().rows
             2
         """
+        # Not noted as a success: so the next command begins a new epoch.
         answers = self._ask("compact", Compact)
-        self._group.succeeded()
         done = [expect_type(result_of(shard), Compacted, "the result of compact") for shard in answers]
+        work = OpenWork("compact", sys._getframe())
+        self.begin(work)
+        try:
+            values, size = self.free_values(0.0)
+        finally:
+            self.settle()
         if self._folder is not None:
             self._write_snapshots()
-        rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
         return Compacted(
-            0, rows, size, "no values were freed, because shards remember the values that they sent"
+            values + sum(each.values for each in done),
+            sum(each.rows for each in done),
+            size + sum(each.bytes for each in done),
+            self.values_kept_because(),
         )
 
     def replan(self) -> NoReturn:

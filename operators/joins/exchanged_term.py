@@ -269,7 +269,7 @@ class Meet(Stage):
         return (yield from self._tested([proposed, *[none] * len(requests)]))
 
     def _answers(self, requests: Received) -> tuple[list[SentRows], int]:
-        """Return the answers to the requests for the lists of each side, and the number of lists."""
+        """Return the answers to the requests for lists of each side, and the number of lists."""
         answers = [self._answered(source, keys) for source, keys in enumerate(requests)]
         wanted = sum(len(keys) for parts in requests for keys in parts if keys is not None)
         return [sent for pair in answers for sent in pair], wanted

@@ -238,7 +238,8 @@ class ThreadShards:
         dealt = self._deal(staged, interner)
         self.meeting.renew()
         with ThreadPoolExecutor(len(self.runs)) as threads:
-            futures = [threads.submit(self._step, shard, part) for shard, part in enumerate(dealt)]
+            changed = frozenset(staged)
+            futures = [threads.submit(self._step, shard, part, changed) for shard, part in enumerate(dealt)]
         errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
             raise next((error for error in errors if not isinstance(error, Abandoned)), errors[0])
@@ -259,14 +260,16 @@ class ThreadShards:
         """By exchange, the number of rows that went from one shard to another."""
         return sum((link.sent for link in self.links), Counter[str]())
 
-    def _step(self, shard: int, staged: Mapping[str, Batch]) -> TickResult:
+    def _step(self, shard: int, staged: Mapping[str, Batch], changed: frozenset[str]) -> TickResult:
         link = self.links[shard]
-        link.calls = 0
+        link.calls, link.changed = 0, changed
         try:
             return self.runs[shard].step_staged(staged)
         except BaseException:
             self.meeting.abandon()
             raise
+        finally:
+            link.changed = None
 
     def _in_any_order(self, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._arrival is None:

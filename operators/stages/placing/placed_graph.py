@@ -7,7 +7,7 @@ an exchange of the first. Images, and arrangements of them, are built when a rea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
@@ -15,6 +15,7 @@ from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather, Owned, P
 from dbsp.operators.shards.placed_rows import PlacedRows
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement
 from dbsp.operators.stages.placing.pivots import PivotedScope
+from dbsp.operators.stages.placing.wanted_columns import Wish
 from dbsp.operators.time.forgetting import ForgettingArrange
 from dbsp.operators.traces.arrange import Arrange
 
@@ -25,10 +26,6 @@ class Image:
 
     stream: Stream
     placement: Placement
-
-
-Wanted = Mapping[Node, Sequence[frozenset[int]]]
-"""By stream, the keys of its readers: each reads rows that are placed by a part of its key."""
 
 
 class PlacedGraph:
@@ -44,7 +41,7 @@ class PlacedGraph:
         self,
         source: Graph,
         target: Graph,
-        wanted: Wanted,
+        wanted: Mapping[Node, Sequence[Wish]],
         pivots: Mapping[Node, PivotedScope],
         changes: list[str],
         *,
@@ -101,13 +98,13 @@ class PlacedGraph:
         placements = (_in_order(image.placement, node) for image in self.images(node))
         return [placement.columns for placement in placements if placement.columns is not None]
 
-    def wanted_of(self, node: Node) -> list[frozenset[int]]:
-        """Return the keys of all readers of the rows of a node, by the node's own columns."""
-        keys = self.wanted.get(arranged_node(node), ())
+    def wanted_of(self, node: Node) -> list[Wish]:
+        """Return the wishes of all readers of the rows of a node, by the node's own columns."""
+        wishes = self.wanted.get(arranged_node(node), ())
         if not isinstance(node.operator, Arrange):
-            return list(keys)
+            return list(wishes)
         order = node.operator.order
-        return [frozenset(order.index(column) for column in key) for key in keys]
+        return [replace(wish, key=frozenset(map(order.index, wish.key))) for wish in wishes]
 
     def has(self, node: Node, placement: Placement) -> bool:
         """Return whether an image of the node has this placement."""

@@ -8,6 +8,7 @@ with the inputs of its node:
     row by row                  the inputs by the same columns, if they pass unchanged
     with a key                  all inputs by the same part of the key
     a join                      also: one side as wanted, and the other side on every shard
+    a multi-way join            the inputs with the wanted variables by them, the others everywhere
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Leave, fixpoint_of
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement, by
+from dbsp.operators.stages.placing.divided_joins import divided_columns, free_variables
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
 from dbsp.operators.stages.placing.row_columns import is_partial, row_columns, targets
 from dbsp.operators.time.delay import Delay
@@ -79,6 +82,8 @@ class ScopePlacing:
             yield from self._all(node.inputs, [EVERYWHERE] * len(node.inputs))
         elif (columns := row_columns(node)) is not None:
             yield from self._row_by_row(node, wanted, columns)
+        elif isinstance(operator, DeltaMultiwayJoin):
+            yield from self._multiway(node, wanted, operator)
         elif (reads := keyed_reads(node)) is not None:
             yield from self._keyed(node, wanted, reads)
 
@@ -140,6 +145,22 @@ class ScopePlacing:
                 each = [own if other == place else EVERYWHERE for other in range(len(node.inputs))]
                 for found in self._all(node.inputs, each):
                     yield PlacedNode(found.sources, wanted)
+
+    def _multiway(self, node: Node, wanted: Placement, operator: DeltaMultiwayJoin) -> Iterator[PlacedNode]:
+        """Divide a multi-way join by the wanted variables, or by any one."""
+        join = operator.join
+        choices: list[tuple[str, ...]]
+        if wanted.columns is None:
+            choices = [(name,) for name in free_variables(join)]
+        else:
+            choices = [tuple(join.columns[column] for column in wanted.columns)]
+        ways = [(names, divided_columns(operator, names)) for names in choices]
+        divided = [(names, columns) for names, columns in ways if columns is not None]
+        # Try those with the fewest inputs on every shard first.
+        for names, columns in sorted(divided, key=lambda way: way[1].count(None)):
+            for found in self._all(node.inputs, [EVERYWHERE if key is None else by(key) for key in columns]):
+                kept = [join.columns.index(name) for name in names if name in join.columns]
+                yield PlacedNode(found.sources, by(kept) if len(kept) == len(names) else UNKNOWN)
 
 
 def _position(reads: KeyedReads, column: int) -> int | None:

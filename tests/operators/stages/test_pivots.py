@@ -75,9 +75,9 @@ GATHERED = {
 }
 
 
-def compiled(rules: str, mode: Any = "auto") -> Graph:
+def compiled(rules: str, mode: Any = "auto", strategy: Any = "binary") -> Graph:
     declarations = "".join(text for name, text in DECLARATIONS.items() if f"{name}(" in rules)
-    return dbsp.compile(HEADER + declarations + rules, "binary", recursion=mode).circuit("physical")
+    return dbsp.compile(HEADER + declarations + rules, strategy, recursion=mode).circuit("physical")
 
 
 def exchanges_inside(graph: Graph) -> list[str]:
@@ -125,9 +125,10 @@ def follow(compared: ScopeShards, seed: int, ticks: int = 6, size: int = 9) -> S
 
 
 @pytest.mark.parametrize("name", PIVOTED)
-def test_scopes_with_pivots(name: str) -> None:
+@pytest.mark.parametrize("strategy", ["binary", "wcoj"])
+def test_scopes_with_pivots(name: str, strategy: str) -> None:
     rules, reason = PIVOTED[name]
-    compared = ScopeShards(compiled(rules), 3)
+    compared = ScopeShards(compiled(rules, strategy=strategy), 3)
     assert any(reason in line for line in compared.reasons), compared.reasons
     assert not exchanges_inside(compared.graph)
     follow(compared, 1)
@@ -136,8 +137,9 @@ def test_scopes_with_pivots(name: str) -> None:
 
 @pytest.mark.parametrize("name", GATHERED)
 @pytest.mark.parametrize("scopes", ["gather", "exchange"])
-def test_scopes_without_pivots(name: str, scopes: str) -> None:
-    compared = ScopeShards(compiled(GATHERED[name]), 3, scopes)
+@pytest.mark.parametrize("strategy", ["binary", "wcoj"])
+def test_scopes_without_pivots(name: str, scopes: str, strategy: str) -> None:
+    compared = ScopeShards(compiled(GATHERED[name], strategy=strategy), 3, scopes)
     outcome = {
         "gather": "it runs on the first shard",
         "exchange": "it runs in supersteps, with exchanges inside",
@@ -268,8 +270,9 @@ def linear_rules(draw: st.DrawFn) -> str:
 @given(
     linear_rules(),
     st.sampled_from(["auto", "incremental", "insert-only"]),
+    st.sampled_from(["binary", "wcoj"]),
     st.integers(0, 99),
     st.sampled_from([2, 3]),
 )
-def test_rules_that_keep_columns(rules: str, mode: Any, seed: int, shards: int) -> None:
-    follow(ScopeShards(compiled(rules, mode), shards, "exchange"), seed)
+def test_rules_that_keep_columns(rules: str, mode: Any, strategy: str, seed: int, shards: int) -> None:
+    follow(ScopeShards(compiled(rules, mode, strategy), shards, "exchange"), seed)
