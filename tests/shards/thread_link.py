@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from dbsp import Run
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.shard_link import ShardLink
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
@@ -108,6 +108,27 @@ class ThreadLink(ShardLink):
             return combine(received)
 
         return self._call(f"exchange of {node}", (parts, self.interner), read)
+
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        for stream in sent:
+            parts = [part for shard, part in enumerate(stream.parts) if part and shard != self.shard]
+            self.sent[node] += sum(map(len, parts))
+
+        def read(messages: list[tuple[Sequence[SentRows], Sequence[int], Interner]]) -> Exchanged:
+            streams: list[list[Batch | None]] = []
+            for number, own in enumerate(sent):
+                streams.append([])
+                for theirs, _, interner in messages:
+                    part, schema = theirs[number].parts[self.shard], own.schema
+                    assert theirs[number].schema.types == schema.types, f"{node} sends other columns"
+                    if part is not None:
+                        rows = recode_rows(part.rows, schema, interner, schema, self.interner)
+                        part = Batch(rows, part.weights)
+                    streams[-1].append(part)
+            return Exchanged(streams, [tuple(theirs) for _, theirs, _ in messages])
+
+        call = f"exchange of {len(sent)} streams and {len(numbers)} numbers of {node}"
+        return self._call(call, (sent, numbers, self.interner), read)
 
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
         return self._call(f"vote of {len(numbers)} numbers", tuple(map(int, numbers)), lambda votes: votes)
