@@ -55,6 +55,11 @@ class RowMoving(Operator):
 
 
 @dataclass(frozen=True)
+class RowCopying(Operator):
+    """An operator that sends each row to every shard, and changes nothing else."""
+
+
+@dataclass(frozen=True)
 class TickDependent(Operator):
     """An operator whose past output may depend on the tick of each input row.
 

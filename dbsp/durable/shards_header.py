@@ -33,6 +33,13 @@ class ShardsHeader:
     """The identity of the query."""
     shards: list[str]
     """By shard the name of its folder."""
+    circuit: str | None = None
+    """The distributed circuit as JSON; None if it has no such form, and then it never changes."""
+    signature: str = ""
+    """The signature of the circuit in the snapshots that count; empty if the circuit has never
+    changed."""
+    since: int = 0
+    """The tick after which the shards have this circuit; earlier snapshots do not count."""
     hashes: int = value_hashes.VERSION
     """The version of the hash that places rows on shards."""
 
@@ -63,8 +70,9 @@ def read_shards_header(folder: Path) -> ShardsHeader | None:
     with decoding(path):
         del document["format"], document["version"]
         header = ShardsHeader(**document)
-        got = (header.id, header.name, header.query, header.hashes, *header.shards)
-        if tuple(map(type, got)) != (str, str, str, int, *[str] * len(header.shards)):
+        circuit = "" if header.circuit is None else header.circuit
+        got = (header.since, header.hashes, header.id, header.name, header.query, header.signature, circuit)
+        if tuple(map(type, (*got, *header.shards))) != (int, int, *[str] * (5 + len(header.shards))):
             raise TypeError(f"unexpected types in {got}")
     if header.hashes != value_hashes.VERSION:
         raise CheckpointError(

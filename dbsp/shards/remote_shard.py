@@ -10,7 +10,18 @@ from enum import Enum, auto
 from dbsp.shards.abortable_link import ABORT_SIGNAL
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
 from dbsp.shards.packed_batches import BatchPost
-from dbsp.shards.shard_commands import Answer, Command, Decide, Done, Failed, Ready, Start, StepTick, Stop
+from dbsp.shards.shard_commands import (
+    Answer,
+    Command,
+    Decide,
+    Done,
+    Failed,
+    Ready,
+    Start,
+    StepTick,
+    Stop,
+    SwitchCircuit,
+)
 
 _PATIENCE = 5.0
 """Seconds in which a process that was asked to end must end."""
@@ -21,11 +32,11 @@ class Phase(Enum):
 
     IDLE = auto()
     COMPUTING = auto()
-    """It computes a tick."""
+    """It computes a tick, or rebuilds its state for another circuit."""
     READY = auto()
-    """It waits for the decision on a tick."""
+    """It waits for the decision."""
     ENDING = auto()
-    """It commits a tick or rolls it back."""
+    """It commits or rolls back."""
     ANSWERING = auto()
     """It obeys another command."""
     LOST = auto()
@@ -64,7 +75,7 @@ class RemoteShard:
             self.phase = Phase.LOST
             return
         self.answer = None
-        if isinstance(command, StepTick):
+        if isinstance(command, StepTick | SwitchCircuit):
             self.phase = Phase.COMPUTING
         else:
             self.phase = Phase.ENDING if isinstance(command, Decide) else Phase.ANSWERING

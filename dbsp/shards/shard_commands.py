@@ -4,6 +4,8 @@
     shard                Done          Ready               Done                           Done
                                        or Failed           or Failed                      or Failed
 
+SwitchCircuit is answered and decided like a tick.
+
 The coordinator sends one command at a time to a shard, and the shard answers each with one message;
 `Stop` has no answer. Batches follow their message as packets (see `dbsp.shards.value_packets`).
 """
@@ -63,8 +65,21 @@ class StepTick(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchCircuit(Command):
+    """Rebuild the state for another circuit of the query, and answer Switched or Failed."""
+
+    generation: int
+    """The number of this attempt, as of a tick."""
+    graph: bytes
+    """The distributed circuit, pickled."""
+    main_module: dict[str, Any] | None
+    snapshot: int | None = None
+    """The tick of the common snapshot, if the shard writes a snapshot of the new circuit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decide(Command):
-    """Commit the tick that is ready, or roll it back."""
+    """Commit the tick or the circuit that is ready, or roll it back."""
 
     commit: bool
 
@@ -81,6 +96,13 @@ class ReadInput(Command):
     """Send the rows of an input."""
 
     input: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRelation(Command):
+    """Send the rows that the shard keeps of a relation."""
+
+    relation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +167,18 @@ class Ready:
     packets: tuple[int, ...] = ()
     absent: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Switched(Ready):
+    """The run has another circuit, and can continue with it or with the one before."""
+
+    signature: str = ""
+    """The signature of the circuit in snapshots."""
+    kept: int = 0
+    rebuilt: int = 0
+    dropped: int = 0
+    """The traces and tables, as in `Replanned`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,11 @@ from typing import Any
 from dbsp.circuit.operator_roles import RowMoving
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.durable.step_memory import signature
 from dbsp.errors import expect_present, expect_type
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
+from dbsp.runtime.transplant import Transplant
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
 from dbsp.shards.common_decision import CommonDecision, WithdrawnError
@@ -35,6 +37,7 @@ from dbsp.shards.shard_commands import (
     ReadInput,
     ReadInputs,
     ReadLatest,
+    ReadRelation,
     ReadStats,
     ReadView,
     Ready,
@@ -43,9 +46,11 @@ from dbsp.shards.shard_commands import (
     Start,
     StepTick,
     Stop,
+    SwitchCircuit,
+    Switched,
     WriteSnapshot,
 )
-from dbsp.shards.shard_questions import input_rows
+from dbsp.shards.shard_questions import input_rows, relation_schema
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shard_store import ShardStore
 from dbsp.shards.shipped_errors import ship_error
@@ -144,23 +149,31 @@ class Shard:
                 self._epoch = command.epoch
                 self._post.reset()
                 self._exchanges.reset()
-            if isinstance(command, StepTick):
-                self._step(command, buffers)
+            if isinstance(command, StepTick | SwitchCircuit):
+                self._act_together(command, buffers)
             else:
                 self._read(command, buffers)
 
-    # --- a tick -----------------------------------------------------------------------------------
+    # --- a tick, and another circuit --------------------------------------------------------------
 
-    def _step(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
+    def _act_together(self, command: StepTick | SwitchCircuit, buffers: Sequence[Buffer]) -> None:
         error: BaseException | None = None
         try:
-            self._compute(command, buffers)
+            self._ready = False
+            self._exchanges.begin(command.generation)
+            self._link.begin_computing()
+            if isinstance(command, StepTick):
+                self._compute(command, buffers)
+            else:
+                self._switch(command)
         except WithdrawnError:
-            pass  # the run has rolled the tick back
+            pass  # the run has rolled it back
         except ChannelClosedError:
             raise
         except BaseException as failure:
             error = failure
+        finally:
+            self._link.end_computing()
         self._link.end_tick()
         if error is None:
             self._channel.send(Done(None if self.store is None else self.store.status()))
@@ -171,16 +184,10 @@ class Shard:
         self._channel.send(Failed(ship_error(error)))
 
     def _compute(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
-        self._ready = False
-        try:
-            self._exchanges.begin(command.generation)
-            self._link.begin_computing()
-            staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
-            if self.store is not None and command.snapshot is not None:
-                self.store.order_snapshot(command.snapshot)
-            self.run.step_staged(staged, command.label)
-        finally:
-            self._link.end_computing()
+        staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
+        if self.store is not None and command.snapshot is not None:
+            self.store.order_snapshot(command.snapshot)
+        self.run.step_staged(staged, command.label)
 
     def _decide(self, run: RunBase) -> bool:
         """Send the results of the tick; return whether the coordinator commits it."""
@@ -189,11 +196,34 @@ class Shard:
         present = {name: port.present for name, port in run.input_ports.items() if port.present}
         packed = self._post.pack(deltas, run.outputs)
         answer = Ready(packed.names, packed.packets, absent, present)
+        return self._decided(answer, packed.buffers)
+
+    def _switch(self, command: SwitchCircuit) -> None:
+        graph = receive_graph(ShippedGraph(command.graph, command.main_module))
+        after = signature(graph)
+        store = self.store
+        if store is not None:
+            store.signature = signature(self.run.graph)
+
+        def agree(done: Transplant) -> None:
+            """Return when all shards have the circuit. Raises WithdrawnError if they do not."""
+            if store is not None and command.snapshot is not None:
+                store.snapshot_now(command.snapshot, other_circuit=True)
+            answer = Switched(signature=after, kept=done.kept, rebuilt=done.rebuilt, dropped=done.dropped)
+            if not self._decided(answer):
+                raise WithdrawnError
+            if store is not None:
+                store.signature = after
+
+        self.run.switch_circuit(graph, agree)
+
+    def _decided(self, answer: Ready, buffers: Sequence[Buffer] = ()) -> bool:
+        """Send the results, wait, and return whether the coordinator commits them."""
         self._link.end_computing()
         self._ready = True
-        self._channel.send(answer, packed.buffers)
+        self._channel.send(answer, buffers)
         decision, _ = self._channel.receive()
-        return expect_type(decision, Decide, "the decision on a tick").commit
+        return expect_type(decision, Decide, "the decision of the coordinator").commit
 
     # --- other commands ---------------------------------------------------------------------------
 
@@ -211,6 +241,10 @@ class Shard:
                     rows = input_rows(self.run, name)
                     packed = self._post.pack({name: rows}, {name: self.run.inputs[name]})
                     buffers = packed.buffers
+                case ReadRelation(relation=name):
+                    keeper = expect_present(self.run.keeper(name), "the rows of a relation")
+                    schema = relation_schema(self.run, name)
+                    buffers = self._post.pack({name: keeper.integral()}, {name: schema}).buffers
                 case Ask(question=question):
                     result = question(self.run)
                 case ReadStats():

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
@@ -26,16 +26,16 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.view import View
 from dbsp.display.displayed import Displayed
+from dbsp.durable.snapshots import written_circuit
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, ShardError, counted, expect_present, expect_type, wrong_argument
 from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.open_work import OpenWork
-from dbsp.runtime.ports import OutputPort
+from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
 from dbsp.shards.dealing import Dealer, DistributedPorts
-from dbsp.shards.gathered_reports import GatheredReports
 from dbsp.shards.group_start import GroupStart
 from dbsp.shards.remote_shard import RemoteShard, result_of
 from dbsp.shards.resharding import reshard
@@ -54,13 +54,14 @@ from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats, ShardStatsList
-from dbsp.shards.sharded_ticks import ShardedTicks, sum_of
+from dbsp.shards.sharded_replanning import Distribute, ShardedReplanning
+from dbsp.shards.sharded_ticks import sum_of
 from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
 from dbsp.shards.snapshot_plan import ShardStatus
 
 
-class ShardedRun(ShardedTicks, GatheredReports, Displayed):
+class ShardedRun(ShardedReplanning, Displayed):
     """A running circuit in several processes. `step` returns the deltas that a `Run` returns.
 
     Every shard is a process that runs the same distributed circuit on a part of the rows; exchanges
@@ -84,6 +85,7 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         folder: the checkpoint, from which the run continues.
         query: the identity of the query in the checkpoint; by default that of the circuit.
         interner: the interner of the coordinator, if changes are encoded before the start.
+        distribute: returns the distributed circuit of a physical one, for `replan`.
 
     Raises:
         ArgumentError: `shards` or `memory_limit` is not an amount.
@@ -112,6 +114,7 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         folder: ShardFolder | None = None,
         query: str | None = None,
         interner: Interner | None = None,
+        distribute: Distribute | None = None,
     ) -> None:
         refuse_in_shard()
         if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
@@ -124,9 +127,7 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
             )
         if not isinstance(graph, Graph):
             raise wrong_argument("graph", 'a distributed circuit, as circuit.circuit("distributed")', graph)
-        # Weak, so that the processes of a run that nobody has any more end at once.
-        read = weakref.WeakMethod(self._read_view)
-        self._ports = DistributedPorts.of(graph, lambda port: expect_present(read(), "the run")(port))
+        self._ports = self._new_ports(graph)
         shipped = ship_graph(graph)
         self._owner = os.getpid()
         self._closed = False
@@ -135,12 +136,16 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         self.graph = graph
         self.planner: Planner | None = None
         """The planner that chose the circuit, if there is one."""
+        self._distribute = distribute
+        self._planned_for: dict[str, int] = {}
         self._dealer = Dealer(self._ports.inputs, shards, self.interner)
         share = None if limit is None else max(1, limit // shards)
         self._folder = folder
         self._start = GroupStart(shards, shipped, share, self.interner, folder)
         if folder is not None:
-            folder.expect(signature(graph) if query is None else query, graph.name, shards)
+            folder.expect(
+                signature(graph) if query is None else query, graph.name, shards, written_circuit(graph)
+            )
         try:
             if folder is not None and len(folder.expect_header().shards) != shards:
                 reshard(self._start, shards, graph, self._ports, self.interner)
@@ -165,11 +170,13 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         self._ticks = self._generation = folder.tick
         self.log = log
 
-    def install(self, graph: Graph, scope: Scope) -> None:
-        super().install(graph, scope)
-        # The scope has no steps: the shards step the circuit.
-        self.input_ports = self._ports.inputs
-        self.output_ports = self._ports.outputs
+    def ports_of(self, scope: Scope) -> tuple[Mapping[str, InputPort], Mapping[str, OutputPort]]:
+        return self._ports.inputs, self._ports.outputs  # the shards step the circuit, not this scope
+
+    def _new_ports(self, graph: Graph) -> DistributedPorts:
+        # Weak, so that the processes of a run that nobody has any more end at once.
+        read = weakref.WeakMethod(self._read_view)
+        return DistributedPorts.of(graph, lambda port: expect_present(read(), "the run")(port))
 
     _described_by = "dbsp.shards.sharded_display:sharded_run_document"
 
@@ -332,12 +339,6 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
         return Compacted(
             0, rows, size, "no values were freed, because shards remember the values that they sent"
-        )
-
-    def replan(self) -> NoReturn:
-        """Raise CircuitError: a sharded run keeps the plans of its first tick."""
-        raise _unsupported(
-            "replan", "its rows are placed for the plans of its first tick; start a new run to plan again"
         )
 
     def transaction(self) -> NoReturn:

@@ -38,9 +38,13 @@ class ShardedTicks(Ticks):
 
     def _compute(self, staged: Mapping[str, Batch]) -> None:
         """Let the shards compute a tick; the ports then have its deltas and counts."""
+        self._together(lambda: self._compute_once(staged))
+
+    def _together(self, act: Callable[[], T]) -> T:
+        """Return the result of a call that all shards compute together."""
         while True:
             try:
-                return self._repeated(lambda: self._compute_once(staged))
+                return self._repeated(act)
             except TickAbortedError:
                 # Not an interrupt of this process: the signal for an earlier tick came after its
                 # end, or another program has sent it.
@@ -101,15 +105,19 @@ class ShardedTicks(Ticks):
             output.out = sum_of(deltas.get(name, []))
 
     def commit(self, work: OpenTick) -> None:
-        if self._folder is None:
-            self._group.decide(True, f"at the end of tick {work.number}")
-        else:
-            self._repeated(lambda: self._decide(work.number))
+        self._decide_all(f"at the end of tick {work.number}")
         super().commit(work)
 
-    def _decide(self, tick: int) -> None:
-        """Commit a tick that counts; shards that were started again have it already."""
-        self._group.decide(True, f"at the end of tick {tick}")
+    def _decide_all(self, when: str) -> None:
+        """Commit on all shards what counts."""
+        if self._folder is None:
+            self._group.decide(True, when)
+        else:
+            self._repeated(lambda: self._decide(when))
+
+    def _decide(self, when: str) -> None:
+        """Commit what counts; shards that were started again have it already."""
+        self._group.decide(True, when)
         statuses = [shard.answer.result for shard in self._group if isinstance(shard.answer, Done)]
         if all(isinstance(status, ShardStatus) for status in statuses) and self._folder is not None:
             self._folder.note(statuses)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
-from dbsp.circuit.operator_roles import HashPlaced, RowMoving
+from dbsp.circuit.operator_roles import HashPlaced, RowCopying, RowMoving
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
@@ -82,7 +82,7 @@ class Gather(Placing, RowMoving):
 
 
 @dataclass(frozen=True)
-class Broadcast(Placing):
+class Broadcast(Placing, RowCopying):
     """Sends all rows to every shard."""
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:

@@ -1,0 +1,235 @@
+"""Replanning of a sharded run: all shards switch to another circuit between two ticks.
+
+    propose:  plan for the rows of all shards                              (coordinator)
+    rebuild:  move the state into the new circuit, exchanging rows         (shards)
+    record:   write a snapshot of the new state, if there is a checkpoint  (shards)
+    answer:   ready with the new circuit, or failed                        (shards)
+    decide:   write the circuit to the header of the checkpoint            (coordinator)
+    continue: with the new circuit if all are ready, else with the old one (shards)
+
+All or nothing: until the header has the new circuit, a restart continues with the old one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import FrameType
+
+import numpy as np
+
+from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.circuit.graph import Graph
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.durable.shards_header import ShardsHeader
+from dbsp.errors import CircuitError, expect_type, wrong_argument
+from dbsp.kernels.arrays import Codes
+from dbsp.runtime.open_work import OpenWork
+from dbsp.runtime.ports import OutputPort
+from dbsp.runtime.replanning import Planner, Proposal, Replanned
+from dbsp.runtime.stored_relations import drift_between
+from dbsp.shards import shard_questions
+from dbsp.shards.dealing import Dealer, DealtRelation, DistributedPorts
+from dbsp.shards.gathered_reports import GatheredReports
+from dbsp.shards.remote_shard import result_of
+from dbsp.shards.shard_commands import Ask, Command, ReadRelation, SwitchCircuit, Switched
+from dbsp.shards.shard_questions import relation_schema
+from dbsp.shards.sharded_ticks import ShardedTicks
+from dbsp.shards.shipped_graph import ShippedGraph, ship_graph
+
+Distribute = Callable[[Graph], Graph]
+"""Returns the distributed circuit of a physical circuit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyCircuit:
+    """A distributed circuit that the shards can switch to."""
+
+    graph: Graph
+    ports: DistributedPorts
+    shipped: ShippedGraph
+    json: str
+    """The circuit for the header of a checkpoint; empty without one."""
+
+
+class ShardedReplanning(ShardedTicks, GatheredReports):
+    """The part of a sharded run that switches to other circuits."""
+
+    planner: Planner | None
+    _ports: DistributedPorts
+    _distribute: Distribute | None
+    """Distributes a physical circuit; None if the run only takes distributed ones."""
+
+    @abstractmethod
+    def _read_view(self, port: OutputPort) -> Batch:
+        """Return the integral of an output."""
+
+    @abstractmethod
+    def _new_ports(self, graph: Graph) -> DistributedPorts:
+        """Return the ports of a distributed circuit."""
+
+    @abstractmethod
+    def _read(self, what: str, command: Callable[[int], Command], columns: Schema) -> Batch:
+        """Return the sum of the rows that the shards send."""
+
+    @ends_at_caller
+    def replan(self, circuit: Graph | None = None) -> Replanned:
+        """Switch to the circuit best suited to the current data on all shards, as `Run.replan`.
+
+        The rows of the relations that planning counts are gathered here, so the plan is the one
+        that one process chooses. The shards rebuild their state together, and move rows that the
+        new circuit has on other shards. All or nothing: when this raises, all shards continue with
+        their current circuit. With a folder, the new circuit is durable when this returns.
+
+        Parameters:
+            circuit: another circuit of the same query, physical or distributed; needed if the
+                circuit was built by hand.
+
+        Returns:
+            The changes of the plan, and the number of traces and tables that each shard kept,
+            rebuilt and dropped.
+
+        Raises:
+            CircuitError: as `Run.replan`; or shards cannot run the circuit.
+            CheckpointError: the folder cannot be written.
+            ShardError: the run is closed, or the process of a shard has ended.
+            DbspError: the evaluation of a new node fails.
+
+        Examples:
+            >>> program = dbsp.compile('''
+            ...     .decl a(x: number) .input a
+            ...     .decl b(x: number) .output b
+            ...     b(x) :- a(x).
+            ... ''')
+            >>> with program.start({"a": [(1,), (2,)]}, shards=1) as run:
+            ...     run.replan().changes
+            ()
+        """
+        self.refuse_inside_tick("replan")
+        started = time.perf_counter()
+        if circuit is not None:
+            if not isinstance(circuit, Graph):
+                raise wrong_argument("circuit", "a circuit of the same query", circuit)
+            done = self.switch_to(Proposal(circuit))
+        elif self.planner is None:
+            raise CircuitError(
+                "this run has no planner, because its circuit was built by hand; give the new circuit: "
+                'run.replan(other.circuit("distributed"))',
+                code="no-planner",
+            )
+        else:
+            proposal = self.planner.propose(self)
+            done = Replanned() if proposal is None else self.switch_to(proposal)
+            if proposal is not None:
+                self.planner.adopt(proposal)
+        self.record_sizes()
+        return replace(done, seconds=time.perf_counter() - started)
+
+    def switch_to(self, proposal: Proposal) -> Replanned:
+        """Switch to a circuit that the caller has chosen, as `replan` does."""
+        self.refuse_inside_tick("replan")
+        graph = proposal.graph
+        if self._distribute is not None and not _is_distributed(graph):
+            graph = self._distribute(graph)
+        # A circuit without a JSON form is refused: a restart could not read it.
+        json = "" if self._folder is None else graph.to_json()
+        ready = ReadyCircuit(graph, self._new_ports(graph), ship_graph(graph), json)
+        work = OpenShardedSwitch(self, sys._getframe(), ready)
+        self.begin(work)
+        try:
+            done = self._together(lambda: self._rebuild(ready))
+            if self._folder is not None:
+                work.header = self._folder.next_circuit(json, done.signature)
+                self._folder.switch(work.header)
+            work.decided = True
+        finally:
+            self.settle()
+        return Replanned(proposal.changes, done.kept, done.rebuilt, done.dropped)
+
+    def _rebuild(self, ready: ReadyCircuit) -> Switched:
+        """Let all shards move their state into a circuit; they then wait for the decision."""
+        group, folder, snapshot = self._group, self._folder, None
+        when = "during replan"
+        if folder is not None:
+            ask = Ask(group.next_epoch(), shard_questions.circuit_signature)
+            answers = group.ask([(ask, ())] * group.shards, when)
+            folder.note_circuit(expect_type(result_of(answers[0]), str, "the signature of a circuit"))
+            group.succeeded()
+            snapshot = folder.plan.common if folder.tick else None  # a snapshot is of a tick
+        self._generation += 1
+        shipped = ready.shipped
+        command = SwitchCircuit(
+            group.next_epoch(), self._generation, shipped.data, shipped.main_module, snapshot
+        )
+        answers = group.ask([(command, ())] * group.shards, when)
+        done = expect_type(answers[0].answer, Switched, "the answer to another circuit")
+        group.succeeded()
+        return done
+
+    def continue_with(self, ready: ReadyCircuit) -> None:
+        """Continue with a circuit that counts. If this is interrupted, call it again."""
+        self._start.graph = ready.shipped
+        self._decide_all("after replan")
+        self._ports = ready.ports
+        self._dealer = Dealer(ready.ports.inputs, self._group.shards, self.interner)
+        self.install(ready.graph, self._scope)
+
+    # --- the rows and sizes that planning needs ---------------------------------------------------
+
+    def rows(self, relation: str) -> Codes | None:
+        """Return the rows of positive weight of a relation from all shards, as `Run.rows`."""
+        if relation not in self._sizes():
+            return None
+        schema = relation_schema(self, relation)
+        batch = self._read("replan", lambda epoch: ReadRelation(epoch, relation), schema)
+        return np.ascontiguousarray(batch.rows[batch.weights > 0])
+
+    def drift(self) -> float:
+        """Return the largest factor by which a stored relation has grown or shrunk since planning.
+
+        As `Run.drift`, for the sums over the shards.
+        """
+        return drift_between(self._planned_for, self._sizes())
+
+    def record_sizes(self) -> None:
+        """Make `drift` compare with the current sizes of the relations."""
+        self._planned_for = self._sizes()
+
+    _planned_for: dict[str, int]
+
+    def _sizes(self) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        for answer in self.ask(shard_questions.sizes):
+            for name, rows in answer.items():
+                sizes[name] = sizes.get(name, 0) + rows
+        return sizes
+
+
+class OpenShardedSwitch(OpenWork):
+    """The switch of a sharded run to another circuit."""
+
+    __slots__ = ("_ready", "_run", "header")
+
+    def __init__(self, run: ShardedReplanning, frame: FrameType, ready: ReadyCircuit) -> None:
+        super().__init__("replan", frame)
+        self._run = run
+        self._ready = ready
+        self.header: ShardsHeader | None = None
+        """The header of the checkpoint with the new circuit: if it is written, it counts."""
+
+    def settle(self) -> None:
+        folder = self._run._folder
+        if not self.decided and self.header is not None and folder is not None:
+            self.decided = folder.switched(self.header)
+        if self.decided:
+            self._run.continue_with(self._ready)
+        else:
+            self._run.roll_back()
+
+
+def _is_distributed(graph: Graph) -> bool:
+    return any(isinstance(node.operator, DealtRelation) for node in graph.nodes)
