@@ -10,7 +10,7 @@ from dbsp.circuit.stage import Stage
 from dbsp.compiler.first_tick import StartableProgram, has_first_tick, propose_first
 from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.data.int_range import IntRange
-from dbsp.operators.stages.passes.distribute import distribute
+from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.sharded_start import start_sharded
 from dbsp.runtime.input_changes import InputChange
@@ -33,16 +33,23 @@ def load_sharded(
     memory_limit: int | None,
     folder: ShardFolder | None,
     identity: str,
+    scopes: ScopePolicy | None,
 ) -> ShardedRun:
     """Start a circuit of a program on shards, and step its first tick unless it would be empty.
 
     With `adapt` and a planner, the rules are first planned for the rows of that tick. A run that
     continues has the circuit of its checkpoint.
     """
-    graph = circuit.circuit(Stage.DISTRIBUTED)
+    graph = circuit.circuit(Stage.PHYSICAL)
     if folder is not None and folder.tick:
         run = start_sharded(
-            graph, shards, memory_limit, folder, query=identity, functors=program.options.functors
+            graph,
+            shards,
+            memory_limit,
+            folder,
+            scopes=scopes,
+            query=identity,
+            functors=program.options.functors,
         )
         with _closed_on_errors(run):
             run.planner, run.ranges = planner, _ranges_of(run, ranges)
@@ -59,13 +66,15 @@ def load_sharded(
         if planner is not None and adapt:
             proposal = propose_first(plain, planner, staged)
             if proposal is not None:
-                graph = distribute(proposal.graph)
+                graph = proposal.graph
                 planner.adopt(proposal)
     except BaseException:
         if folder is not None:
             folder.close()
         raise
-    run = start_sharded(graph, shards, memory_limit, folder, query=identity, interner=plain.interner)
+    run = start_sharded(
+        graph, shards, memory_limit, folder, scopes=scopes, query=identity, interner=plain.interner
+    )
     with _closed_on_errors(run):
         run.planner, run.ranges = planner, plain.ranges
         if has_first_tick(program, initial):

@@ -46,7 +46,7 @@ class MovedIntegral:
             columns = operator.placed_by if isinstance(operator, HashPlaced) else ()
             types = node.schema.types
             parts = list(ValueHashes(self.interner).split(batch, columns, types, link.shards))
-        step.out = link.exchange(f"the rebuilt {node.describe()}", parts, node.schema) or None
+        step.out = link.exchange(f"rebuilt {node.describe()}", parts, node.schema) or None
 
 
 class MovableStreams:
@@ -103,4 +103,4 @@ def same_view(old: OutputPort, new: OutputPort, scope: Scope) -> bool:
     if difference is not None:
         columns = range(difference.arity)
         parts = list(ValueHashes(scope.interner).split(difference, columns, new.columns.types, link.shards))
-    return not link.exchange(f"the rebuilt {new.node.describe()}", parts, new.columns)
+    return not link.exchange(f"compared views of {new.node.describe()}", parts, new.columns)

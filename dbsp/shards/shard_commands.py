@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_store import ShardPlace
+from dbsp.shards.shipped_graph import ShippedGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,8 @@ class Start:
 
     shard: int
     shards: int
-    graph: bytes
-    """The distributed circuit, pickled (see `dbsp.shards.shipped_graph`)."""
-    main_module: dict[str, Any] | None
-    """How to import the main module of the coordinator, if the circuit has functions of it."""
+    graph: ShippedGraph
+    """The distributed circuit."""
     memory_limit: int | None
     """The bytes of memory for the state of this shard."""
     mesh: tuple[tuple[int, int] | None, ...]
@@ -70,9 +69,8 @@ class SwitchCircuit(Command):
 
     generation: int
     """The number of this attempt, as of a tick."""
-    graph: bytes
-    """The distributed circuit, pickled."""
-    main_module: dict[str, Any] | None
+    graph: ShippedGraph
+    """The distributed circuit."""
     snapshot: int | None = None
     """The tick of the common snapshot, if the shard writes a snapshot of the new circuit."""
 
@@ -167,6 +165,8 @@ class Ready:
     packets: tuple[int, ...] = ()
     absent: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
+    gathered: int = 0
+    """The bytes of the state of gathered recursions, in memory and in files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +32,7 @@ from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.shards_header import HEADER, ShardsHeader, read_shards_header
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
 from dbsp.errors import CheckpointError, CheckpointWarning, counted, expect_present
+from dbsp.shards.placed_circuit import WrittenCircuit
 from dbsp.shards.shard_store import ShardPlace, is_of_circuit
 from dbsp.shards.snapshot_plan import ShardStatus, SnapshotPlan
 
@@ -111,13 +112,14 @@ class ShardFolder:
 
     # --- starting ---------------------------------------------------------------------------------
 
-    def expect(self, query: str, name: str, shards: int, circuit: str | None = None) -> None:
+    def expect(self, query: str, name: str, shards: int, circuit: WrittenCircuit | None = None) -> None:
         """Check that the folder is of this query and number of shards; begin a new folder.
 
         `query` is the identity of the query, `name` the name of its circuit, and `circuit` the
-        circuit as JSON, which may change until the first tick. Raises CheckpointError; the folder
+        circuit, which may change until the first tick. Raises CheckpointError; the folder
         is then released.
         """
+        circuit = circuit or WrittenCircuit()
         try:
             if self.header is None:
                 self._begin(query, name, shards, circuit)
@@ -136,14 +138,16 @@ class ShardFolder:
                     "ShardFolder(folder, reshard=True), or choose another folder",
                     code="checkpoint-other-shards",
                 )
-            if not self.tick and self.header.circuit != circuit:
-                self._write(replace(self.header, circuit=circuit, signature="", since=0))
+            if not self.tick and self.header.circuit != circuit.circuit:
+                self._write(replace(self.header, **asdict(circuit), signature="", since=0))
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, query: str, name: str, shards: int, circuit: str | None) -> None:
-        header = ShardsHeader(uuid.uuid4().hex, name, query, [f"shard-{n}" for n in range(shards)], circuit)
+    def _begin(self, query: str, name: str, shards: int, circuit: WrittenCircuit) -> None:
+        header = ShardsHeader(
+            uuid.uuid4().hex, name, query, [f"shard-{n}" for n in range(shards)], **asdict(circuit)
+        )
         record = CommitRecord(self.folder, header.id, self.sync)
         record.create()
         header.write(self.folder, self.sync)  # last: it makes the folder one of a sharded run
@@ -273,9 +277,9 @@ class ShardFolder:
         if header.signature != signature:
             self._write(replace(header, signature=signature))
 
-    def next_circuit(self, circuit: str, signature: str) -> ShardsHeader:
+    def next_circuit(self, circuit: WrittenCircuit, signature: str) -> ShardsHeader:
         """Return the header with another circuit, of which all shards have snapshots."""
-        return replace(self.expect_header(), circuit=circuit, signature=signature, since=self.tick)
+        return replace(self.expect_header(), **asdict(circuit), signature=signature, since=self.tick)
 
     def switch(self, header: ShardsHeader) -> None:
         """Continue with another circuit. Raises CheckpointError if it does not count."""

@@ -50,11 +50,11 @@ from dbsp.shards.shard_commands import (
     Switched,
     WriteSnapshot,
 )
-from dbsp.shards.shard_questions import input_rows, relation_schema
+from dbsp.shards.shard_questions import gathered_bytes, input_rows, relation_schema
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shard_store import ShardStore
 from dbsp.shards.shipped_errors import ship_error
-from dbsp.shards.shipped_graph import ShippedGraph, receive_graph
+from dbsp.shards.shipped_graph import receive_graph
 from dbsp.shards.socket_mesh import SocketMesh
 
 _COORDINATOR_ENDED = 3
@@ -94,7 +94,7 @@ class Shard:
     """The run of one shard."""
 
     def __init__(self, start: Start, channel: CommandChannel) -> None:
-        graph = receive_graph(ShippedGraph(start.graph, start.main_module))
+        graph = receive_graph(start.graph)
         ends = [
             None if pair is None else (socket.socket(fileno=pair[0]), socket.socket(fileno=pair[1]))
             for pair in start.mesh
@@ -105,6 +105,7 @@ class Shard:
         self._link = AbortableLink(self._exchanges)
         self._post = BatchPost(interner)
         self._epoch = 0
+        self._gathered = start.graph.gathered
         self._ready = False
         """Whether the results of the open tick have been sent."""
         # A value is sent once, so no value is freed: the interner is in use outside of the run.
@@ -195,11 +196,11 @@ class Shard:
         absent = {name: port.absent for name, port in run.input_ports.items() if port.absent}
         present = {name: port.present for name, port in run.input_ports.items() if port.present}
         packed = self._post.pack(deltas, run.outputs)
-        answer = Ready(packed.names, packed.packets, absent, present)
+        answer = Ready(packed.names, packed.packets, absent, present, gathered_bytes(run, self._gathered))
         return self._decided(answer, packed.buffers)
 
     def _switch(self, command: SwitchCircuit) -> None:
-        graph = receive_graph(ShippedGraph(command.graph, command.main_module))
+        graph = receive_graph(command.graph)
         after = signature(graph)
         store = self.store
         if store is not None:
@@ -214,6 +215,7 @@ class Shard:
                 raise WithdrawnError
             if store is not None:
                 store.signature = after
+            self._gathered = command.graph.gathered
 
         self.run.switch_circuit(graph, agree)
 

@@ -5,7 +5,7 @@ A node travels as its position in the circuit, which is the same in every proces
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -91,6 +91,18 @@ def heavy_keys(run: Run) -> dict[int, HeavyKey]:
                 )
                 found[position] = HeavyKey(key, int(counts[most]), len(rows))
     return found
+
+
+def gathered_bytes(run: RunBase, positions: Sequence[int]) -> int:
+    """Return the bytes of the state of fixpoints, in memory and in files."""
+    total = 0
+    for position in positions:
+        bodies = run.graph.nodes[position].operator.children()
+        for scope in run.scope.children:
+            if scope.graph in bodies:
+                total += sum(trace.nbytes + trace.file_bytes for trace in scope.traces)
+                total += sum(table.nbytes for table in scope.tables)
+    return total
 
 
 def relation_schema(run: RunBase, name: str) -> Schema:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import FrameType
 
@@ -23,11 +23,14 @@ import numpy as np
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.operator_roles import RowCopying, RowMoving
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.display.amounts import memory
 from dbsp.durable.shards_header import ShardsHeader
 from dbsp.errors import CircuitError, expect_type, wrong_argument
 from dbsp.kernels.arrays import Codes
+from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
@@ -35,25 +38,21 @@ from dbsp.runtime.stored_relations import drift_between
 from dbsp.shards import shard_questions
 from dbsp.shards.dealing import Dealer, DealtRelation, DistributedPorts
 from dbsp.shards.gathered_reports import GatheredReports
+from dbsp.shards.placed_circuit import Distribute, PlacedCircuit
 from dbsp.shards.remote_shard import result_of
 from dbsp.shards.shard_commands import Ask, Command, ReadRelation, SwitchCircuit, Switched
 from dbsp.shards.shard_questions import relation_schema
 from dbsp.shards.sharded_ticks import ShardedTicks
-from dbsp.shards.shipped_graph import ShippedGraph, ship_graph
 
-Distribute = Callable[[Graph], Graph]
-"""Returns the distributed circuit of a physical circuit."""
+MOVERS = RowMoving | RowCopying
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyCircuit:
     """A distributed circuit that the shards can switch to."""
 
-    graph: Graph
+    placed: PlacedCircuit
     ports: DistributedPorts
-    shipped: ShippedGraph
-    json: str
-    """The circuit for the header of a checkpoint; empty without one."""
 
 
 class ShardedReplanning(ShardedTicks, GatheredReports):
@@ -61,8 +60,15 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
 
     planner: Planner | None
     _ports: DistributedPorts
+    _placed: PlacedCircuit
     _distribute: Distribute | None
     """Distributes a physical circuit; None if the run only takes distributed ones."""
+    _scopes: str | None
+    """Where recursions without a pivot run, "gather" or "exchange"; None if their size decides."""
+    _share: int
+    """The bytes of memory of one shard."""
+    _stays_gathered = ""
+    """Why the recursions stay on the first shard although their state is too large."""
 
     @abstractmethod
     def _read_view(self, port: OutputPort) -> Batch:
@@ -133,22 +139,27 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
         """Switch to a circuit that the caller has chosen, as `replan` does."""
         self.refuse_inside_tick("replan")
         graph = proposal.graph
-        if self._distribute is not None and not _is_distributed(graph):
-            graph = self._distribute(graph)
-        # A circuit without a JSON form is refused: a restart could not read it.
-        json = "" if self._folder is None else graph.to_json()
-        ready = ReadyCircuit(graph, self._new_ports(graph), ship_graph(graph), json)
+        if self._distribute is None or _is_distributed(graph):
+            return self._switch(PlacedCircuit(graph), proposal.changes)
+        supersteps = self._placed.supersteps or self._scopes == "exchange"
+        return self._switch(self._distribute(graph, supersteps), proposal.changes)
+
+    def _switch(self, placed: PlacedCircuit, changes: tuple[str, ...] = ()) -> Replanned:
+        if self._folder is not None:
+            placed.graph.to_json()  # raises if a restart could not read the circuit
+        placed.shipped  # noqa: B018  (raises if the circuit cannot be sent)
+        ready = ReadyCircuit(placed, self._new_ports(placed.graph))
         work = OpenShardedSwitch(self, sys._getframe(), ready)
         self.begin(work)
         try:
             done = self._together(lambda: self._rebuild(ready))
             if self._folder is not None:
-                work.header = self._folder.next_circuit(json, done.signature)
+                work.header = self._folder.next_circuit(placed.written(), done.signature)
                 self._folder.switch(work.header)
             work.decided = True
         finally:
             self.settle()
-        return Replanned(proposal.changes, done.kept, done.rebuilt, done.dropped)
+        return Replanned(changes, done.kept, done.rebuilt, done.dropped)
 
     def _rebuild(self, ready: ReadyCircuit) -> Switched:
         """Let all shards move their state into a circuit; they then wait for the decision."""
@@ -161,10 +172,7 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
             group.succeeded()
             snapshot = folder.plan.common if folder.tick else None  # a snapshot is of a tick
         self._generation += 1
-        shipped = ready.shipped
-        command = SwitchCircuit(
-            group.next_epoch(), self._generation, shipped.data, shipped.main_module, snapshot
-        )
+        command = SwitchCircuit(group.next_epoch(), self._generation, ready.placed.shipped, snapshot)
         answers = group.ask([(command, ())] * group.shards, when)
         done = expect_type(answers[0].answer, Switched, "the answer to another circuit")
         group.succeeded()
@@ -172,11 +180,49 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
 
     def continue_with(self, ready: ReadyCircuit) -> None:
         """Continue with a circuit that counts. If this is interrupted, call it again."""
-        self._start.graph = ready.shipped
+        self._start.graph = ready.placed.shipped
         self._decide_all("after replan")
         self._ports = ready.ports
         self._dealer = Dealer(ready.ports.inputs, self._group.shards, self.interner)
-        self.install(ready.graph, self._scope)
+        self._placed, self._gathered_bytes = ready.placed, 0
+        self.install(ready.placed.graph, self._scope)
+
+    # --- recursions that outgrow the first shard --------------------------------------------------
+
+    def begin(self, work: OpenWork) -> None:
+        if isinstance(work, OpenTick):
+            self._exchange_large_recursions()
+        super().begin(work)
+
+    def _exchange_large_recursions(self) -> None:
+        """Let all shards step the gathered recursions if the first shard has no room for them."""
+        placed = self._placed
+        if not placed.gathered or placed.physical is None or self._distribute is None:
+            return
+        fits = self._scopes == "gather" or (self._scopes is None and self._gathered_bytes <= self._share)
+        if fits or self._stays_gathered:
+            return
+        try:
+            self._switch(self._distribute(placed.physical, True))
+        except CircuitError as error:  # its state cannot be rebuilt; the run continues
+            self._stays_gathered = error.message
+
+    def recursion_lines(self) -> Iterator[str]:
+        """Yield which recursions run on the first shard, and which exchange rows."""
+        for position, node in enumerate(self.graph.nodes):
+            bodies = list(node.operator.children())
+            if position in self._placed.gathered:
+                yield f"  {node.describe()} runs on the first shard; {self._why_gathered()}"
+            elif any(isinstance(each.operator, MOVERS) for body in bodies for each in body.walk()):
+                why = 'scopes="exchange"' if self._scopes == "exchange" else "the first shard has no room"
+                yield f"  {node.describe()} exchanges rows in supersteps of all shards; {why}"
+
+    def _why_gathered(self) -> str:
+        if self._stays_gathered:
+            return f"the state is too large, but stays: {self._stays_gathered}"
+        if self._scopes == "gather":
+            return 'scopes="gather"'
+        return f"the state has {memory(self._gathered_bytes)}, and is exchanged beyond {memory(self._share)}"
 
     # --- the rows and sizes that planning needs ---------------------------------------------------
 

@@ -26,17 +26,17 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.view import View
 from dbsp.display.displayed import Displayed
-from dbsp.durable.snapshots import written_circuit
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, ShardError, counted, expect_present, expect_type, wrong_argument
 from dbsp.runtime.compaction import Compacted
-from dbsp.runtime.memory import capacity_of
+from dbsp.runtime.memory import MAX_SIZE, capacity_of
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
 from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.group_start import GroupStart
+from dbsp.shards.placed_circuit import Distribute, PlacedCircuit
 from dbsp.shards.remote_shard import RemoteShard, result_of
 from dbsp.shards.resharding import reshard
 from dbsp.shards.shard_commands import (
@@ -54,11 +54,14 @@ from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats, ShardStatsList
-from dbsp.shards.sharded_replanning import Distribute, ShardedReplanning
+from dbsp.shards.sharded_replanning import ShardedReplanning
 from dbsp.shards.sharded_ticks import sum_of
 from dbsp.shards.shared_log import SharedLog
-from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
+from dbsp.shards.shipped_graph import refuse_in_shard
 from dbsp.shards.snapshot_plan import ShardStatus
+
+DEFAULT_MEMORY = "50%"
+"""The share of the machine's memory for gathered recursions if there is no limit."""
 
 
 class ShardedRun(ShardedReplanning, Displayed):
@@ -85,7 +88,11 @@ class ShardedRun(ShardedReplanning, Displayed):
         folder: the checkpoint, from which the run continues.
         query: the identity of the query in the checkpoint; by default that of the circuit.
         interner: the interner of the coordinator, if changes are encoded before the start.
-        distribute: returns the distributed circuit of a physical one, for `replan`.
+        distribute: distributes a physical circuit, for `replan` and recursions that grow.
+        placed: what is known of the circuit `graph`, if `distribute` has made it.
+        scopes: where recursions without a pivot run: "gather" for the first shard, "exchange" for
+            all shards; by default on the first shard until their state is larger than the memory
+            of a shard.
 
     Raises:
         ArgumentError: `shards` or `memory_limit` is not an amount.
@@ -115,6 +122,8 @@ class ShardedRun(ShardedReplanning, Displayed):
         query: str | None = None,
         interner: Interner | None = None,
         distribute: Distribute | None = None,
+        placed: PlacedCircuit | None = None,
+        scopes: str | None = None,
     ) -> None:
         refuse_in_shard()
         if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
@@ -128,7 +137,8 @@ class ShardedRun(ShardedReplanning, Displayed):
         if not isinstance(graph, Graph):
             raise wrong_argument("graph", 'a distributed circuit, as circuit.circuit("distributed")', graph)
         self._ports = self._new_ports(graph)
-        shipped = ship_graph(graph)
+        self._placed = PlacedCircuit(graph) if placed is None else placed
+        shipped = self._placed.shipped
         self._owner = os.getpid()
         self._closed = False
         self._generation = 0
@@ -136,15 +146,16 @@ class ShardedRun(ShardedReplanning, Displayed):
         self.graph = graph
         self.planner: Planner | None = None
         """The planner that chose the circuit, if there is one."""
-        self._distribute = distribute
+        self._distribute, self._scopes = distribute, scopes
         self._planned_for: dict[str, int] = {}
         self._dealer = Dealer(self._ports.inputs, shards, self.interner)
         share = None if limit is None else max(1, limit // shards)
+        self._share = (capacity_of(DEFAULT_MEMORY) or MAX_SIZE) // shards if share is None else share
         self._folder = folder
         self._start = GroupStart(shards, shipped, share, self.interner, folder)
         if folder is not None:
             folder.expect(
-                signature(graph) if query is None else query, graph.name, shards, written_circuit(graph)
+                signature(graph) if query is None else query, graph.name, shards, self._placed.written()
             )
         try:
             if folder is not None and len(folder.expect_header().shards) != shards:

@@ -33,6 +33,8 @@ class ShardedTicks(Ticks):
     _group: ShardGroup
     _dealer: Dealer
     _folder: ShardFolder | None
+    _gathered_bytes: int = 0
+    """The bytes of the state of the gathered recursions after the latest tick."""
     _generation: int
     """The number of the latest attempt of a tick."""
 
@@ -95,6 +97,7 @@ class ShardedTicks(Ticks):
         for port in self.input_ports.values():
             port.absent = sum(answer.absent.get(port.relation, 0) for answer in answers)
             port.present = sum(answer.present.get(port.relation, 0) for answer in answers)
+        self._gathered_bytes = sum(answer.gathered for answer in answers)
         deltas: dict[str, list[Batch]] = {}
         schemas = self.outputs
         for shard, answer in zip(shards, answers, strict=True):

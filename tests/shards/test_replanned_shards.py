@@ -63,7 +63,7 @@ def test_rows_that_are_kept_elsewhere_are_moved() -> None:
     follow(compared, CHANGES[1:])
 
 
-@some(25)
+@some(12)
 @given(
     programs() | programs(cyclic=True) | programs(kinds=True, records=True),
     st.permutations(["binary", "wcoj", "auto"]),
@@ -78,6 +78,48 @@ def test_random_programs_switch(text: str, order: list[Any], ticks: Ticks, shard
     follow(compared, [first.facts, *ticks[:half]])
     compared.switch(second.circuit("physical"))
     follow(compared, ticks[half:])
+
+
+@some(12)
+@given(
+    programs(cyclic=True) | programs(cyclic=True, kinds=True),
+    st.sampled_from(["auto", "incremental", "insert-only"]),
+    PROGRAM_TICKS,
+    SHARDS,
+    SEEDS,
+)
+def test_gathered_recursions_are_exchanged(
+    text: str, mode: Any, ticks: Ticks, shards: int, seed: int
+) -> None:
+    program = dbsp.compile(text, recursion=mode)
+    compared = ComparedShards(program.circuit("physical"), shards, seed)
+    half = len(ticks) // 2
+    follow(compared, [program.facts, *ticks[:half]])
+    compared.switch(program.circuit("physical"), scopes="exchange")
+    follow(compared, ticks[half:])
+
+
+NONLINEAR = """
+    .decl edge(x: number, y: number) .input edge
+    .decl path(x: number, y: number) .output path
+    path(x, y) :- edge(x, y).
+    path(x, z) :- path(x, y), path(y, z).
+"""
+
+
+def test_a_recursion_is_exchanged_with_deletions_around() -> None:
+    physical = dbsp.compile(NONLINEAR).circuit("physical")
+    compared = ComparedShards(physical, 3)
+    follow(compared, [{"edge": {(n, n + 1): 1 for n in range(12)}}, {"edge": {(5, 6): -1, (12, 0): 1}}])
+    assert compared.many.runs[0].state_rows > 10 * compared.many.runs[1].state_rows
+    calls = fail_at_every_call(
+        compared.many, lambda: compared.many.switch(distribute(physical, scopes="exchange"))
+    )
+    assert calls > 8
+    compared.switch(physical, scopes="exchange")
+    rows = [run.state_rows for run in compared.many.runs]
+    assert max(rows) < 3 * min(rows)
+    follow(compared, [{"edge": {(2, 3): -1}}, {"edge": {(5, 6): 1}}, {"edge": {(12, 0): -1, (2, 3): 1}}])
 
 
 def test_a_failure_on_any_shard_leaves_the_circuit_on_all() -> None:
