@@ -217,11 +217,7 @@ class ThreadShards:
             run.log = CommonCommit(link)
             self.links.append(link)
             self.runs.append(run)
-        self._dealt = {
-            node.operator.relation: node.operator.dealt
-            for node in graph.nodes
-            if isinstance(node.operator, DealtInput)
-        }
+        self._dealt = dealing(graph)
         assert set(self._dealt) == set(self._front.inputs), "an input of the circuit is not dealt to shards"
 
     def step(self, changes: Mapping[str, Any] | None = None) -> dict[str, Z]:
@@ -248,6 +244,28 @@ class ThreadShards:
         self.present = _counted([result.present for result in results])
         deltas = {name: add(*(result[name].to_dict() for result in results)) for name in self.runs[0].outputs}
         return {name: delta for name, delta in deltas.items() if delta}
+
+    def switch(self, graph: Graph) -> None:
+        """Let all shards switch to another distributed circuit together, or none.
+
+        A fault at a call of a shard is counted as in a tick.
+        """
+        self.meeting.renew()
+        with ThreadPoolExecutor(len(self.runs)) as threads:
+            futures = [threads.submit(self._switch, shard, graph) for shard in range(len(self.runs))]
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, Abandoned)), errors[0])
+        self._dealt = dealing(graph)
+
+    def _switch(self, shard: int, graph: Graph) -> None:
+        link = self.links[shard]
+        link.calls = 0
+        try:
+            self.runs[shard].switch_circuit(graph, lambda transplant: link.record())
+        except BaseException:
+            self.meeting.abandon()
+            raise
 
     def view(self, name: str) -> Z:
         return add(*(run.view(name).to_dict() for run in self.runs))
@@ -296,6 +314,15 @@ class ThreadShards:
                 if part is not None:
                     parts[shard][name] = part
         return parts
+
+
+def dealing(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Return by input the columns by which its rows are dealt."""
+    return {
+        node.operator.relation: node.operator.dealt
+        for node in graph.nodes
+        if isinstance(node.operator, DealtInput)
+    }
 
 
 def _counted(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
