@@ -247,6 +247,7 @@ class Shard:
             if store is not None:
                 store.signature = after
             self._gathered = command.graph.gathered
+            self._exchanges.counters.clear()  # their names are those of the circuit before
 
         self.run.switch_circuit(graph, agree)
 
