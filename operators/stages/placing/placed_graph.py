@@ -46,6 +46,7 @@ class PlacedGraph:
         changes: list[str],
         *,
         supersteps: bool = False,
+        inner_exchanges: bool = True,
         checked: bool = False,
     ) -> None:
         self.source = source
@@ -54,6 +55,7 @@ class PlacedGraph:
         self.pivots = pivots
         self.changes = changes
         self.supersteps = supersteps
+        self.inner_exchanges = inner_exchanges
         self.checked = checked
         self._images: dict[Node, list[Image]] = {}
         self._arranged: dict[tuple[Node, Node], Stream] = {}
