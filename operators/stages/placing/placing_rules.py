@@ -29,7 +29,7 @@ from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.shards.exchange import Broadcast
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement, by
-from dbsp.operators.stages.placing.divided_joins import divided_columns, free_variables
+from dbsp.operators.stages.placing.divided_joins import divided_by, most_shared
 from dbsp.operators.stages.placing.key_choice import chosen_part, columns_at, copied_inputs
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
 from dbsp.operators.stages.placing.pivots import named
@@ -239,24 +239,20 @@ def _place_keyed(placed: PlacedGraph, node: Node, reads: KeyedReads) -> None:
 
 
 def _place_divided_join(placed: PlacedGraph, node: Node, operator: DeltaMultiwayJoin) -> None:
-    """Divide a multi-way join by the variable that leaves the fewest inputs on every shard."""
+    """Divide a multi-way join by the variable that most atoms have; every shard has the others."""
     sources = [stream.node for stream in node.inputs]
-    if all(placed.placement(source) == FIRST_SHARD for source in sources):
+    name = most_shared(operator.join)
+    if name is None or all(placed.placement(source) == FIRST_SHARD for source in sources):
         return _gather(placed, node)
-    found = {name: divided_columns(operator, (name,)) for name in free_variables(operator.join)}
-    ways = {name: columns for name, columns in found.items() if columns is not None}
-    if not ways:
-        return _gather(placed, node)
-    name = min(ways, key=lambda name: ways[name].count(None))
+    join, placements = divided_by(operator, name)
     inputs = []
-    for source, columns in zip(sources, ways[name], strict=True):
-        if columns is None:
-            why = f"the join is divided by {name}, which these rows do not have"
-            inputs.append(placed.image(source, EVERYWHERE, node, why))
-        else:
-            inputs.append(placed.image(source, by(columns), node, f"the join is divided by {name}"))
-    emitted = operator.join.columns
-    _add_keyed(placed, node, inputs, by([emitted.index(name)]) if name in emitted else UNKNOWN)
+    for place, columns in placements:
+        why = f"the join is divided by {name}" + (", which these rows do not have" if columns is None else "")
+        wanted = EVERYWHERE if columns is None else by(columns)
+        inputs.append(placed.image(sources[place], wanted, node, why))
+    emitted = join.join.columns
+    placement = by([emitted.index(name)]) if name in emitted else UNKNOWN
+    placed.place(node, placed.add(node, join, *inputs), placement)
 
 
 def _must_meet(placed: PlacedGraph, node: Node, reads: KeyedReads, place: int, wanted: Placement) -> str:
