@@ -7,6 +7,7 @@ the journal, as another process would.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,6 +51,8 @@ class SegmentShards:
         self._runs: dict[tuple[int, int], SegmentRun] = {}
         self._images: dict[tuple[int, int], Path] = {}
         self._folder = TemporaryDirectory()
+        self._held: dict[tuple[int, int], Messages] = {}
+        """By segment and shard what the latest tick has sent for the next one."""
         self.absent: dict[str, int] = {}
         self.present: dict[str, int] = {}
 
@@ -57,10 +60,11 @@ class SegmentShards:
         """Apply the changes as one tick; return the deltas that are not empty."""
         staged, _ = self._front.net(changes or {})
         try:
-            results, received = self._stepped(staged)
+            results, received, held = self._stepped(staged)
         except BaseException:
             self.forget()
             raise
+        self._held = held
         for place, messages in received.items():
             self._journals[place].append(messages)
         self.absent, self.present = {}, {}
@@ -94,8 +98,10 @@ class SegmentShards:
 
     def _stepped(
         self, staged: Mapping[str, Batch]
-    ) -> tuple[list[TickResult], dict[tuple[int, int], Messages]]:
-        received: dict[tuple[int, int], Messages] = {place: {} for place in self._journals}
+    ) -> tuple[list[TickResult], dict[tuple[int, int], Messages], dict[tuple[int, int], Messages]]:
+        """Return the results, and what the segments have received in the tick, and for the next."""
+        received = {place: copy.deepcopy(self._held.get(place, {})) for place in self._journals}
+        held: dict[tuple[int, int], Messages] = {place: {} for place in self._journals}
         for name, parts in self._deal(staged).items():
             level = next(segment.level for segment in self.segments if name in segment.inputs)
             for shard, message in parts:
@@ -114,7 +120,9 @@ class SegmentShards:
                 crossing = segment.sends[rows.exchange]
                 for level in crossing.readers:
                     received[level, rows.shard].setdefault(crossing.name, []).append(rows.message)
-        return results, received
+                for level in crossing.next_readers:
+                    held[level, rows.shard].setdefault(crossing.held_name, []).append(rows.message)
+        return results, received, held
 
     def _deal(self, staged: Mapping[str, Batch]) -> dict[str, list[tuple[int, bytes]]]:
         interner = self._front.interner

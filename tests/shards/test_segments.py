@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import dbsp
 from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
-from dbsp import CircuitError
 from dbsp.runtime.agreement import random_changes
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
 from tests.random_datalog import programs
@@ -33,12 +32,7 @@ from tests.shards.test_sharded_agreement import (
 @some(25)
 @given(choices(), CIRCUIT_TICKS, SHARDS, SEEDS)
 def test_random_circuits(chosen: Choices, ticks: Ticks, shards: int, seed: int) -> None:
-    physical = build(chosen).circuit("physical")
-    try:
-        compared = ComparedSegments(physical, shards, seed)
-    except CircuitError as error:  # a delay reads across an exchange
-        assert error.code == "not-shardable" and any(name == "delayed" for name, *_ in chosen), chosen
-        return
+    compared = ComparedSegments(build(chosen).circuit("physical"), shards, seed)
     follow(compared, without_negative(ticks, "a"))
 
 

@@ -27,7 +27,7 @@ from dbsp.shards.segment_run import written_rows
 from dbsp.spark.cluster.commits import ClusterCommit, latest_commit, open_state, publish_commit
 from dbsp.spark.cluster.messages import COLUMNS, START, Message, messages_in, told
 from dbsp.spark.cluster.part_sink import PartSink
-from dbsp.spark.cluster.segment_state import Version
+from dbsp.spark.cluster.segment_state import HeldRows, Version
 from dbsp.spark.cluster.segment_tasks import ClusterQuery, DealTask, SegmentTask, versions
 from dbsp.spark.cluster.shared_folder import SharedFolder
 from dbsp.spark.row_order import RowOrder
@@ -100,7 +100,11 @@ class ClusterRun:
         for segment in self.segments:
             starts = {shard: self.commit.version(segment.level, shard) for shard in range(self.shards)}
             sinks = [sink for sink in self._sinks if sink.operator.relation in segment.outputs]
-            task = SegmentTask(self._query, segment.level, tick, starts, sinks)
+            held: dict[int, list[HeldRows]] = {}
+            for waiting in self.commit.held:
+                if waiting.level == segment.level:
+                    held.setdefault(waiting.shard, []).append(waiting)
+            task = SegmentTask(self._query, segment.level, tick, starts, sinks, held)
             rows = rows.repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
         reports = told(messages_in(rows.toArrow().to_batches()))
         self._commit(tick, label, reports)
@@ -146,13 +150,23 @@ class ClusterRun:
         for facts in reports:
             for sink, file in facts["parts"].items():
                 parts[sink].append(file)
-        before, self_commit = self.commit, ClusterCommit(tick, label, found, parts)
-        publish_commit(self._query.folder, self_commit)
-        self.commit = self_commit
+        held = [HeldRows(**rows) for facts in reports for rows in facts["held"]]
+        before, self.commit = self.commit, self._published(ClusterCommit(tick, label, found, parts, held))
+        for rows in before.held:
+            self._query.folder.remove(rows.file)
         self._publish_parts()
         for (level, shard), version in found.items():
             if version.image != before.version(level, shard).image:
                 self._remove_unnamed(level, shard, version)
+
+    def _published(self, commit: ClusterCommit) -> ClusterCommit:
+        """Publish a commit, and return it."""
+        try:
+            publish_commit(self._query.folder, commit)
+        except BaseException:
+            self.commit = latest_commit(self._query.folder)  # it may be published all the same
+            raise
+        return commit
 
     def _publish_parts(self) -> None:
         """Make the parts of the latest tick visible, also those of an ended process."""

@@ -27,7 +27,7 @@ from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.segment_run import SegmentRun, written_rows
 from dbsp.spark.cluster.messages import DRIVER, START, Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink
-from dbsp.spark.cluster.segment_state import Place, Version, keep, next_version, opened
+from dbsp.spark.cluster.segment_state import HeldRows, Place, Version, keep, next_version, opened
 from dbsp.spark.cluster.shared_folder import SharedFolder
 from dbsp.spark.row_order import RowOrder
 
@@ -136,6 +136,8 @@ class SegmentTask:
     """By shard the version from which the tick starts."""
     sinks: Sequence[PartSink]
     """The sinks of the outputs of the segment."""
+    held: Mapping[int, Sequence[HeldRows]]
+    """By shard what the tick before has sent for this one."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -160,12 +162,14 @@ class SegmentTask:
         except DbspError as error:
             yield failure(shard, self.level, error).batch()
 
-    def _stepped(self, shard: int, received: Mapping[str, list[bytes]]) -> Iterator[Message]:
+    def _stepped(self, shard: int, received: dict[str, list[bytes]]) -> Iterator[Message]:
         began = time.perf_counter()
         query, before = self.query, self.versions[shard]
         place = Place(query.id, self.level, shard, query.shards)
         segment = query.segments()[self.level]
         run = opened(place, segment, before, query.folder)
+        for rows_held in self.held.get(shard, ()):
+            received.setdefault(rows_held.input, []).append(rows_held.read(query.folder))
         opening = time.perf_counter() - began
         sent, result = run.step(received)
         name = uuid.uuid4().hex
@@ -175,15 +179,20 @@ class SegmentTask:
             if (file := self._written(sink, run, result, shard, name)) is not None
         }
         version = next_version(place, before, name, received, run, query.folder, query.image_from)
+        held = []
         for rows in sent:
             crossing = segment.sends[rows.exchange]
             for level in crossing.readers:
                 yield Message(rows.shard, level, crossing.name, rows.message)
+            for level in crossing.next_readers:
+                there = Place(query.id, level, rows.shard, query.shards)
+                held.append(HeldRows.written(query.folder, there, crossing.held_name, rows.message))
         facts = {
             "level": self.level,
             "shard": shard,
             "version": asdict(version),
             "parts": parts,
+            "held": [asdict(rows_held) for rows_held in held],
             "rows_out": {name: len(delta) for name, delta in result.items() if delta},
             "absent": result.absent,
             "present": result.present,
