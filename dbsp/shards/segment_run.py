@@ -2,7 +2,7 @@
 
 A tick of a segment receives the rows that other segments have sent, and returns the rows that it
 sends; it never waits for another shard. The rows travel as *messages*: packets that need no other
-packet, so that whoever gets one, and however often, reads the same rows.
+packet. Every reader of a message gets the same rows, however often it reads it.
 """
 
 from __future__ import annotations

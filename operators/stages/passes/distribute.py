@@ -30,6 +30,7 @@ def distribute(
     *,
     scopes: str = "gather",
     inner_exchanges: bool = True,
+    whole_outputs: bool = False,
     checked: bool = False,
 ) -> Graph:
     """Return the distributed circuit of a physical circuit. O(nodes), without the search of pivots.
@@ -38,8 +39,10 @@ def distribute(
     distinct that needs none. Recursive scopes without a pivot run on the first shard, or with
     `scopes="exchange"` in supersteps on all shards. Without `inner_exchanges`, no multi-way join
     exchanges prefixes; it is divided by one variable, with the other relations on every shard. A
-    circuit without exchanges inside of nodes can be cut into segments. A `checked` circuit asserts
-    at run time that every row that an operator reads by a key is on its shard.
+    circuit without exchanges inside of nodes can be cut into segments. With `whole_outputs` equal
+    rows of an output are on one shard, so that no shard retracts what another one inserts. A
+    `checked` circuit asserts at run time that every row that an operator reads by a key is on its
+    shard.
     """
     target = Graph(physical.name)
     reasons = [] if changes is None else changes
@@ -54,6 +57,7 @@ def distribute(
         supersteps=supersteps,
         inner_exchanges=inner_exchanges,
         checked=checked,
+        whole_outputs=whole_outputs,
     )
     for node in physical.nodes:
         place_node(placed, node)
