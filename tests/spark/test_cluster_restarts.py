@@ -188,3 +188,13 @@ def test_an_image_replaces_the_journal(spark: Any, arrivals: Arrivals, tmp_path:
     for changes in (*FIRST, *[{(n, n + 1): 1 for n in range(10, 40)}] * 2):
         run.step({"edge": changes})
     assert calls.total() == run.view("path").to_dict()
+
+
+def test_a_new_sink_of_an_empty_view_begins_with_the_next_delta(spark: Any, tmp_path: Path) -> None:
+    arrivals, calls = Arrivals(tmp_path / "edge", "x long, y long, weight long"), Collected()
+    arrivals.put((1, 2, 1))
+    arrivals.put((1, 2, -1))
+    finish(closure(spark, arrivals, tmp_path / "checkpoint", {}, CLOSURE))
+    arrivals.put((5, 6, 1))
+    finish(closure(spark, arrivals, tmp_path / "checkpoint", {"call": calls}, CLOSURE))
+    assert calls.ticks == [(3, {(5, 6): 1})]

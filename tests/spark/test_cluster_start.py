@@ -12,6 +12,7 @@ import pytest
 import dbsp
 from dbsp import Circuit, CircuitError, InputError, SetupError, col
 from dbsp.spark.cluster import cluster_run, start_check
+from dbsp.spark.cluster.cluster_run import ClusterRun
 from tests.spark.support import CLOSURE, Arrivals, Collected, failure, finish
 from tests.spark.test_stream import three_kinds
 
@@ -77,7 +78,7 @@ def test_ticks_report_segments_of_shards(spark: Any, tmp_path: Path) -> None:
     assert (tick["tick"], tick["batch"], tick["rows_in"], tick["rows_out"]) == (1, 0, 20, 210)
     segments = tick["segments"]
     last = max(facts["segment"] for facts in segments)
-    assert last.startswith("segment 2 of 2: ") and "Fixpoint" in last
+    assert last.startswith("segment 2 of 2: Fixpoint") and "Fixpoint" in last
     shards = [facts for facts in segments if facts["segment"] == last]
     assert [facts["shard"] for facts in shards] == [0, 1]
     assert sum(facts["rows_out"] for facts in shards) == 210
@@ -115,6 +116,36 @@ def test_an_append_sink_refuses_retractions(spark: Any, tmp_path: Path) -> None:
         (1, 3),
         (2, 3),
     }
+
+
+def test_jobs_and_their_plans_are_named_after_the_circuit(spark: Any, tmp_path: Path) -> None:
+    described: list[str] = []
+    plans: list[str] = []
+    arrivals = Arrivals(tmp_path / "edge", "x long, y long")
+    arrivals.put((1, 2), (2, 3))
+
+    def note(frame: Any, tick: int) -> None:
+        described.append(spark.sparkContext.getLocalProperty("spark.job.description"))
+
+    pipeline = dbsp.spark.stream(dbsp.compile(CLOSURE)).source("edge", arrivals.frame(spark))
+    unchanged = ClusterRun._plan
+
+    def planned(run: ClusterRun, *given: Any) -> Any:
+        described.append(spark.sparkContext.getLocalProperty("spark.job.description"))
+        rows = unchanged(run, *given)
+        plans.append(rows._jdf.queryExecution().analyzed().toString())
+        return rows
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ClusterRun, "_plan", planned)
+        finish(pipeline.sink("path", note).option("shards", 2))
+    assert [text.partition("': ")[2] for text in described] == [
+        "tick 1 on 2 shards, micro-batch 0",
+        "tick 1 to sink 'path'",
+    ]
+    (plan,) = plans
+    for name in ("deal edge(", "segment 1 of 2: Broadcast(", "segment 2 of 2: "):
+        assert f"MapInArrow {name}" in plan, plan
 
 
 # --- refusals at the start ------------------------------------------------------------------------
