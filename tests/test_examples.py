@@ -48,7 +48,7 @@ def test_there_are_numbered_examples() -> None:
     assert numbers
 
 
-DEMO = ("-m", "examples.stdlib_demo", "--limit", "40", "--jobs", "1", "--ticks", "4")
+DEMO = ("-m", "examples.stdlib_demo", "--limit", "30", "--jobs", "1", "--ticks", "2")
 
 
 @pytest.mark.parametrize(

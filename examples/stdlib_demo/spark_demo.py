@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -29,6 +30,8 @@ _HEADER = ("no.", "file that arrives", "facts", "rows out", "micro-batch", "tick
 def spark_session(report: Report) -> Iterator[Any]:
     """Start Spark in this process, and stop it at the end."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark warns about the host's name
+    # py4j logs stacks when Ctrl-C interrupts it. All errors of the query are raised.
+    logging.getLogger().addHandler(logging.NullHandler())
     began = time.perf_counter()
     with report.console.status("starting Spark"):
         home = dbsp.spark.ensure_java()

@@ -45,38 +45,36 @@ class DamagingPipeline(FactPipeline):
         return tick
 
 
-def play(pipeline: FactPipeline, sources: Path) -> tuple[int, str]:
-    """Run the demo over four small modules; return the number of differences and the output."""
+def demo_of(pipeline: FactPipeline, sources: Path) -> tuple[SparkDemo, io.StringIO]:
+    """Return the demo over four small modules, and its output."""
     sources.mkdir()
     for name, text in SOURCES.items():
         (sources / f"{name}.py").write_text(text)
     out = io.StringIO()
     report = Report(Console(file=out, width=200), rows=8)
     edited = EditedLibrary(Library.read(library_files(sources), jobs=1))
-    differences = SparkDemo(report, pipeline.program, edited, pipeline).play(2)
-    return differences, out.getvalue()
+    return SparkDemo(report, pipeline.program, edited, pipeline), out
 
 
 def test_every_file_is_a_tick_whose_deltas_equal_the_recomputation(spark: Any, tmp_path: Path) -> None:
     pipeline = FactPipeline(dbsp.compile(PROGRAM), spark, tmp_path / "demo")
-    differences, printed = play(pipeline, tmp_path / "sources")
-    assert differences == 0, printed
+    demo, out = demo_of(pipeline, tmp_path / "sources")
+    assert demo.play(2) == 0, out.getvalue()
     files = sorted(path for path in (tmp_path / "demo" / "facts").glob("*.json"))
-    assert printed.count("  equal\n") == len(files)
+    assert out.getvalue().count("  equal\n") == len(files) == 10
     first = json.loads(files[0].read_text().splitlines()[0])
-    assert first == {
-        "relation": "calls",
-        "op": "insert",
-        "caller": "a.f",
-        "callee": "b.g",
-    }
-    assert "the query continues from its checkpoint" in printed
+    assert first == {"relation": "calls", "op": "insert", "caller": "a.f", "callee": "b.g"}
+    assert "the query continues from its checkpoint" in out.getvalue()
 
 
 def test_a_wrong_weight_in_the_delta_of_one_tick_is_noticed(spark: Any, tmp_path: Path) -> None:
     pipeline = DamagingPipeline(dbsp.compile(PROGRAM), spark, tmp_path / "demo")
     pipeline.damaged_tick = 3
-    differences, printed = play(pipeline, tmp_path / "sources")
-    assert differences > 0
-    assert "DIFFERS" in printed
+    demo, out = demo_of(pipeline, tmp_path / "sources")
+    pipeline.start()
+    demo.load()
+    pipeline.stop()
+    assert demo.comparison.differences > 0
+    printed = out.getvalue()
+    assert printed.count("DIFFERS") == 3  # from tick 3 on
     assert "risky after 002 b.json differs from plain Python in 1 rows" in printed
