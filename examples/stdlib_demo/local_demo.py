@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 import dbsp
 from examples.stdlib_demo.edited_library import Edit, EditedLibrary
-from examples.stdlib_demo.extract import Facts
 from examples.stdlib_demo.recomputed import Comparison, Rows, warm_up
 from examples.stdlib_demo.report import Report, Timing, seconds, timed
 
@@ -64,19 +63,13 @@ class LocalDemo:
 
     def many_small_changes(self, ticks: int) -> None:
         """Retract and insert single facts, to measure ticks with small changes."""
+        chooser, facts = random.Random(0), self.edited.facts
+        pool = [(name, row) for name in ("calls", "imports") for row in sorted(getattr(facts, name))]
         spent: list[float] = []
-        for name, row in some_facts(self.edited.facts, ticks // 2):
+        for name, row in chooser.sample(pool, min(len(pool), ticks // 2)):
             for weight in (-1, 1):
                 began = time.perf_counter()
                 self.run.step({name: {row: weight}})
                 spent.append(time.perf_counter() - began)
         self.report.show_spent("ticks of one fact each", spent)
         self.comparison.check(self.views(), self.edited.facts, f"{len(spent)} small ticks")
-
-
-def some_facts(
-    facts: Facts, number: int, relations: tuple[str, ...] = ("calls", "imports")
-) -> list[tuple[str, tuple[str, str]]]:
-    """Return some facts of the relations, the same ones in every run, as (relation, row)."""
-    pool = [(name, row) for name in relations for row in sorted(getattr(facts, name))]
-    return random.Random(0).sample(pool, min(len(pool), number))
