@@ -125,7 +125,10 @@ def restore_arrays(interner: Interner, head: Any, arrays: Sequence[Codes], allow
     interner.expect_ids(checked_ids(ids, int(kinds[1::2].sum())), end)
     texts = _texts(head, words) if (kinds[::2] == _TEXT).any() else []
     others = list(head["others"])
-    rows = [part.reshape(-1, len(layout.nested)) for part, layout in zip(flat, layouts, strict=True)]
+    rows = []
+    for number, (part, layout) in enumerate(zip(flat, layouts, strict=True)):
+        count = int(kinds[1::2][kinds[::2] == _CELL + number].sum())
+        rows.append(part.reshape(count, len(layout.nested)))  # a constructor may have no fields
     taken = [0] * (_CELL + len(layouts))
     begin = 0
     try:

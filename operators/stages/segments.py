@@ -11,12 +11,16 @@ segment 1, and so on. An engine that has stages and a shuffle between them can r
 
 An arrangement belongs to the segments of its readers: its state is where it is probed, and a stream
 that is read in several segments is arranged in each of them.
+
+A node that reads one tick late may come before what it reads. Then the rows are *held*: they arrive
+in its segment in the next tick. For a delay that is all it does, so `Received` takes its place. A
+trace that forgets rows below a watermark keeps them for one tick longer, which no output shows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.graph_copy import GraphCopy
@@ -25,6 +29,7 @@ from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.segment_ports import Carried, Received
 from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather
+from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.watermark import Watermark
 from dbsp.operators.traces.arrange import Arrange
 
@@ -34,10 +39,17 @@ MOVERS = (Exchange, Gather, Broadcast, Carried)
 
 @dataclass(frozen=True)
 class Crossing:
-    """A stream that leaves a segment, and the later segments that read it."""
+    """A stream that leaves a segment; its rows arrive in the inputs `name` of its readers."""
 
     name: str
     readers: tuple[int, ...]
+    """The later segments that read it in the same tick."""
+    next_readers: tuple[int, ...] = ()
+    """The segments that read it in the next tick, as the input `held_name`."""
+
+    @property
+    def held_name(self) -> str:
+        return f"{self.name} late"
 
 
 @dataclass(frozen=True)
@@ -65,14 +77,12 @@ class Segment:
 def segments_of(distributed: Graph) -> list[Segment]:
     """Return the segments of a distributed circuit, by level. O(nodes * levels).
 
-    Raises CircuitError if an exchange is inside a recursive scope, or on the way back to a delay.
+    Raises CircuitError if an exchange is inside a recursive scope.
     """
     _refuse_inner_exchanges(distributed)
     levels = _levels(distributed)
-    places = _places(distributed, levels)
-    readers = _readers(distributed, levels, places)
-    count = 1 + max((max(at) for at in places.values() if at), default=0)
-    return [_segment(distributed, level, levels, places, readers) for level in range(count)]
+    cut = Cut(distributed, levels, _places(distributed, levels))
+    return [cut.segment(level) for level in range(1 + max(map(max, cut.places.values()), default=0))]
 
 
 def _refuse_inner_exchanges(distributed: Graph) -> None:
@@ -88,32 +98,15 @@ def _refuse_inner_exchanges(distributed: Graph) -> None:
 
 def _levels(distributed: Graph) -> dict[Node, int]:
     """Return the level of each node; of an exchange the level that sends."""
-    levels = dict.fromkeys(distributed.nodes, 0)
-    movers = sum(isinstance(node.operator, MOVERS) for node in distributed.nodes)
-    changed = True
-    while changed:
-        changed = False
-        for node in distributed.nodes:
-            level = max((_available(levels, stream) for stream in _read(node)), default=0)
-            if level > levels[node]:
-                levels[node], changed = level, True
-            if level > movers:
-                raise CircuitError(
-                    "this node reads what it has caused in the tick before, and the rows move between shards "
-                    "on the way, so one tick would wait for the next; run the circuit in one process",
-                    where=node.describe(),
-                    code="not-shardable",
-                )
+    levels: dict[Node, int] = {}
+    for node in distributed.nodes:
+        levels[node] = max((_available(levels, stream.node) for stream in node.inputs), default=0)
     return levels
 
 
-def _read(node: Node) -> Sequence[Stream]:
-    return (*node.inputs, *node.strict)
-
-
-def _available(levels: Mapping[Node, int], stream: Stream) -> int:
-    """Return the first level that can read a stream."""
-    return levels[stream.node] + isinstance(stream.node.operator, MOVERS)
+def _available(levels: Mapping[Node, int], node: Node) -> int:
+    """Return the first level that can read what a node emits."""
+    return levels[node] + isinstance(node.operator, MOVERS)
 
 
 def _places(distributed: Graph, levels: Mapping[Node, int]) -> dict[Node, set[int]]:
@@ -122,54 +115,90 @@ def _places(distributed: Graph, levels: Mapping[Node, int]) -> dict[Node, set[in
     for node in reversed(distributed.nodes):
         if not isinstance(node.operator, Arrange):
             places[node].add(levels[node])
-        for stream in _read(node):
+        for stream in (*node.inputs, *node.strict):
             if isinstance(stream.node.operator, Arrange):
                 places[stream.node] |= places[node]
-    for node in distributed.nodes:  # arrangements that come after their reader, or have none
-        if isinstance(node.operator, Arrange) and not places[node]:
-            places[node].add(levels[node])
+    for node, at in places.items():
+        if not at:  # an arrangement that nothing reads
+            at.add(levels[node])
     return places
 
 
-def _readers(
-    distributed: Graph, levels: Mapping[Node, int], places: Mapping[Node, set[int]]
-) -> dict[Node, set[int]]:
-    """Return for each stream that crosses segments the later levels that read it."""
-    readers: dict[Node, set[int]] = {}
-    for node in distributed.nodes:
-        for stream in _read(node):
-            source = stream.node
-            sent = isinstance(source.operator, MOVERS)
-            later = {level for level in places[node] if sent or level not in places[source]}
-            if later:
-                readers.setdefault(source, set()).update(later)
-    return readers
+@dataclass
+class Cut:
+    """The levels of a circuit, and the streams that cross them."""
+
+    distributed: Graph
+    levels: Mapping[Node, int]
+    places: Mapping[Node, set[int]]
+    """By node the levels at which it is stepped."""
+    readers: dict[Node, set[int]] = field(default_factory=dict)
+    """By stream the later levels that read it in the same tick."""
+    next_readers: dict[Node, set[int]] = field(default_factory=dict)
+    """By stream the levels that read it in the next tick."""
+
+    def __post_init__(self) -> None:
+        for node in self.distributed.nodes:
+            for level in self.places[node]:
+                for stream in node.inputs:
+                    self._read(stream.node, level, self.readers)
+                for stream in node.strict:
+                    held = _available(self.levels, stream.node) > level
+                    self._read(stream.node, level, self.next_readers if held else self.readers)
+
+    def _read(self, source: Node, level: int, readers: dict[Node, set[int]]) -> None:
+        if isinstance(source.operator, MOVERS) or level not in self.places[source]:
+            readers.setdefault(source, set()).add(level)
+
+    def segment(self, level: int) -> Segment:
+        """Return the segment of a level."""
+        target = Graph(f"{self.distributed.name}, segment {level}")
+        copy = GraphCopy(lambda node: node.graph is not self.distributed or self._kept(node, level))
+        for node, at in self.readers.items():
+            if level in at:
+                copy.place(node, _received(target, node, _name(node)))
+        for node, at in self.next_readers.items():
+            if level in at:
+                copy.place(node, _received(target, node, Crossing(_name(node), ()).held_name))
+        for node in self.distributed.nodes:
+            if level in self.places[node] and self._is_held(node, level):
+                (value,) = node.strict
+                copy.place(node, copy.image(value.node))
+        copy.fill(self.distributed, target)
+        crossing = [node for node in self.distributed.nodes if self._leaves(node, level)]
+        for node in crossing:
+            if not isinstance(node.operator, MOVERS):
+                target.append(Carried(), (copy.image(node),), node.schema, node.source)
+        target.validate()
+        return Segment(level, target, tuple(self._sends(crossing)))
+
+    def _kept(self, node: Node, level: int) -> bool:
+        return level in self.places[node] and not self._is_held(node, level)
+
+    def _is_held(self, node: Node, level: int) -> bool:
+        """Return whether a node is a delay whose rows are held for the next tick."""
+        return isinstance(node.operator, Delay) and any(
+            level in self.next_readers.get(stream.node, ()) for stream in node.strict
+        )
+
+    def _leaves(self, node: Node, level: int) -> bool:
+        """Return whether a node of a level sends rows to segments; an exchange always does."""
+        if self.levels[node] != level:
+            return False
+        return isinstance(node.operator, MOVERS) or node in self.readers or node in self.next_readers
+
+    def _sends(self, crossing: Sequence[Node]) -> Iterator[Crossing]:
+        """Yield the crossings in the order in which a tick steps the nodes that send them."""
+        moved = [node for node in crossing if isinstance(node.operator, MOVERS)]
+        carried = [node for node in crossing if not isinstance(node.operator, MOVERS)]
+        for node in (*moved, *carried):
+            now, later = self.readers.get(node, ()), self.next_readers.get(node, ())
+            yield Crossing(_name(node), tuple(sorted(now)), tuple(sorted(later)))
 
 
-def _segment(
-    distributed: Graph,
-    level: int,
-    levels: Mapping[Node, int],
-    places: Mapping[Node, set[int]],
-    readers: Mapping[Node, set[int]],
-) -> Segment:
-    target = Graph(f"{distributed.name}, segment {level}")
-    copy = GraphCopy(lambda node: node.graph is not distributed or level in places[node])
-    for node, at in readers.items():
-        if level in at:
-            copy.place(node, _received(target, node))
-    copy.fill(distributed, target)
-    crossing = {node: at for node, at in readers.items() if levels[node] == level}
-    for node in crossing:
-        if not isinstance(node.operator, MOVERS):
-            target.append(Carried(), (copy.image(node),), node.schema, node.source)
-    target.validate()
-    return Segment(level, target, tuple(_sends(distributed, target, crossing, level, levels)))
-
-
-def _received(target: Graph, node: Node) -> Stream:
-    """Append the stream of a node of an earlier segment."""
-    operator = Received(_name(node), node.schema, sets_only=node.is_set)
+def _received(target: Graph, node: Node, name: str) -> Stream:
+    """Append the stream of a node of another segment, as an input of this name."""
+    operator = Received(name, node.schema, sets_only=node.is_set)
     stream = target.append(operator, (), node.schema, node.source)
     if isinstance(node.operator, Watermark):  # its readers expect a watermark: that of one row
         stream = target.append(Watermark(0, 0), (stream,), node.schema, node.source)
@@ -179,19 +208,3 @@ def _received(target: Graph, node: Node) -> Stream:
 def _name(node: Node) -> str:
     """Return the name of a stream between segments; no relation has such a name."""
     return f"#{node.id}"
-
-
-def _sends(
-    distributed: Graph,
-    target: Graph,
-    crossing: Mapping[Node, set[int]],
-    level: int,
-    levels: Mapping[Node, int],
-) -> Iterator[Crossing]:
-    """Yield the crossings in the order of the sending nodes of a segment."""
-    for node in distributed.nodes:
-        if isinstance(node.operator, MOVERS) and levels[node] == level:
-            yield Crossing(_name(node), tuple(sorted(crossing.get(node, ()))))
-    for node, at in crossing.items():
-        if not isinstance(node.operator, MOVERS):
-            yield Crossing(_name(node), tuple(sorted(at)))

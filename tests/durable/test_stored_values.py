@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dbsp
 from dbsp import ArgumentError, Branch, CheckpointError, Circuit, Record, Run, col
 from dbsp.data.interner import Interner
 from dbsp.durable import Store
@@ -27,6 +28,7 @@ from dbsp.durable.array_frames import frames, read_frames
 from dbsp.durable.interner_file import restore_values, values_piece
 from dbsp.durable.sealed_files import read_sealed, seal
 from dbsp.durable.typed_values import Decoding, Encoding, PickleRefusedError, UnsupportedValueError
+from tests.harness import views
 
 ZONES = st.sampled_from(
     [
@@ -308,3 +310,20 @@ def test_a_label_that_is_not_json(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match="label: expected a JSON value, got"):
             run.step({"edge": [(1, "a")]}, label=label)
     assert run.tick == 0
+
+
+def test_a_constructor_without_fields_is_read_back(tmp_path: Path) -> None:
+    program = dbsp.compile("""
+        .type Option = None {} | Some { n: number }
+        .decl a(x: number) .input a
+        .decl p(c: Option) .output p
+        p($None) :- a(_).
+        p($Some(x)) :- a(x), x > 5.
+    """)
+    run = program.start(checkpoint=tmp_path)
+    run.step({"a": [(1,), (7,)]})
+    before = views(run)
+    assert isinstance(run.log, Store)
+    run.log.snapshot()
+    run.log.close()
+    assert views(program.start(checkpoint=tmp_path)) == before

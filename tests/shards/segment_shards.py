@@ -7,6 +7,7 @@ the journal, as another process would.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,9 @@ Messages = dict[str, list[bytes]]
 class SegmentShards:
     """A run of a distributed circuit, segment by segment, on a number of shards."""
 
+    whole = False
+    """Whether equal rows of an output are on one shard."""
+
     def __init__(self, graph: Graph, shards: int, arrival: random.Random) -> None:
         self._front = Run(graph)
         self._arrival = arrival
@@ -47,6 +51,8 @@ class SegmentShards:
         self._runs: dict[tuple[int, int], SegmentRun] = {}
         self._images: dict[tuple[int, int], Path] = {}
         self._folder = TemporaryDirectory()
+        self._held: dict[tuple[int, int], Messages] = {}
+        """By segment and shard what the latest tick has sent for the next one."""
         self.absent: dict[str, int] = {}
         self.present: dict[str, int] = {}
 
@@ -54,10 +60,11 @@ class SegmentShards:
         """Apply the changes as one tick; return the deltas that are not empty."""
         staged, _ = self._front.net(changes or {})
         try:
-            results, received = self._stepped(staged)
+            results, received, held = self._stepped(staged)
         except BaseException:
             self.forget()
             raise
+        self._held = held
         for place, messages in received.items():
             self._journals[place].append(messages)
         self.absent, self.present = {}, {}
@@ -67,7 +74,11 @@ class SegmentShards:
                     if not name.startswith("#"):
                         total[name] = total.get(name, 0) + count
         names = {name for result in results for name in result}
-        deltas = {name: add(*(r[name].to_dict() for r in results if name in r)) for name in names}
+        deltas = {}
+        for name in names:
+            parts = [r[name].to_dict() for r in results if name in r]
+            deltas[name] = add(*parts)
+            assert not self.whole or sum(map(len, parts)) == len(deltas[name]), parts
         return {name: delta for name, delta in deltas.items() if delta}
 
     def views(self) -> dict[str, Z]:
@@ -87,8 +98,10 @@ class SegmentShards:
 
     def _stepped(
         self, staged: Mapping[str, Batch]
-    ) -> tuple[list[TickResult], dict[tuple[int, int], Messages]]:
-        received: dict[tuple[int, int], Messages] = {place: {} for place in self._journals}
+    ) -> tuple[list[TickResult], dict[tuple[int, int], Messages], dict[tuple[int, int], Messages]]:
+        """Return the results, and what the segments have received in the tick, and for the next."""
+        received = {place: copy.deepcopy(self._held.get(place, {})) for place in self._journals}
+        held: dict[tuple[int, int], Messages] = {place: {} for place in self._journals}
         for name, parts in self._deal(staged).items():
             level = next(segment.level for segment in self.segments if name in segment.inputs)
             for shard, message in parts:
@@ -107,7 +120,9 @@ class SegmentShards:
                 crossing = segment.sends[rows.exchange]
                 for level in crossing.readers:
                     received[level, rows.shard].setdefault(crossing.name, []).append(rows.message)
-        return results, received
+                for level in crossing.next_readers:
+                    held[level, rows.shard].setdefault(crossing.held_name, []).append(rows.message)
+        return results, received, held
 
     def _deal(self, staged: Mapping[str, Batch]) -> dict[str, list[tuple[int, bytes]]]:
         interner = self._front.interner
@@ -142,11 +157,12 @@ class SegmentShards:
 class ComparedSegments(ComparedShards):
     """A run of a physical circuit, and its segments on shards, whose runs are lost at random."""
 
-    def __init__(self, physical: Graph, shards: int, seed: int = 0) -> None:
+    def __init__(self, physical: Graph, shards: int, seed: int = 0, whole_outputs: bool = False) -> None:
         self.one = Run(physical)
         self._draw = random.Random(seed)
-        self.graph = distribute(physical, checked=True)
+        self.graph = distribute(physical, checked=True, whole_outputs=whole_outputs)
         self.many: Any = SegmentShards(self.graph, shards, self._draw)
+        self.many.whole = whole_outputs
 
     def tick(self, changes: Change) -> None:
         self.many.forget_some(self._draw)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import dbsp
 from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
-from dbsp import CircuitError
 from dbsp.runtime.agreement import random_changes
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
 from tests.random_datalog import programs
@@ -33,12 +32,7 @@ from tests.shards.test_sharded_agreement import (
 @some(25)
 @given(choices(), CIRCUIT_TICKS, SHARDS, SEEDS)
 def test_random_circuits(chosen: Choices, ticks: Ticks, shards: int, seed: int) -> None:
-    physical = build(chosen).circuit("physical")
-    try:
-        compared = ComparedSegments(physical, shards, seed)
-    except CircuitError as error:  # a delay reads across an exchange
-        assert error.code == "not-shardable" and any(name == "delayed" for name, *_ in chosen), chosen
-        return
+    compared = ComparedSegments(build(chosen).circuit("physical"), shards, seed)
     follow(compared, without_negative(ticks, "a"))
 
 
@@ -54,6 +48,25 @@ def test_random_programs(text: str, strategy: Any, ticks: Ticks, shards: int, se
     program = dbsp.compile(text, strategy)
     compared = ComparedSegments(program.circuit("physical"), shards, seed)
     follow(compared, [program.facts, *ticks])
+
+
+@some(20)
+@given(choices(), CIRCUIT_TICKS, SHARDS, SEEDS)
+def test_equal_rows_of_an_output_are_on_one_shard(
+    chosen: Choices, ticks: Ticks, shards: int, seed: int
+) -> None:
+    physical = build(chosen).circuit("physical")
+    compared = ComparedSegments(physical, shards, seed, whole_outputs=True)
+    follow(compared, without_negative(ticks, "a"))
+
+
+def test_an_output_of_a_projection_is_exchanged() -> None:
+    circuit = dbsp.Circuit("projection")
+    circuit.output("b", circuit.input("a", x=int, y=int).project("y"))
+    compared = ComparedSegments(circuit.circuit("physical"), 3, whole_outputs=True)
+    assert len(compared.many.segments) == 2
+    compared.tick({"a": [(x, 1) for x in range(9)]})
+    compared.tick({"a": {(x, 1): -1 for x in range(5)} | {(x, 1): 1 for x in range(10, 15)}})
 
 
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])

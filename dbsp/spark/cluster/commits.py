@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dbsp.data import value_hashes
 from dbsp.errors import CheckpointError
-from dbsp.spark.cluster.segment_state import Version
+from dbsp.spark.cluster.segment_state import HeldRows, Version
 from dbsp.spark.cluster.shared_folder import SharedFolder
 
 _QUERY, _COMMITS = "query.json", "commits"
@@ -34,6 +34,8 @@ class ClusterCommit:
     """By level and shard."""
     parts: Mapping[str, list[str]] = field(default_factory=dict)
     """By sink the files of the tick."""
+    held: Sequence[HeldRows] = ()
+    """What the tick has sent for the next one."""
 
     def version(self, level: int, shard: int) -> Version:
         return self.versions.get((level, shard), Version())
@@ -99,7 +101,8 @@ def latest_commit(folder: SharedFolder) -> ClusterCommit:
             (level, shard): Version(**{**facts, "journal": tuple(facts["journal"])})
             for level, shard, facts in known["versions"]
         }
-        return ClusterCommit(known["tick"], known["label"], versions, known["parts"])
+        held = [HeldRows(**facts) for facts in known["held"]]
+        return ClusterCommit(known["tick"], known["label"], versions, known["parts"], held)
     except (ValueError, KeyError, TypeError):
         raise _unreadable(folder, file) from None
 
@@ -111,6 +114,7 @@ def publish_commit(folder: SharedFolder, commit: ClusterCommit) -> None:
         "label": commit.label,
         "versions": [[*place, asdict(version)] for place, version in commit.versions.items()],
         "parts": commit.parts,
+        "held": list(map(asdict, commit.held)),
     }
     folder.publish(f"{_COMMITS}/{commit.tick:012d}", json.dumps(document).encode())
     for name in folder.names(_COMMITS):

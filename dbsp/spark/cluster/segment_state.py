@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 import tempfile
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dbsp.durable.sealed_files import unreadable
 from dbsp.operators.stages.segments import Segment
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.shared_folder import SharedFolder
@@ -52,6 +54,30 @@ class Place:
     def folder(self) -> str:
         """The folder of its files in the shared folder."""
         return f"state/{self.level}-{self.shard}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """A message that a segment of a shard receives in the next tick, in a file."""
+
+    level: int
+    shard: int
+    input: str
+    file: str
+
+    @staticmethod
+    def written(folder: SharedFolder, place: Place, input: str, message: bytes) -> HeldRows:
+        """Write a message for the next tick of a place. Raises CheckpointError."""
+        file = f"held/{uuid.uuid4().hex}"
+        folder.write(file, message)
+        return HeldRows(place.level, place.shard, input, file)
+
+    def read(self, folder: SharedFolder) -> bytes:
+        """Return the message. Raises CheckpointError."""
+        content = folder.read(self.file)
+        if content is None:
+            raise unreadable(Path(folder.location) / self.file, "the file is missing")
+        return content
 
 
 _KEPT: dict[Place, tuple[str, SegmentRun]] = {}
@@ -142,8 +168,6 @@ def written_journal(received: Received) -> bytes:
 
 def read_journal(folder: SharedFolder, file: str) -> dict[str, list[bytes]]:
     """Return the messages of `written_journal` in a file. Raises CheckpointError."""
-    from dbsp.durable.sealed_files import unreadable
-
     content = folder.read(file)
     if content is None:
         raise unreadable(Path(folder.location) / file, "the file is missing")
