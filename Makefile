@@ -1,7 +1,7 @@
 # Every target first sets up its environment in .venv; only Python 3.11 or newer must be installed.
 #
 #   make demo       the demo: live views over the source of the standard library, on Spark
-#                   (ARGS=--local: without Spark)
+#                   (ARGS="--shards 2": divided over executors; ARGS=--local: without Spark)
 #   make test       all tests, in parallel
 #   make test-fast  the tests without Spark, crashes and slow tests
 #   make lint       ruff, mypy --strict, the direction of imports, the words of the prose

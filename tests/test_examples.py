@@ -56,6 +56,7 @@ DEMO = ("-m", "examples.stdlib_demo", "--limit", "30", "--jobs", "1", "--ticks",
     [
         pytest.param(("--local",), marks=pytest.mark.slow, id="local"),
         pytest.param((), marks=pytest.mark.spark, id="spark"),
+        pytest.param(("--shards", "2"), marks=pytest.mark.spark, id="shards"),
     ],
 )
 def test_the_demo_agrees_with_recomputation_on_a_part_of_the_library(mode: tuple[str, ...]) -> None:
@@ -63,6 +64,7 @@ def test_the_demo_agrees_with_recomputation_on_a_part_of_the_library(mode: tuple
     done = run_process(*DEMO, *mode)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("every view equals its recomputation, after every tick")
+    assert ("shard 1: " in done.stdout) == ("--shards" in mode)
     for words in ("no longer imports", "calls os.system", "does nothing", "all files restored"):
         assert words in done.stdout
 

@@ -52,7 +52,10 @@ def main(
     jobs: Annotated[int | None, typer.Option(help="Processes that read files (default: all).", min=1)] = None,
     rows: Annotated[int, typer.Option(help="Rows shown per table.", min=1)] = 8,
     ticks: Annotated[
-        int | None, typer.Option(help="Single changes at the end (default: 10; with --local 200).", min=2)
+        int | None,
+        typer.Option(
+            help="Single changes at the end (default: 10; with --shards 4, with --local 200).", min=2
+        ),
     ] = None,
 ) -> None:
     if local and (shards is not None or folder is not None):
@@ -69,7 +72,9 @@ def main(
     if local:
         differences = LocalDemo(report, program, edited).play(ticks or 200)
     else:
-        differences = _on_spark(report, program, edited, folder, shards, ticks or 10)
+        differences = _on_spark(
+            report, program, edited, folder, shards, ticks or (10 if shards is None else 4)
+        )
     if differences:
         report.line(f"{differences} views differ from their recomputation", "red")
         raise typer.Exit(1)

@@ -97,17 +97,23 @@ class SparkDemo:
         for title, changes in parts_of(self.edited.facts, LOAD_FILES):
             self.deliver(title, changes)
         self.report.line()
+        self.show_shards()
         self.report.show_views(self.deltas.views)
 
     def edit(self) -> None:
         """Deliver the changes of every edit; the last one while the query is stopped."""
         timings = [self.apply(edit) for edit in self.edited.edits()]
         timings.append(self.apply(self.edited.restoration(), stopped=True))
-        self.report.show_timings(
-            timings,
-            "; micro-batch: the tick, its sinks, and Spark's work to list, read and log the file, which"
-            " does not grow with the state",
+        explained = (
+            "; micro-batch: the tick, its sinks, and Spark's work to list, read and log the file, which does"
+            " not grow with the state"
         )
+        if self.pipeline.shards:
+            explained += (
+                "; tick: one Spark job with a stage per exchange of rows, some tenths of a second each, which"
+                " pays for more data than one process can hold"
+            )
+        self.report.show_timings(timings, explained)
         self.report.line()
 
     def apply(self, edit: Edit, *, stopped: bool = False) -> Timing:
@@ -173,6 +179,21 @@ class SparkDemo:
             "" if equal else "red",
         )
         return Timing(title, facts, rows, step, scratch, naive, batch), deltas
+
+    def show_shards(self) -> None:
+        """Print what each shard of a divided circuit stores."""
+        segments = dbsp.spark.ticks(self.pipeline.query)[-1].get("segments")
+        if not segments:
+            return
+        number = len({segment["segment"] for segment in segments})
+        self.report.line(f"the circuit has {number} segments, with exchanges of rows between the shards")
+        for shard in sorted({segment["shard"] for segment in segments}):
+            rows, size = (
+                sum(segment[what] for segment in segments if segment["shard"] == shard)
+                for what in ("state_rows", "state_bytes")
+            )
+            self.report.line(f"  shard {shard}: {rows:,} rows of state, {size / 1e6:.1f} MB")
+        self.report.line()
 
     def show_header(self) -> None:
         self.report.line(_COLUMNS.format(*_HEADER), "bold")
