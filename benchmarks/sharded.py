@@ -7,6 +7,7 @@ and all results must be equal.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import statistics
@@ -161,11 +162,12 @@ def _measured(
         for way in running:
             way.close()
         running.clear()
-        gc.collect()
         for shards in ways:
             way = Way(workload, shards)
             running.append(way)
-            way.step(tables(workload, base), loading[shards], way.processes)
+            changes = tables(workload, base)
+            release_memory()
+            way.step(changes, loading[shards], way.processes)
     for way in running:
         way.measured.load = loading[way.measured.shards]
         way.record_state()
@@ -186,6 +188,14 @@ def _measured(
     for way in running:
         way.measured.outcome = outcome_of(way.run)
     return running
+
+
+def release_memory() -> None:
+    """Return unused memory to the system: the processes of shards have none from earlier loads."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:  # only glibc has it
+        trim(0)
 
 
 def moved(stats: Sequence[ShardStats]) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# `signal.getsignal` looks for each handler in an enum, which takes ten times as long.
+# The functions of `signal` look for each number and handler in an enum, which takes ten times as
+# long.
 import _signal  # type: ignore[import-not-found]
 import signal
 import threading
@@ -41,17 +42,16 @@ def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
     deferrals: list[_Deferral] = []
     try:
-        for number in _SIGNALS:
-            handler = _signal.getsignal(number)
+        for number, handler in zip(_SIGNALS, map(_signal.getsignal, _SIGNALS), strict=True):
             if callable(handler):
                 deferrals.append(_Deferral(number, handler))
-                signal.signal(number, deferrals[-1])
+                _signal.signal(number, deferrals[-1])
         return function(*arguments)
     finally:
         for deferral in deferrals:
             deferral.active = False  # even if a signal interrupts the next lines
         for deferral in deferrals:
-            signal.signal(deferral.number, deferral.handler)
+            _signal.signal(deferral.number, deferral.handler)
         for deferral in deferrals:
             if deferral.waiting:
                 deferral.handler(deferral.number, None)

@@ -5,6 +5,7 @@ A circuit is drawn as a list of choices, so that a failing circuit shrinks to fe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -114,7 +115,7 @@ def delayed(c: Circuit, a: Stream) -> Stream:
     return seen
 
 
-UNARY = {
+UNARY: dict[str, Callable[..., Stream]] = {
     "filter": lambda c, a: a.filter((col("x") > 1) | (col("s") == "a")),
     "filter_function": lambda c, a: a.filter(is_small),
     "map": lambda c, a: shaped(a, col("x") + 1, col("y") * 2 - lit(1), col("s").upper()),
@@ -135,7 +136,7 @@ UNARY = {
     "lead": lambda c, a: shaped(a.lead("s", 2, by="x"), col("x"), col("y"), col("s_lead").fill_null("end")),
     "delayed": delayed,
 }
-BINARY = {
+BINARY: dict[str, Callable[..., Stream]] = {
     "union": lambda c, a, b: a + b,
     "minus": lambda c, a, b: a - b,
     "join": lambda c, a, b: shaped(
@@ -150,6 +151,9 @@ BINARY = {
     "closed_twice": closed_twice,
 }
 
+NEGATING = ("negate", "minus")
+RECURSIVE = ("closed", "closed_twice")
+
 Choices = list[tuple[str, int, int]]
 """(operator, first input, second input): inputs are counted back from the newest stream."""
 
@@ -162,7 +166,8 @@ def choices(max_size: int = 5) -> st.SearchStrategy[Choices]:
 def build(chosen: Choices) -> Circuit:
     """Build the circuit of these choices over the inputs 'a' (a Z-set) and 'b' (a set).
 
-    Every result is an output.
+    Every result is an output. A recursion over rows of negative weight need not end, so it reads a
+    stream that may have such rows through `distinct`.
     """
     circuit = Circuit("random")
     streams = [
@@ -170,9 +175,17 @@ def build(chosen: Choices) -> Circuit:
         circuit.input("b", schema=COLUMNS, kind="set"),
         circuit.constant([(1, 2, "a"), (2, None, "b")], COLUMNS),
     ]
-    for name, first, second in chosen:
-        a, b = streams[-1 - first % len(streams)], streams[-1 - second % len(streams)]
-        streams.append(UNARY[name](circuit, a) if name in UNARY else BINARY[name](circuit, a, b))
+    negative: set[int] = set()
+    """The streams that may have rows of negative weight, although the inputs have none."""
+    for name, *places in chosen:
+        read = [len(streams) - 1 - place % len(streams) for place in places[: 1 if name in UNARY else 2]]
+        if name in RECURSIVE:
+            sources = [streams[n].distinct() if n in negative else streams[n] for n in read]
+        else:
+            sources = [streams[n] for n in read]
+            if name in NEGATING or not negative.isdisjoint(read):
+                negative.add(len(streams))
+        streams.append((UNARY | BINARY)[name](circuit, *sources))
     for number, stream in enumerate(streams[3:]):
         circuit.output(f"out{number}", stream)
     return circuit

@@ -17,6 +17,8 @@ class FunctionStep(Step):
 
     __slots__ = ("_empty", "_function", "_sources")
 
+    quiet = True
+
     def __init__(
         self, function: Callable[..., Batch], sources: Sequence[Step], arities: Sequence[int]
     ) -> None:

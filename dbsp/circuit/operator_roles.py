@@ -50,8 +50,21 @@ class NotifyingPort(Port):
 
 
 @dataclass(frozen=True)
-class RowMoving(Operator):
+class RowPlacing(Operator):
+    """An operator that changes on which shards the rows are, and nothing else.
+
+    Its errors name the node whose rows it places, as in a circuit without it.
+    """
+
+
+@dataclass(frozen=True)
+class RowMoving(RowPlacing):
     """An operator that moves each row to one shard, and changes nothing else."""
+
+
+@dataclass(frozen=True)
+class RowCopying(Operator):
+    """An operator that sends each row to every shard, and changes nothing else."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Abilities of some steps only are roles in `dbsp.circuit.step_roles`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dbsp.data.batch import Batch
 
@@ -23,6 +23,9 @@ class Step(ABC):
     """
 
     __slots__ = ("node", "out")
+
+    quiet: ClassVar[bool] = False
+    """Whether `out` is None whenever it is None in all inputs and nothing is staged."""
 
     node: Node
     out: Batch | None

@@ -14,6 +14,7 @@
 | TracedStep      | statistics, and steps that read its trace    | arrange, integrate              |
 | ExternalStep    | arrange, which then keeps no trace           | input of kind "external"        |
 | ReportingStep   | `Run.reported`                               | fixpoint, multi-way join        |
+| MeetingStep     | the scope, to exchange once for several      | exchange, broadcast             |
 """
 
 from __future__ import annotations
@@ -43,6 +44,20 @@ class StrictStep(Step):
     @abstractmethod
     def connect(self, strict: Sequence[Step]) -> None:
         """Receive the steps of the strict inputs, which may come later in the schedule."""
+
+
+class MeetingStep(Step):
+    """A step that exchanges rows with the other shards. `step` does so alone.
+
+    The scope may exchange for several such steps at once: it passes what `pack` returns to the link
+    of the scope, and sets `out` to the result.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def pack(self) -> Any:
+        """Return the exchange of this step, as `ShardLink.exchange_packed` expects it."""
 
 
 class FeedbackStep(StrictStep):

@@ -23,6 +23,7 @@ from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest
 from dbsp.durable.moments import Moment, PastMoment, shown_time
 from dbsp.durable.past_run import JournalPosition, PastRun
 from dbsp.durable.recovery import replacement
+from dbsp.durable.shards_header import refuse_sharded
 from dbsp.durable.snapshots import Snapshots, load_snapshot
 from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
@@ -207,7 +208,11 @@ class PastTicks:
 
 
 def expect_checkpoint(folder: Path) -> None:
-    """Raise CheckpointError if a folder has no files of a checkpoint, not even damaged ones."""
+    """Raise CheckpointError if a folder has no files of a checkpoint, not even damaged ones.
+
+    A sharded run has a checkpoint of each shard, whose past cannot be opened.
+    """
+    refuse_sharded(folder)
     if not any((folder / part).exists() for part in (CURRENT, PREVIOUS, "journal")):
         raise CheckpointError(
             f"expected a checkpoint in {folder}, got {'other files' if folder.exists() else 'no folder'}",

@@ -16,6 +16,7 @@ from dbsp.kernels.wide_sums import add_wide, fit_weight
 SUM = 0  # weight * value
 SUM_PRESENT = 1  # the same, without None
 COUNT_PRESENT = 2  # weights of the rows where the value is not None
+SUM_COUNTS = 3  # weight * value, for a value that is itself a sum of weights
 
 
 @kernel
@@ -72,13 +73,13 @@ def accumulate(
             for a in range(1, count):
                 value = rows[j, columns[a - 1, 0]]
                 measure = columns[a - 1, 1]
-                if measure != SUM and value == NULL:
+                if SUM_PRESENT <= measure <= COUNT_PRESENT and value == NULL:
                     continue
                 term = 1 if measure == COUNT_PRESENT else value
                 high[g, a], after[g, a] = add_product(high[g, a], after[g, a], w, term)
         for a in range(count):
             if high[g, a] != (-1 if after[g, a] < 0 else 0):
-                if a == 0 or columns[a - 1, 1] == COUNT_PRESENT:
+                if a == 0 or columns[a - 1, 1] >= COUNT_PRESENT:
                     raise OverflowError("weight: the number of rows of a group is outside the 64-bit range")
                 raise OverflowError("value: the sum of a group is outside the 64-bit range")
         i = end

@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -111,11 +111,17 @@ _CHANGING = {"extend_by_levels", "intern_rows", "merge_some", "register_run"}
 
 
 def _compile_missing() -> None:
-    from dbsp.kernels.kernel_cache import compile_for_use
-
+    # An interrupt of an import would leave modules that are imported in part.
+    compile_for_use = call_undisturbed(_compiler)
     with _tiers.lock:
         if not any(entry.compiled for entry in _tiers.entries):
             compile_for_use(_tiers.called)
+
+
+def _compiler() -> Callable[[Iterable[Callable[..., Any]]], None]:
+    from dbsp.kernels.kernel_cache import compile_for_use
+
+    return compile_for_use
 
 
 def _switch() -> None:

@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.program_place import ProgramPlace
 from dbsp.circuit.shard_link import Alone, ShardLink
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, StrictStep, keeping
 from dbsp.data.interner import Interner
 from dbsp.data.types import INT, Type
-from dbsp.errors import CircuitError, DbspError, MemoryLimitError, ValueOutOfRangeError, WeightOverflowError
-from dbsp.runtime.memory import memory_message
+from dbsp.errors import CircuitError, DbspError
+from dbsp.runtime.located_errors import located, memory_error, overflow_error
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.ports import CommitListener
+from dbsp.runtime.rounds import scheduled
 from dbsp.runtime.scope_state import CarriedState, ScopeState, State
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.journal import Journalled
@@ -29,9 +29,6 @@ from dbsp.state.trace import Trace
 from dbsp.state.trace_limit import TraceLimit
 
 T = TypeVar("T")
-
-
-_ROLLED_BACK = "the tick was rolled back"
 
 
 class Scope:
@@ -95,6 +92,8 @@ class Scope:
             if node.strict:
                 self._strict(node).connect([self.by_node[s.node] for s in node.strict])
         self.steps = list(self.by_node.values())
+        self.schedule = self.steps if self.link.shards == 1 else scheduled(self.steps, self.link)
+        """The steps that a tick runs, in order."""
 
     def _strict(self, node: Node) -> StrictStep:
         step = self.by_node[node]
@@ -202,7 +201,7 @@ class Scope:
 
     def run(self) -> None:
         """Step every node once, in order."""
-        self.run_steps(self.steps)
+        self.run_steps(self.schedule if self.stats is None else self.steps)
 
     def run_steps(self, steps: Sequence[Step]) -> None:
         """Run these steps in order; an error names the node of its step."""
@@ -220,33 +219,17 @@ class Scope:
                     if step.out is not None:
                         stats.rows_out += len(step.out)
         except OverflowError as error:
-            kind, _, text = str(error).partition(": ")
-            family = WeightOverflowError if kind == "weight" else ValueOutOfRangeError
-            raise self._raised(family, text or kind, step) from None
+            raise self._located(overflow_error(error, _node(step)), step) from None
         except MemoryError as error:
             error.__traceback__ = None  # it would keep the arrays of the tick alive
-            raise self._raised(MemoryLimitError, memory_message(), step) from None
+            raise self._located(memory_error(_node(step)), step) from None
         except DbspError as error:
             self._located(error, step)
             raise
 
-    def _raised(self, family: type[DbspError], message: str, step: Step | None) -> DbspError:
-        """Return an error of a step; only a node of a program adds the rollback as a note."""
-        in_program = step is not None and isinstance(step.node.source, ProgramPlace)
-        ending = "" if in_program else f"; {_ROLLED_BACK}"
-        return self._located(family(f"{message}{ending}"), step)
-
     def _located(self, error: DbspError, step: Step | None) -> DbspError:
         """Add the place to the error of a step: in the program text, or the node."""
-        if step is not None and error.where in (None, step.node.describe()):
-            source = step.node.source
-            if isinstance(source, ProgramPlace):
-                error.locate(source.diagnostic(error.message, error.code))
-            else:
-                error.where = step.node.describe()
-        if error.diagnostic is not None and self.outer is None and _ROLLED_BACK not in error.message:
-            error.diagnostic = error.diagnostic.with_note(_ROLLED_BACK)
-        return error
+        return located(error, _node(step), self.outer is None)
 
     def commit(self) -> None:
         """Make all changes of this tick final. If this is interrupted, call it again."""
@@ -283,3 +266,7 @@ class Scope:
         self.forget()
         for trace in self.traces:
             trace.release()
+
+
+def _node(step: Step | None) -> Node | None:
+    return None if step is None else step.node

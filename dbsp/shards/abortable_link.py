@@ -14,8 +14,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any
 
-from dbsp.circuit.shard_link import ShardLink
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 
@@ -57,7 +58,7 @@ class AbortableLink(ShardLink):
         self._computing = False
 
     def end_tick(self) -> None:
-        """Drop a request that came too late. Call this before the answer that ends the tick.
+        """Drop a request that came too late. Call this before the answers that end the tick.
 
         A request may come even later. It aborts the next tick, which the coordinator then repeats.
         """
@@ -77,6 +78,25 @@ class AbortableLink(ShardLink):
         self._exchanging = True
         try:
             return self._link.exchange(node, parts, schema)
+        finally:
+            self._exchanging = False
+            self._raise_if_asked()
+
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        self._exchanging = True
+        try:
+            return self._link.exchange_all(node, sent, numbers)
+        finally:
+            self._exchanging = False
+            self._raise_if_asked()
+
+    def pack(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Any:
+        return self._link.pack(node, parts, schema)
+
+    def exchange_packed(self, packed: Sequence[Any]) -> list[Batch | None]:
+        self._exchanging = True
+        try:
+            return self._link.exchange_packed(packed)
         finally:
             self._exchanging = False
             self._raise_if_asked()

@@ -10,7 +10,7 @@ sends each shard its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -19,14 +19,16 @@ import numpy as np
 from dbsp.circuit.exposed_ids import returns_ids
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator_roles import NotifyingPort, Port
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch, combine, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
-from dbsp.errors import CircuitError, InputError
+from dbsp.data.weights import overflow_text
+from dbsp.errors import CircuitError, InputError, WeightOverflowError
 from dbsp.kernels import arrange
 from dbsp.kernels.limits import NULL
 from dbsp.runtime.input_changes import expect_distinct_keys
+from dbsp.runtime.located_errors import located, overflow_error
 from dbsp.runtime.ports import InputPort, OutputPort
 
 
@@ -64,11 +66,30 @@ class DealtPort(InputPort):
 class SummedPort(OutputPort):
     """An output in the coordinator: its delta and its integral are the sums over the shards."""
 
-    __slots__ = ("_read",)
+    __slots__ = ("_read", "_source")
 
-    def __init__(self, relation: str, columns: Schema, read: Callable[[OutputPort], Batch]) -> None:
-        super().__init__(relation, columns)
+    def __init__(self, node: Node, relation: str, read: Callable[[SummedPort], Batch]) -> None:
+        super().__init__(relation, node.schema)
+        self._source = node.inputs[0].node
         self._read = read
+
+    def add_up(self, deltas: Sequence[Batch]) -> None:
+        """Set the delta to the sum of those of the shards.
+
+        Raises WeightOverflowError, which names the node that has computed the rows.
+        """
+        try:
+            self.out = sum_of(deltas)
+        except OverflowError as error:
+            raise located(overflow_error(error, self._source), self._source, True) from None
+
+    def total(self, parts: Sequence[Batch]) -> Batch:
+        """Return the sum of the integrals of the shards. Raises WeightOverflowError."""
+        try:
+            return sum_of(parts) or Batch.empty(self.columns.arity)
+        except OverflowError as error:
+            message = f"output {self.relation!r}: {overflow_text(error)}, with the rows of all shards"
+            raise WeightOverflowError(message) from None
 
     def step(self) -> None:
         """Do nothing: the shards step the output."""
@@ -89,7 +110,7 @@ class DistributedPorts:
     outputs: Mapping[str, SummedPort]
 
     @staticmethod
-    def of(graph: Graph, read: Callable[[OutputPort], Batch]) -> DistributedPorts:
+    def of(graph: Graph, read: Callable[[SummedPort], Batch]) -> DistributedPorts:
         """Return new ports; `read` returns the integral of an output.
 
         Raises CircuitError if the circuit is not distributed, or has nodes that shards cannot run.
@@ -113,8 +134,13 @@ class DistributedPorts:
                 )
             else:
                 relation = getattr(operator, "relation")  # noqa: B009  (of every other port)
-                outputs[relation] = SummedPort(relation, node.schema, read)
+                outputs[relation] = SummedPort(node, relation, read)
         return DistributedPorts(inputs, outputs)
+
+
+def sum_of(parts: Sequence[Batch]) -> Batch | None:
+    """Return the sum of batches; None if it is empty. Raises OverflowError."""
+    return parts[0] if len(parts) == 1 else merge_sorted([(part.rows, part.weights) for part in parts])
 
 
 def _refuse_unshared(node: Node) -> None:
@@ -149,6 +175,10 @@ class Dealer:
     def __init__(self, ports: Mapping[str, DealtPort], shards: int, interner: Interner) -> None:
         self._ports = ports
         self._shards = shards
+        self.use(interner)
+
+    def use(self, interner: Interner) -> None:
+        """Continue with an interner that replaces the one of the rows."""
         self._hashes = ValueHashes(interner)
 
     def deal(self, staged: Mapping[str, Batch]) -> list[dict[str, Batch]]:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from dbsp.circuit.shard_link import ShardLink
-from dbsp.data.batch import Batch, combine, merge_sorted
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
+from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError
-from dbsp.kernels.arrays import Codes
 from dbsp.shards.packet_frames import Buffer
 from dbsp.shards.transport import Transport
 from dbsp.shards.value_packets import PacketConnection
@@ -52,6 +52,15 @@ class ExchangeCounters:
         return max(self.rows_to)
 
 
+class PackedParts(NamedTuple):
+    """The parts of one exchange, and by shard the message with its part."""
+
+    node: str
+    parts: Sequence[Batch | None]
+    schema: Schema
+    messages: Sequence[Sequence[Buffer]]
+
+
 class ExchangeLink(ShardLink):
     """A link over a transport."""
 
@@ -59,7 +68,7 @@ class ExchangeLink(ShardLink):
         self.shard = transport.shard
         self.shards = transport.shards
         self.counters: dict[str, ExchangeCounters] = {}
-        """What was moved, by the node of the exchange."""
+        """What was moved, by the name of the exchange, which no other exchange has."""
         self.votes = 0
         """The number of votes since the start."""
         self._transport = transport
@@ -97,26 +106,68 @@ class ExchangeLink(ShardLink):
         self._transport.close()
 
     def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
-        messages: list[Sequence[Buffer]] = [[] for _ in parts]
+        (received,) = self.exchange_packed([self.pack(node, parts, schema)])
+        return received
+
+    def pack(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> PackedParts:
+        messages: list[Sequence[Buffer]] = [()] * self.shards
         for shard, connection in self._connections.items():
             messages[shard] = connection.outbox.pack(parts[shard], schema)
-        replies = self._transport.exchange(node, messages)
-        received = [
-            rows
-            for shard, connection in self._connections.items()
-            if (rows := connection.inbox.unpack_rows(replies[shard], schema)) is not None
+        return PackedParts(node, parts, schema, messages)
+
+    def exchange_packed(self, packed: Sequence[PackedParts]) -> list[Batch | None]:
+        shards, count = range(self.shards), len(packed)
+        joined = [_joined([each.messages[shard] for each in packed]) for shard in shards]
+        answers = self._transport.exchange(packed[0].node, joined)
+        parted = [_parted(answers[shard], count) if shard != self.shard else () for shard in shards]
+        return [
+            self._unpack(each, [replies[number] if replies else () for replies in parted])
+            for number, each in enumerate(packed)
         ]
-        self._count(node, parts, messages, replies, sum(len(weights) for _, weights in received))
-        return _sum(parts[self.shard], received, schema)
+
+    def _unpack(self, packed: PackedParts, replies: Sequence[Sequence[Buffer]]) -> Batch | None:
+        """Return the sum of the parts for this shard."""
+        received = [
+            batch
+            for shard, connection in self._connections.items()
+            if replies[shard]
+            and (batch := connection.inbox.unpack(replies[shard], packed.schema)) is not None
+        ]
+        self._count(packed.node, [packed.parts], packed.messages, replies, sum(map(len, received)))
+        return _sum(packed.parts[self.shard], received)
+
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        messages: list[Sequence[Buffer]] = [[] for _ in range(self.shards)]
+        for shard, connection in self._connections.items():
+            packets = [connection.outbox.pack(stream.parts[shard], stream.schema) for stream in sent]
+            head = _packed([*map(len, packets), *numbers])
+            messages[shard] = [head, *(buffer for packet in packets for buffer in packet)]
+        replies = self._transport.exchange(node, messages)
+        votes = [tuple(numbers)] * self.shards
+        parts = [[stream.parts[self.shard]] * self.shards for stream in sent]
+        received = 0
+        for shard, connection in self._connections.items():
+            at = 1
+            counts = _unpacked(replies[shard][0])
+            if len(counts) != len(sent) + len(numbers):
+                raise InvariantError(
+                    f"{node} sends {len(sent)} streams and {len(numbers)} numbers, and shard {shard} sends "
+                    f"{len(counts)} of both; this is a defect of dbsp"
+                )
+            votes[shard] = counts[len(sent) :]
+            for number, (stream, size) in enumerate(zip(sent, counts, strict=False)):
+                batch = connection.inbox.unpack_unsorted(replies[shard][at : at + size], stream.schema)
+                at += size
+                parts[number][shard] = batch
+                received += 0 if batch is None else len(batch)
+        self._count(node, [stream.parts for stream in sent], messages, replies, received)
+        return Exchanged(parts, votes)
 
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
-        try:
-            message = struct.pack(f"<{len(numbers)}q", *numbers)
-        except struct.error:
-            raise InvariantError(f"a vote expects numbers of 64 bits, got {list(numbers)}") from None
+        message = _packed(numbers)
         replies = self._transport.exchange(_VOTE, [[message]] * self.shards)
         self.votes += 1
-        votes = [struct.unpack(f"<{len(reply) // _NUMBER_SIZE}q", reply) for (reply,) in replies]
+        votes = [_unpacked(reply) for (reply,) in replies]
         if any(len(vote) != len(numbers) for vote in votes):
             raise InvariantError(
                 f"the shards vote with different numbers of numbers: {votes}; this is a defect of dbsp"
@@ -126,7 +177,7 @@ class ExchangeLink(ShardLink):
     def _count(
         self,
         node: str,
-        parts: Sequence[Batch | None],
+        streams: Sequence[Sequence[Batch | None]],
         messages: Sequence[Sequence[Buffer]],
         replies: Sequence[Sequence[Buffer]],
         rows_received: int,
@@ -134,25 +185,58 @@ class ExchangeLink(ShardLink):
         counters = self.counters.get(node)
         if counters is None:
             counters = self.counters[node] = ExchangeCounters([0] * self.shards)
-        sizes = [0 if part is None else len(part) for part in parts]
+        sizes = [0] * self.shards
+        for parts in streams:
+            for shard, part in enumerate(parts):
+                sizes[shard] += 0 if part is None else len(part)
         counters.calls += 1
-        counters.rows_to = [old + new for old, new in zip(counters.rows_to, sizes, strict=True)]
-        counters.largest_parts += max(sizes)
-        counters.rows_received += rows_received
-        counters.bytes_sent += _size(messages)
-        counters.bytes_received += _size(replies)
+        if any(sizes):
+            counters.rows_to = [old + new for old, new in zip(counters.rows_to, sizes, strict=True)]
+            counters.largest_parts += max(sizes)
+            counters.bytes_sent += _size(messages)
+        if rows_received:
+            counters.rows_received += rows_received
+            counters.bytes_received += _size(replies)
+
+
+def _joined(messages: Sequence[Sequence[Buffer]]) -> Sequence[Buffer]:
+    """Return several messages as one: the numbers of their buffers, then the buffers."""
+    if len(messages) == 1:
+        return messages[0]
+    buffers = [buffer for message in messages for buffer in message]
+    return [struct.pack(f"<{len(messages)}Q", *map(len, messages)), *buffers] if buffers else buffers
+
+
+def _parted(joined: Sequence[Buffer], count: int) -> Sequence[Sequence[Buffer]]:
+    """Return the messages of `_joined`; none if all are empty."""
+    if count == 1:
+        return [joined]
+    if not joined:
+        return ()
+    if len(joined[0]) != count * _NUMBER_SIZE:
+        raise InvariantError("another shard does other exchanges at once; this is a defect of dbsp")
+    messages, start = [], 1
+    for size in struct.unpack(f"<{count}Q", joined[0]):
+        messages.append(joined[start : start + size])
+        start += size
+    return messages
+
+
+def _packed(numbers: Sequence[int]) -> bytes:
+    try:
+        return struct.pack(f"<{len(numbers)}q", *numbers)
+    except struct.error:
+        raise InvariantError(f"a vote expects numbers of 64 bits, got {list(numbers)}") from None
+
+
+def _unpacked(message: Buffer) -> tuple[int, ...]:
+    return struct.unpack(f"<{memoryview(message).nbytes // _NUMBER_SIZE}q", message)
 
 
 def _size(messages: Sequence[Sequence[Buffer]]) -> int:
     return sum(memoryview(buffer).nbytes for message in messages for buffer in message)
 
 
-def _sum(own: Batch | None, received: list[tuple[Codes, Codes]], schema: Schema) -> Batch | None:
-    if own is not None and not len(own):
-        own = None
-    if not received:
-        return own
-    pieces = [*([] if own is None else [(own.rows, own.weights)]), *received]
-    # The ids of interned values are in another order here than at the sender.
-    interned = any(type_.interned for type_ in schema.types)
-    return combine(pieces) if interned else merge_sorted(pieces)
+def _sum(own: Batch | None, received: list[Batch]) -> Batch | None:
+    pieces = [piece for piece in (own, *received) if piece]
+    return pieces[0] if len(pieces) == 1 else merge_sorted([(piece.rows, piece.weights) for piece in pieces])

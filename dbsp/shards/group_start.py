@@ -27,9 +27,11 @@ class GroupStart:
     ) -> None:
         self.folder = folder
         self._shards = shards
-        self._graph = graph
+        self.graph = graph
+        """The circuit; another one after replanning."""
         self._memory_limit = memory_limit
-        self._interner = interner
+        self.interner = interner
+        """The interner of the coordinator."""
 
     def __call__(self, shards: int | None = None) -> ShardGroup:
         """Start the shards; with a folder they are at the latest tick that counts.
@@ -48,7 +50,7 @@ class GroupStart:
         return self._start(len(places), places)
 
     def _start(self, shards: int, places: Sequence[ShardPlace] | None) -> ShardGroup:
-        return ShardGroup(shards, self._graph, self._memory_limit, self._interner, places, self.consequence)
+        return ShardGroup(shards, self.graph, self._memory_limit, self.interner, places, self.consequence)
 
     @property
     def consequence(self) -> str:

@@ -8,9 +8,12 @@ Integers are little-endian. The first buffer starts with
     8   XXH3 of what follows and of all other buffers, in order
     8   the number of the packet since the receiver forgot the earlier ones
     8   the fingerprint of the types of the columns
+    8   the number of rows
+    8   the weight of all rows, or 0 if the packet has the weight of each row
 
-and ends with JSON. A packet ends on the machine where it began, and its processes run the same
-version of the program, so a receiver refuses every other version.
+and ends with a JSON list that describes the values that are new, or with nothing if none are. A
+packet ends on the machine where it began, and its processes run the same version of the program, so
+a receiver refuses every other version.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ Buffer = bytes | bytearray | memoryview
 
 _MAGIC, _VERSION = b"dbsP", 1
 _SEAL = struct.Struct("<4sHHQ")
-_NUMBERS = struct.Struct("<QQ")
+_NUMBERS = struct.Struct("<QQQq")
+_LENGTH = struct.Struct("<Q")
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_HASHED_AT_ONCE = 1 << 12
 _WIDTH = np.dtype("<i8")
 
 
@@ -43,14 +49,18 @@ class PacketHead(NamedTuple):
     """The number of the packet, from 0 on."""
     fingerprint: int
     """A hash of the types of the columns."""
-    content: Any
-    """A JSON value."""
+    rows: int
+    weight: int
+    """The weight of all rows, or 0 if the packet has the weight of each row."""
+    pieces: list[Any]
+    """A JSON list that describes the values that are new."""
 
 
 def packet(head: PacketHead, arrays: Sequence[Codes | bytes]) -> list[Buffer]:
     """Return the buffers of a packet; arrays in C order are not copied."""
-    text = json.dumps(head.content, separators=(",", ":")).encode("ascii")
-    body = _NUMBERS.pack(head.number, head.fingerprint) + text
+    body = _NUMBERS.pack(head.number, head.fingerprint, head.rows, head.weight)
+    if head.pieces:
+        body += _encode(head.pieces).encode("ascii")
     buffers = [array if isinstance(array, bytes) else _bytes_of(array) for array in arrays]
     seal = _SEAL.pack(_MAGIC, _VERSION, head.fresh, _checksum(body, buffers))
     return [seal + body, *buffers]
@@ -66,11 +76,12 @@ def read_packet(buffers: Sequence[Buffer]) -> tuple[PacketHead, list[memoryview]
     if version != _VERSION:
         raise InvariantError(f"expected a packet of version {_VERSION}, got one of version {version}")
     body = first[_SEAL.size :]
-    if fresh not in (0, 1) or _checksum(body, views[1:]) != checksum:
+    arrays = views[1:]
+    if fresh not in (0, 1) or _checksum(body, arrays) != checksum:
         raise InvariantError("expected a packet with the checksum of its content, got a damaged one")
-    number, fingerprint = _NUMBERS.unpack_from(body)
-    content = json.loads(bytes(body[_NUMBERS.size :]))
-    return PacketHead(bool(fresh), number, fingerprint, content), views[1:]
+    number, fingerprint, rows, weight = _NUMBERS.unpack_from(body)
+    pieces = json.loads(bytes(body[_NUMBERS.size :])) if len(body) > _NUMBERS.size else []
+    return PacketHead(bool(fresh), number, fingerprint, rows, weight, pieces), arrays
 
 
 def numbers_of(buffer: Buffer, columns: int = 0) -> Codes:
@@ -92,8 +103,12 @@ def _bytes_of(array: Codes) -> memoryview:
 
 
 def _checksum(body: Buffer, buffers: Sequence[Buffer]) -> int:
-    hasher = xxhash.xxh3_64(body)
+    pieces = [body]
     for buffer in buffers:
-        hasher.update(len(buffer).to_bytes(8, "little"))
-        hasher.update(buffer)
+        pieces += _LENGTH.pack(len(buffer)), buffer
+    if sum(map(len, buffers)) < _HASHED_AT_ONCE:
+        return xxhash.xxh3_64_intdigest(b"".join(pieces))
+    hasher = xxhash.xxh3_64()
+    for piece in pieces:
+        hasher.update(piece)
     return hasher.intdigest()

@@ -10,7 +10,19 @@ from enum import Enum, auto
 from dbsp.shards.abortable_link import ABORT_SIGNAL
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
 from dbsp.shards.packed_batches import BatchPost
-from dbsp.shards.shard_commands import Answer, Command, Decide, Done, Failed, Ready, Start, StepTick, Stop
+from dbsp.shards.shard_commands import (
+    Answer,
+    Command,
+    Commit,
+    Done,
+    Failed,
+    Ready,
+    RollBack,
+    Start,
+    StepTick,
+    Stop,
+    SwitchCircuit,
+)
 
 _PATIENCE = 5.0
 """Seconds in which a process that was asked to end must end."""
@@ -20,16 +32,26 @@ class Phase(Enum):
     """What a shard does."""
 
     IDLE = auto()
+    """It waits for a command, or commits a tick."""
     COMPUTING = auto()
-    """It computes a tick."""
+    """It computes a tick, or rebuilds its state for another circuit."""
     READY = auto()
-    """It waits for the decision on a tick."""
-    ENDING = auto()
-    """It commits a tick or rolls it back."""
+    """It waits for the decision."""
+    UNDOING = auto()
+    """It rolls back."""
     ANSWERING = auto()
     """It obeys another command."""
     LOST = auto()
     """Its process has ended, or is killed."""
+
+
+_PHASES = {
+    StepTick: Phase.COMPUTING,
+    SwitchCircuit: Phase.COMPUTING,
+    Commit: Phase.IDLE,
+    RollBack: Phase.UNDOING,
+}
+"""What a shard does after a command; it answers the others."""
 
 
 class RemoteShard:
@@ -50,7 +72,7 @@ class RemoteShard:
     @property
     def waited_for(self) -> bool:
         """Whether an answer is to come."""
-        return self.phase in (Phase.COMPUTING, Phase.ENDING, Phase.ANSWERING)
+        return self.phase in (Phase.COMPUTING, Phase.UNDOING, Phase.ANSWERING)
 
     def fileno(self) -> int:
         """The descriptor of the channel, to wait for an answer."""
@@ -64,10 +86,7 @@ class RemoteShard:
             self.phase = Phase.LOST
             return
         self.answer = None
-        if isinstance(command, StepTick):
-            self.phase = Phase.COMPUTING
-        else:
-            self.phase = Phase.ENDING if isinstance(command, Decide) else Phase.ANSWERING
+        self.phase = _PHASES.get(type(command), Phase.ANSWERING)
 
     def receive(self) -> None:
         """Receive the answer to the latest command; a process that has ended is noted."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.operator_roles import depends_on_ticks
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import CheckpointError, expect_present, expect_type
@@ -129,4 +129,4 @@ def _views(group: ShardGroup, ports: DistributedPorts) -> dict[str, list[Any]]:
 
 
 def _sum(parts: Sequence[Batch]) -> Batch | None:
-    return combine([(part.rows, part.weights) for part in parts]) if parts else None
+    return merge_sorted([(part.rows, part.weights) for part in parts]) if parts else None

@@ -1,11 +1,17 @@
 """The messages between the coordinator of a sharded run and its shards.
 
-    coordinator   Start       StepTick            Decide           ReadView, ReadStats, ...   Stop
-    shard                Done          Ready               Done                           Done
-                                       or Failed           or Failed                      or Failed
+    coordinator  Start       StepTick         Commit   RollBack          ReadView, ...         Stop
+    shard               Done         Ready                      Done                  Done
+                                     or Failed                  or Failed             or Failed
 
-The coordinator sends one command at a time to a shard, and the shard answers each with one message;
-`Stop` has no answer. Batches follow their message as packets (see `dbsp.shards.value_packets`).
+SwitchCircuit is answered and decided like a tick.
+
+The coordinator sends one command at a time to a shard, and the shard answers each with one message.
+`Stop` has no answer, and neither has `Commit`: a shard that is ready obeys it or ends, so an answer
+would say nothing, and the next command comes after it. The error of work after the commit, such as
+a merge that has no space, is the answer to the next command, which is then not obeyed.
+
+Batches follow their message as packets (see `dbsp.shards.value_packets`).
 """
 
 from __future__ import annotations
@@ -16,6 +22,8 @@ from typing import Any, TypeAlias
 
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_store import ShardPlace
+from dbsp.shards.shipped_graph import ShippedGraph
+from dbsp.shards.snapshot_plan import ShardStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +32,8 @@ class Start:
 
     shard: int
     shards: int
-    graph: bytes
-    """The distributed circuit, pickled (see `dbsp.shards.shipped_graph`)."""
-    main_module: dict[str, Any] | None
-    """How to import the main module of the coordinator, if the circuit has functions of it."""
+    graph: ShippedGraph
+    """The distributed circuit."""
     memory_limit: int | None
     """The bytes of memory for the state of this shard."""
     mesh: tuple[tuple[int, int] | None, ...]
@@ -57,16 +63,33 @@ class StepTick(Command):
     """The inputs that change, in the order of their packets."""
     packets: tuple[int, ...]
     """By changed input, the number of buffers of its packet."""
+    changed: frozenset[str]
+    """The inputs that change on any shard."""
     label: Any = None
     snapshot: int | None = None
     """The tick of the common snapshot, if the shard writes a snapshot before this tick."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decide(Command):
-    """Commit the tick that is ready, or roll it back."""
+class SwitchCircuit(Command):
+    """Rebuild the state for another circuit of the query, and answer Switched or Failed."""
 
-    commit: bool
+    generation: int
+    """The number of this attempt, as of a tick."""
+    graph: ShippedGraph
+    """The distributed circuit."""
+    snapshot: int | None = None
+    """The tick of the common snapshot, if the shard writes a snapshot of the new circuit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Command):
+    """Commit the tick or the circuit that is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack(Command):
+    """Undo the tick or the circuit that is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +107,13 @@ class ReadInput(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRelation(Command):
+    """Send the rows that the shard keeps of a relation."""
+
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ask(Command):
     """Send the answer to a question (see `dbsp.shards.shard_questions`)."""
 
@@ -97,7 +127,10 @@ class ReadStats(Command):
 
 @dataclass(frozen=True, slots=True)
 class Compact(Command):
-    """Merge the sorted runs of all traces."""
+    """Merge the sorted runs of all traces, and free values.
+
+    The values that were sent before are forgotten, so the next command begins a new epoch.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +178,22 @@ class Ready:
     packets: tuple[int, ...] = ()
     absent: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
+    status: ShardStatus | None = None
+    """The state of the checkpoint, which has recorded the tick; None for a run without one."""
+    gathered: int = 0
+    """The bytes of the state of gathered recursions, in memory and in files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switched(Ready):
+    """The run has another circuit, and can continue with it or with the one before."""
+
+    signature: str = ""
+    """The signature of the circuit in snapshots."""
+    kept: int = 0
+    rebuilt: int = 0
+    dropped: int = 0
+    """The traces and tables, as in `Replanned`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,36 +2,46 @@
 
 An interrupt such as Ctrl-C may arrive at any bytecode of the coordinator. Messages are sent and
 received with signals deferred, so no message is sent in part; only the wait for an answer can be
-interrupted. The phase of each shard says which answers are missing, and `decide` and `roll_back`
+interrupted. The phase of each shard says which answers are missing, and `commit` and `roll_back`
 can be repeated.
+
+`commit` does not wait for the shards. All of them are ready when it is called, so the tick counts,
+and nothing undoes it any more:
+
+- a shard that is ready does nothing but wait for the decision, so it commits, or its process ends;
+- if the process of a shard ends, all of them end. With a folder they start again at the tick of the
+  commit record, which was written before; without one the run is over, as after a commit;
+- commands arrive in order, so what a shard reads or computes next it does after the commit.
+
+A rollback waits, since the shards may still compute and must be released from their exchanges.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from multiprocessing.connection import wait
 from typing import TypeAlias
 
 from dbsp.data.interner import Interner
 from dbsp.deferred_signals import call_undisturbed
-from dbsp.errors import ShardError, expect_type
+from dbsp.errors import ShardError
 from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.command_channel import Buffer, CommandChannel
 from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.remote_shard import Phase, RemoteShard
-from dbsp.shards.shard_commands import Command, Decide, Start
+from dbsp.shards.shard_commands import Command, Commit, RollBack, Start
 from dbsp.shards.shard_store import ShardPlace
 from dbsp.shards.shipped_errors import receive_error
 from dbsp.shards.shipped_graph import ShippedGraph
 from dbsp.shards.socket_mesh import close_ends, connected_mesh
 from dbsp.shards.transport import ShardAborted, ShardLost
 
-_SIGNAL_EVERY = 0.1
-"""Seconds between the signals to a shard that must abort its tick: it may ignore one."""
+_SIGNAL_EVERY = 100.0
+"""Milliseconds between the signals to a shard that must abort its tick: it may ignore one."""
 
 Message: TypeAlias = tuple[Command, Sequence[Buffer]]
 """A command and its packets."""
@@ -39,6 +49,13 @@ Message: TypeAlias = tuple[Command, Sequence[Buffer]]
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from dbsp.shards.shard_process import main; main({commands}, {life})"
 )
+_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+"""The environment of a shard, where the caller's does not have it: limits of glibc, in bytes.
+
+A shard keeps up to 256 MiB of freed memory, and blocks of up to 32 MiB come from there. With the
+limits of glibc a large tick returns its memory to the system and needs new pages in the next: a
+tenth of the time of a recursion.
+"""
 
 
 class ShardGroup:
@@ -75,7 +92,7 @@ class ShardGroup:
                     None if pair is None else (pair[0].fileno(), pair[1].fileno()) for pair in mesh[number]
                 )
                 place = None if places is None else places[number]
-                start = Start(number, shards, graph.data, graph.main_module, memory_limit, ends, place)
+                start = Start(number, shards, graph, memory_limit, ends, place)
                 call_undisturbed(shard.send, start)
             self._wait(all_or_none=True)
             self._raise_lost("at its start")
@@ -99,6 +116,7 @@ class ShardGroup:
             process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
+                env=_MEMORY | os.environ,
                 pass_fds=[theirs.fileno(), life, *mesh],
                 start_new_session=True,  # a terminal sends Ctrl-C to the coordinator only
             )
@@ -132,53 +150,60 @@ class ShardGroup:
 
         Raises ShardError with `when` if a process has ended, or the error of a shard.
         """
-
-        def send() -> None:
-            for shard, (command, buffers) in zip(self._shards, messages, strict=True):
-                shard.send(command, buffers)
-
-        call_undisturbed(send)
+        call_undisturbed(self._send_all, messages)
         self._wait()
         self._raise_lost(when)
         self._raise_errors()
         return self._shards
 
-    def decide(self, commit: bool, when: str) -> None:
-        """Commit or roll back the tick on all shards that are ready. Can be repeated."""
+    def _send_all(self, messages: Sequence[Message]) -> None:
+        for shard, (command, buffers) in zip(self._shards, messages, strict=True):
+            shard.send(command, buffers)
 
-        def send() -> None:
-            for shard in self._shards:
-                if shard.phase is Phase.READY:
-                    shard.send(Decide(self._epoch, commit))
+    def commit(self) -> None:
+        """Commit the tick on all shards that are ready; do not wait for them. Can be repeated.
 
-        call_undisturbed(send)
-        self._wait()
-        if commit:
-            self._raise_lost(when)
-            self._raise_errors()
+        If a process has ended, the next command says so.
+        """
+        call_undisturbed(self._send_decision, Commit(self._epoch))
+
+    def _send_decision(self, decision: Command) -> None:
+        for shard in self._shards:
+            if shard.phase is Phase.READY:
+                shard.send(decision)
 
     def roll_back(self) -> None:
         """End the open commands on all shards, and undo an open tick. Can be repeated."""
         self._wait(abort=True)
+        call_undisturbed(self._send_decision, RollBack(self._epoch))
         # No error of the rollback is raised: the shard repeats the rollback before its next tick.
-        self.decide(False, "")
+        self._wait()
 
     def _wait(self, all_or_none: bool = False, abort: bool = False) -> None:
         """Wait until no answer is to come; with `all_or_none`, or one shard has failed.
 
-        With `abort`, or when a process has ended, abort the tick that shards compute.
+        With `abort`, or when a process has ended, abort the tick that shards compute. When a shard
+        has failed, the others have a short time for errors of their own, so that the same error is
+        raised every time; then abort it as well.
         """
+        overdue = False
         while waiting := {shard.fileno(): shard for shard in self._shards if shard.waited_for}:
             patience = None
-            if abort or any(shard.phase is Phase.LOST for shard in self._shards):
+            if abort or overdue or any(shard.phase is Phase.LOST for shard in self._shards):
                 self._abort()
+                patience = _SIGNAL_EVERY
+            elif any(shard.failure is not None for shard in self._shards):
                 patience = _SIGNAL_EVERY
             if all_or_none and any(
                 shard.phase is Phase.LOST or shard.failure is not None for shard in self._shards
             ):
                 return  # the others may wait for it in an exchange
-            for descriptor in wait(list(waiting), patience):
-                call_undisturbed(waiting[expect_type(descriptor, int, "a descriptor")].receive)
+            poll = select.poll()
+            for descriptor in waiting:
+                poll.register(descriptor, select.POLLIN)
+            answered = [waiting[descriptor] for descriptor, _ in poll.poll(patience)]
+            overdue = patience is not None and not answered
+            call_undisturbed(_receive_all, answered)
 
     def _abort(self) -> None:
         for shard in self._shards:
@@ -240,6 +265,11 @@ class ShardGroup:
         if self._life >= 0:
             life, self._life = self._life, -1
             os.close(life)
+
+
+def _receive_all(shards: Sequence[RemoteShard]) -> None:
+    for shard in shards:
+        shard.receive()
 
 
 def _distance_to_cause(error: BaseException) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.graph import Graph, Node, placed
+from dbsp.circuit.node_numbers import node_number, numbered
 from dbsp.circuit.operator_roles import HashPlaced
 from dbsp.display.amounts import memory, row_count
 from dbsp.errors import counted, shorten
@@ -27,7 +28,7 @@ class MovedRows:
     """What an exchange has moved since the start, over all shards."""
 
     where: str
-    """The node of the exchange."""
+    """The node of the exchange, with its number."""
     rows: int
     """All rows that it has placed."""
     received: int
@@ -65,8 +66,10 @@ def report_lines(
     exchanges = moved_rows(stats)
     if exchanges:
         yield "exchanges since the start"
+    nodes = {numbered(node): node for node in graph.walk()} if exchanges else {}
     for moved in exchanges:
-        line = f"  {moved.where}: {row_count(moved.rows)}, {moved.received:,} of them to another shard"
+        line = f"  {_between(nodes[moved.where])}: {row_count(moved.rows)}, "
+        line += f"{moved.received:,} of them to another shard"
         line += f", {memory(moved.bytes)}"
         if moved.rows and len(stats) > 1:
             line += f"; the largest part has {skew(moved.rows_to):.2f} times the mean"
@@ -75,6 +78,27 @@ def report_lines(
     if named:
         yield "heavy keys: all rows of a key are on one shard"
         yield from named
+
+
+def _between(mover: Node) -> str:
+    """Return the number of an exchange, its columns, and the nodes before and after it."""
+    operator, (source,) = mover.operator, mover.inputs
+    columns = operator.placed_by if isinstance(operator, HashPlaced) else ()
+    by = f" by ({', '.join(mover.schema.names[column] for column in columns)})" if columns else ""
+    readers = ", ".join(dict.fromkeys(reader.label for reader in _readers(mover)))
+    return placed(
+        f"node {node_number(mover)}, {operator.name}{by} of {source.node.label} for {readers}", mover.source
+    )
+
+
+def _readers(node: Node) -> Iterator[Node]:
+    """Yield the nodes that read the rows of a node, behind its arrangements."""
+    for reader in node.graph.nodes:
+        if any(stream.node is node for stream in (*reader.inputs, *reader.strict)):
+            if reader.label.startswith("Arrange"):
+                yield from _readers(reader)
+            else:
+                yield reader
 
 
 def _heavy(node: Node, found: Sequence[HeavyKey]) -> Iterator[str]:

@@ -31,7 +31,7 @@ class ShardStats:
     values: int
     """The number of interned values."""
     exchanges: dict[str, Any] = field(default_factory=dict)
-    """By exchange, the counts of the rows and bytes that the shard has sent."""
+    """By exchange, with its number in the distributed circuit, what the shard has sent."""
 
 
 class ShardStatsList(list[ShardStats], Displayed):

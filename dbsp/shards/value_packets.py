@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
@@ -71,17 +72,18 @@ class Outbox:
 
     def _packet(self, batch: Batch, schema: Schema) -> list[Buffer]:
         pieces, rows = Pieces(), batch.rows
-        for column, type_ in enumerate(schema.types):
-            if type_.interned:
-                rows = rows.copy() if rows is batch.rows else rows
-                try:
-                    self._values.number(rows, column, type_, pieces)
-                except UnsupportedValueError as error:
-                    raise _refused(error, schema.names[column]) from None
-        units = bool((batch.weights == 1).all())
-        content = [len(batch), units, pieces.heads]
-        head = PacketHead(not self._sent, self._sent, _fingerprint(schema.types), content)
-        buffers = packet(head, [*pieces.arrays, rows, *([] if units else [batch.weights])])
+        form = _form(schema.types)
+        for column in form.interned:
+            rows = rows.copy() if rows is batch.rows else rows
+            try:
+                self._values.number(rows, column, schema.types[column], pieces)
+            except UnsupportedValueError as error:
+                raise _refused(error, schema.names[column]) from None
+        # Most packets insert each row once or retract it.
+        weight = int(batch.weights[0])
+        common = weight if (batch.weights == weight).all() else 0
+        head = PacketHead(not self._sent, self._sent, form.fingerprint, len(batch), common, pieces.heads)
+        buffers = packet(head, [*pieces.arrays, rows, *([] if common else [batch.weights])])
         self._sent += 1
         return buffers
 
@@ -108,23 +110,18 @@ class Inbox:
         other columns, or not the next one; then the next packet must follow a reset of the other
         end.
         """
-        parts = self.unpack_rows(buffers, schema)
-        if parts is None:
-            return None
-        rows, weights = parts
-        if any(type_.interned for type_ in schema.types):
-            rows, weights = consolidate(rows, weights)
-        return Batch(rows, weights)
+        batch = self.unpack_unsorted(buffers, schema)
+        if batch is None or not _form(schema.types).interned:
+            return batch
+        # The ids of the values are in another order here than at the sender.
+        return Batch(*consolidate(batch.rows, batch.weights))
 
-    def unpack_rows(self, buffers: Sequence[Buffer], schema: Schema) -> tuple[Codes, Codes] | None:
-        """Do as `unpack`, but return rows that are sorted only if no column is interned.
-
-        To sum several packets, consolidate the rows of all of them at once.
-        """
+    def unpack_unsorted(self, buffers: Sequence[Buffer], schema: Schema) -> Batch | None:
+        """Do as `unpack`, but return the rows in the order of the sender."""
         if not buffers:
             return None
         try:
-            return self._rows(buffers, schema)
+            return Batch(*self._rows(buffers, schema))
         except BaseException:
             self.reset()
             raise
@@ -137,23 +134,24 @@ class Inbox:
             raise InvariantError(
                 f"expected packet {self._received} of this connection, got packet {head.number}"
             )
-        if head.fingerprint != _fingerprint(schema.types):
+        form = _form(schema.types)
+        if head.fingerprint != form.fingerprint:
             raise InvariantError(f"expected a packet of rows ({schema.describe()}), got one of other columns")
         if self.interner is not self._values.interner:
             self._values.follow(self.interner)
-        count, units, heads = head.content
-        pieces, at = [], 0
-        for form, space, details, used in heads:
-            # Copies, since a buffer may show the memory of a whole message.
-            pieces.append(Piece(form, space, details, list(map(bytes, arrays[at : at + used]))))
-            at += used
-        self._values.receive(pieces, schema.types)
+        count, at = head.rows, 0
+        if form.interned:
+            pieces = []
+            for kind, space, details, used in head.pieces:
+                # Copies, since a buffer may show the memory of a whole message.
+                pieces.append(Piece(kind, space, details, list(map(bytes, arrays[at : at + used]))))
+                at += used
+            self._values.receive(pieces, schema.types)
         rows = numbers_of(arrays[at], schema.arity) if schema.arity else np.empty((count, 0), np.int64)
-        weights = np.ones(count, np.int64) if units else numbers_of(arrays[at + 1])
+        weights = np.full(count, head.weight, np.int64) if head.weight else numbers_of(arrays[at + 1])
         if len(rows) != count or len(weights) != count:
             raise InvariantError("expected a packet with as many rows as weights")
-        interned = [column for column, type_ in enumerate(schema.types) if type_.interned]
-        for column in interned:
+        for column in form.interned:
             self._values.translate(rows, column, schema.types[column])
         self._received += 1
         return rows, weights
@@ -178,9 +176,18 @@ class PacketConnection:
         self.inbox.reset()
 
 
+class _Form(NamedTuple):
+    """What a packet depends on in the types of the columns."""
+
+    fingerprint: int
+    interned: tuple[int, ...]
+    """The columns with interned values."""
+
+
 @lru_cache(maxsize=1024)
-def _fingerprint(types: tuple[Type, ...]) -> int:
-    return xxhash.xxh3_64_intdigest("; ".join(type_.written for type_ in types).encode())
+def _form(types: tuple[Type, ...]) -> _Form:
+    fingerprint = xxhash.xxh3_64_intdigest("; ".join(type_.written for type_ in types).encode())
+    return _Form(fingerprint, tuple(column for column, type_ in enumerate(types) if type_.interned))
 
 
 def _refused(error: UnsupportedValueError, column: str) -> InputError:

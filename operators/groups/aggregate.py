@@ -173,6 +173,8 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         "_state",
     )
 
+    quiet = True
+
     def __init__(
         self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: StepScope
     ) -> None:

@@ -107,6 +107,8 @@ def positive(batch: Batch) -> Batch:
 class DistinctStep(KeepingStep, ReplayingStep):
     __slots__ = ("_source",)
 
+    quiet = True
+
     def __init__(self, source: Arranged) -> None:
         super().__init__()
         self._source = source

@@ -31,7 +31,7 @@ from dbsp.data.types import INT, Type
 from dbsp.errors import SchemaError
 from dbsp.kernels import accumulate, consolidate, replace_rows
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.group_values import COUNT_PRESENT, SUM
+from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_COUNTS
 from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate import AccumulatedAggregate, AccumulatedAggregateStep, Aggregate
 from dbsp.operators.groups.aggregate_functions import NO_RUNS, accumulators
@@ -56,8 +56,10 @@ class PartialSums(Operator):
         if not all(function.linear(schema) for function in self.aggregate.functions):
             raise SchemaError("expected linear functions, such as count and sum", code="wrong-type")
         columns, _ = accumulators(self.aggregate.functions, schema)
+        groups = schema.names[:key]
         sums = ["rows", *(f"sum {number}" for number in range(1, len(columns) + 1))]
-        groups = [f"group {number}" for number in range(1, key + 1)]
+        while not set(groups).isdisjoint(sums):
+            sums = [f"#{name}" for name in sums]
         return Schema((*groups, *sums), (*schema.types[:key], *[INT] * len(sums)))
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
@@ -124,7 +126,10 @@ class SummedAggregateStep(AccumulatedAggregateStep):
 
     def __init__(self, spec: SummedAggregate, sources: Sequence[Step], scope: StepScope) -> None:
         super().__init__(spec, spec.over, sources, scope)
-        self._sums = np.array([(self._key + n, SUM) for n in range(len(self._columns) + 1)], np.int64)
+        # An overflow of a count is one of weights, as in one process.
+        counts = [True, *(self._columns[:, 1] == COUNT_PRESENT)]
+        measures = [SUM_COUNTS if is_count else SUM for is_count in counts]
+        self._sums = np.array([(self._key + n, measure) for n, measure in enumerate(measures)], np.int64)
 
     def _state_types(self) -> list[Type]:
         return [*super()._state_types(), INT]

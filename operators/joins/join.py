@@ -243,6 +243,8 @@ class JoinStep(AgendaStep):
         "_scope",
     )
 
+    quiet = True
+
     _join: ClassVar[Callable[..., tuple[Codes, Codes]]] = staticmethod(join_runs)
     _join_timed: ClassVar[Callable[..., tuple[Codes, Codes, Codes, int]]] = staticmethod(join_timed_runs)
     """The kernels that join a delta with runs; the second is for runs that keep iterations."""

@@ -177,6 +177,8 @@ class InputStep(InputPort):
 
     __slots__ = ()
 
+    quiet = True
+
     def __init__(self, operator: Input) -> None:
         super().__init__(operator.relation, operator.columns, operator.kind, operator.key)
 

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
-from dbsp.circuit.operator import Operator
-from dbsp.circuit.operator_roles import HashPlaced, RowMoving
+from dbsp.circuit.node_numbers import numbered
+from dbsp.circuit.operator_roles import HashPlaced, RowCopying, RowMoving, RowPlacing
 from dbsp.circuit.step import Step
+from dbsp.circuit.step_roles import MeetingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -32,8 +34,8 @@ from dbsp.operators.traces.arrange import Arrange
 
 
 @dataclass(frozen=True)
-class Placing(Operator):
-    """An operator that changes on which shards the rows are, and nothing else."""
+class Placing(RowPlacing):
+    """Sends rows to shards, or keeps some of them; linear and monotone."""
 
     input_counts = ONE_INPUT
 
@@ -82,7 +84,7 @@ class Gather(Placing, RowMoving):
 
 
 @dataclass(frozen=True)
-class Broadcast(Placing):
+class Broadcast(Placing, RowCopying):
     """Sends all rows to every shard."""
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
@@ -111,12 +113,14 @@ class PlacingStep(Step):
 
     __slots__ = ("_link", "_schema", "_source", "_where")
 
+    quiet = True
+
     def __init__(self, node: Node, source: Step, scope: StepScope) -> None:
         super().__init__()
         self._source = source
         self._link = scope.link
         self._schema = node.schema
-        self._where = node.describe()
+        self._where = numbered(node)
 
 
 class HashingStep(PlacingStep):
@@ -134,24 +138,29 @@ class HashingStep(PlacingStep):
         return self._hashes.split(batch, self._columns, self._schema.types, self._link.shards)
 
 
-class ExchangeStep(HashingStep):
+class ExchangeStep(HashingStep, MeetingStep):
     __slots__ = ()
 
     def step(self) -> None:
-        batch, link = self._source.out, self._link
-        if batch is None or link.shards == 1:
-            parts: Sequence[Batch | None] = [batch] * link.shards
-        else:
-            parts = self._split(batch)
-        self.out = link.exchange(self._where, parts, self._schema)
+        self.out = self._link.exchange(self._where, self._parts(), self._schema)
+
+    def pack(self) -> Any:
+        return self._link.pack(self._where, self._parts(), self._schema)
+
+    def _parts(self) -> Sequence[Batch | None]:
+        batch, shards = self._source.out, self._link.shards
+        return [batch] * shards if batch is None or shards == 1 else self._split(batch)
 
 
-class BroadcastStep(PlacingStep):
+class BroadcastStep(PlacingStep, MeetingStep):
     __slots__ = ()
 
     def step(self) -> None:
         link = self._link
         self.out = link.exchange(self._where, [self._source.out] * link.shards, self._schema)
+
+    def pack(self) -> Any:
+        return self._link.pack(self._where, [self._source.out] * self._link.shards, self._schema)
 
 
 class OwnedStep(HashingStep):

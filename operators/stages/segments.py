@@ -19,12 +19,14 @@ trace that forgets rows below a watermark keeps them for one tick longer, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.graph_copy import GraphCopy
+from dbsp.circuit.node_numbers import numbered
 from dbsp.errors import CircuitError
+from dbsp.operators.joins.placed_multiway_join import PlacedMultiwayJoin
 from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.segment_ports import Carried, Received
@@ -58,8 +60,8 @@ class Segment:
 
     level: int
     graph: Graph
-    sends: tuple[Crossing, ...]
-    """What its exchanges send, in the order in which a tick steps them."""
+    sends: Mapping[str, Crossing]
+    """What its exchanges send, by their names (`dbsp.circuit.node_numbers`)."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ class Segment:
 def segments_of(distributed: Graph) -> list[Segment]:
     """Return the segments of a distributed circuit, by level. O(nodes * levels).
 
-    Raises CircuitError if an exchange is inside a recursive scope.
+    Raises CircuitError if an exchange is inside of a recursive scope or of a multi-way join.
     """
     _refuse_inner_exchanges(distributed)
     levels = _levels(distributed)
@@ -87,10 +89,11 @@ def segments_of(distributed: Graph) -> list[Segment]:
 
 def _refuse_inner_exchanges(distributed: Graph) -> None:
     for node in distributed.walk():
-        if node.graph is not distributed and isinstance(node.operator, MOVERS):
+        inside = node.graph is not distributed and isinstance(node.operator, MOVERS)
+        if inside or isinstance(node.operator, PlacedMultiwayJoin):
             raise CircuitError(
-                "expected a circuit without exchanges inside of recursions, got one that exchanges rows in "
-                "every iteration; distribute it with recursions on one shard",
+                "expected a circuit without exchanges inside of recursions and joins, got one that waits for "
+                'other shards there; distribute it with scopes="gather" and inner_exchanges=False',
                 where=node.describe(),
                 code="not-shardable",
             )
@@ -165,12 +168,16 @@ class Cut:
                 (value,) = node.strict
                 copy.place(node, copy.image(value.node))
         copy.fill(self.distributed, target)
-        crossing = [node for node in self.distributed.nodes if self._leaves(node, level)]
-        for node in crossing:
-            if not isinstance(node.operator, MOVERS):
-                target.append(Carried(), (copy.image(node),), node.schema, node.source)
+        sends = {}
+        for node in self.distributed.nodes:
+            if self._leaves(node, level):
+                sender = copy.image(node)
+                if not isinstance(node.operator, MOVERS):
+                    sender = target.append(Carried(), (sender,), node.schema, node.source)
+                now, later = self.readers.get(node, ()), self.next_readers.get(node, ())
+                sends[numbered(sender.node)] = Crossing(_name(node), tuple(sorted(now)), tuple(sorted(later)))
         target.validate()
-        return Segment(level, target, tuple(self._sends(crossing)))
+        return Segment(level, target, sends)
 
     def _kept(self, node: Node, level: int) -> bool:
         return level in self.places[node] and not self._is_held(node, level)
@@ -186,14 +193,6 @@ class Cut:
         if self.levels[node] != level:
             return False
         return isinstance(node.operator, MOVERS) or node in self.readers or node in self.next_readers
-
-    def _sends(self, crossing: Sequence[Node]) -> Iterator[Crossing]:
-        """Yield the crossings in the order in which a tick steps the nodes that send them."""
-        moved = [node for node in crossing if isinstance(node.operator, MOVERS)]
-        carried = [node for node in crossing if not isinstance(node.operator, MOVERS)]
-        for node in (*moved, *carried):
-            now, later = self.readers.get(node, ()), self.next_readers.get(node, ())
-            yield Crossing(_name(node), tuple(sorted(now)), tuple(sorted(later)))
 
 
 def _received(target: Graph, node: Node, name: str) -> Stream:

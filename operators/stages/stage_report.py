@@ -14,6 +14,7 @@ from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
+from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.stages.circuit_passes import optimise
 from dbsp.operators.stages.circuit_stages import incremental_circuit, physical
 from dbsp.operators.stages.passes.distribute import distribute
@@ -88,10 +89,11 @@ def _report(query: Graph, run: Run | ShardedRun | None) -> Iterator[str]:
 
 
 def exchange_lines(physical: Graph) -> Iterator[str]:
-    """Yield how rows move between the shards of the distributed circuit, with the reasons."""
+    """Yield how rows move between the shards of the distributed circuit, or why they need not."""
     reasons: list[str] = []
-    distribute(physical, reasons)
-    yield "on several shards" + ("" if reasons else ", no row moves")
+    distributed = distribute(physical, reasons)
+    moving = any(isinstance(node.operator, Placing) for node in distributed.walk())
+    yield "on several shards" + ("" if moving else ", no row moves")
     yield from (f"  {reason}" for reason in reasons)
 
 

@@ -115,6 +115,8 @@ class ExternalArrangeStep(Arranged):
 class ArrangeStep(Arranged, ReplayingStep, TracedStep):
     __slots__ = ("_order", "_scope", "_source", "_trace")
 
+    quiet = True
+
     def __init__(self, source: Step, order: Sequence[int], scope: StepScope) -> None:
         super().__init__()
         self._source = source

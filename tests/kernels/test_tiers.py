@@ -198,3 +198,31 @@ def test_the_variable_chooses_the_tier() -> None:
         SMALL + "\nrun.step({'a': [(x,) for x in range(9000)]})\nprint('numba' in sys.modules)",
         DBSP_KERNELS=INTERPRETED,
     ).endswith("[]\nFalse\n")
+
+
+INTERRUPTED = """
+import signal, sys, dbsp
+
+class Interrupting:
+    left = 150  # modules; numba has more
+
+    def find_spec(self, name, path, target=None):
+        if name.startswith("numba"):
+            self.left -= 1
+            if self.left == 0:
+                signal.raise_signal(signal.SIGINT)
+
+run = dbsp.compile(".decl a(x: number) .input a .decl b(x: number) .output b b(x) :- a(x).").start()
+sys.meta_path.insert(0, Interrupting())
+rows = {"a": [(x,) for x in range(9000)]}
+try:
+    run.step(rows)
+except KeyboardInterrupt:
+    print("interrupted with all modules:", "dbsp.kernels.kernel_cache" in sys.modules)
+print(run.tick, len(run.step(rows)["b"]))
+"""
+
+
+def test_an_interrupt_waits_until_the_compiler_is_imported() -> None:
+    """The next call cannot use modules that are imported in part."""
+    assert python(INTERRUPTED).splitlines() == ["interrupted with all modules: True", "0 9000"]

@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dbsp import Circuit, col, count
+from dbsp import Circuit, MemoryLimitError, col, count
+from dbsp.runtime.scope import Scope
 
 FAILS = 13
 ENDS = 666
 SLEEPS = 1000
 EXITS = 77
 """The function calls sys.exit."""
+FULL = 99
+"""The work after the commit of the tick fails, as for a full disk."""
 
 
 class OddError(Exception):
@@ -36,10 +39,23 @@ def act(row: Any) -> tuple[int, int]:
         os.kill(os.getpid(), signal.SIGKILL)
     if number == EXITS:
         raise SystemExit(4)
+    if number == FULL:
+        fail_after_commit()
     if number == SLEEPS:
         Path(os.environ.get("DBSP_TEST_MARK", os.devnull)).write_text("sleeps")
         time.sleep(600)
     return number, number % 3
+
+
+def fail_after_commit() -> None:
+    """Let the next merge of this process fail."""
+    merge = Scope.merge
+
+    def fail(scope: Scope) -> None:
+        Scope.merge = merge  # type: ignore[method-assign]
+        raise MemoryLimitError("no space to merge")
+
+    Scope.merge = fail  # type: ignore[method-assign]
 
 
 def shop() -> Circuit:

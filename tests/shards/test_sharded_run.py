@@ -14,14 +14,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dbsp
 from dbsp import Circuit, CircuitError, DbspError, ShardError, UserFunctionError
+from dbsp.data.interner import Interner
+from dbsp.data.types import INT
+from dbsp.data.value_hashes import ValueHashes
 from dbsp.shards.sharded_run import ShardedRun
 from dbsp.shards.shipped_errors import ShardTracebackError
 from tests.harness import deltas_of, views
-from tests.shards.shop_circuit import CHANGES, ENDS, EXITS, FAILS, SLEEPS, shop
+from tests.shards.shop_circuit import CHANGES, ENDS, EXITS, FAILS, FULL, SLEEPS, shop
 
 pytestmark = pytest.mark.xdist_group("shards")
 
@@ -149,6 +153,18 @@ def test_exit_of_a_function_ends_the_tick_only(pair: Pair) -> None:
     pair.compare()
 
 
+@pytest.mark.parametrize("call", ["step", "view"])
+def test_an_error_after_the_commit_is_raised_by_the_next_call(call: str) -> None:
+    with ShardedRun(GRAPH, 2) as run:
+        result = run.step({"visit": [(FULL,), (5,)]})
+        assert result["visits"].to_dict() == {(FULL, 0): 1, (5, 2): 1}
+        with pytest.raises(dbsp.MemoryLimitError, match="no space to merge"):
+            run.step({"visit": [(6,)], "sale": [(7, "lost")]}) if call == "step" else run.view("visits")
+        assert (run.tick, run.view("visits").to_dict()) == (1, {(FULL, 0): 1, (5, 2): 1})
+        assert run.view("large").to_dict() == {}
+        assert run.step({"visit": [(6,)]})["visits"].to_dict() == {(6, 0): 1}
+
+
 def test_preview_changes_nothing(pair: Pair) -> None:
     change = {"sale": [(900, "melon")]}
     expected = pair.one.preview(pair.one.prepare(change))
@@ -189,6 +205,17 @@ def test_an_interrupt_ends_a_tick_that_shards_compute(pair: Pair) -> None:
     pair.compare()
 
 
+def test_a_failed_tick_does_not_wait_for_a_shard_that_computes(pair: Pair) -> None:
+    numbers = np.array([[FAILS], [SLEEPS]])
+    assert sorted(ValueHashes(Interner()).shards(numbers, (0,), (INT,), 2)) == [0, 1]
+    started = time.monotonic()
+    with pytest.raises(UserFunctionError) as error:
+        pair.many.step({"visit": [(SLEEPS,), (FAILS,)], "sale": [(802, "lost")]})
+    assert "thirteen" in str(error.value.__cause__)
+    assert time.monotonic() - started < 100
+    pair.compare()
+
+
 def test_a_shard_ignores_interrupts_between_ticks(pair: Pair) -> None:
     for stats in pair.many.stats():
         os.kill(stats.process, signal.SIGINT)
@@ -199,10 +226,10 @@ def test_an_interrupt_at_any_time(pair: Pair) -> None:
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     undone = 0
     for number in range(60):
-        change = {"sale": [(number, f"late {number}")], "link": [(number, 1)], "visit": {(number,): 1}}
+        change = {"sale": [(number, f"late {number}")], "link": [(number, 1)], "visit": {(-number,): 1}}
         before = pair.one.tick
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + number % 12))
+            signal.setitimer(signal.ITIMER_REAL, 0.0003 * (1 + number % 12))
             pair.many.step(change)
             signal.setitimer(signal.ITIMER_REAL, 0)
         except KeyboardInterrupt:
@@ -530,3 +557,14 @@ def test_external_inputs_are_refused_at_their_node() -> None:
     circuit.output("b", circuit.input("a", x=int, kind="external"))
     with pytest.raises(CircuitError, match="the rows of this input are kept outside of the circuit"):
         ShardedRun(circuit.circuit("distributed"), 2)
+
+
+def test_shards_keep_freed_memory_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    with ShardedRun(GRAPH, 1) as run:
+        environment = Path(f"/proc/{run.stats()[0].process}/environ").read_bytes().split(b"\0")
+    assert b"MALLOC_TRIM_THRESHOLD_=1000000" in environment
+    assert b"MALLOC_MMAP_THRESHOLD_=33554432" in environment

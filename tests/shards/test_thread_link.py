@@ -103,7 +103,7 @@ def with_shards(do: Callable[[ShardLink], object]) -> ThreadShards:
     for run, link in zip(threads.runs, threads.links, strict=True):
         step = Calls(link)
         step.node = run.graph.nodes[1]
-        run.scope.steps.append(step)
+        run.scope.schedule.append(step)
     return threads
 
 

@@ -181,15 +181,24 @@ def test_rows_without_interned_values_are_not_copied() -> None:
     assert np.shares_memory(received.rows, rows) and np.shares_memory(received.weights, batch.weights)
 
 
+@pytest.mark.parametrize("weight", [1, -1, 2**63 - 1, -(2**63)])
+def test_a_weight_that_all_rows_have_travels_once(weight: int) -> None:
+    schema, rows = schema_of(INT), np.arange(1000).reshape(1000, 1)
+    buffers = Outbox(Interner()).pack(Batch(rows, np.full(1000, weight)), schema)
+    assert sum(map(len, buffers)) < rows.nbytes + 100
+    received = Inbox(Interner()).unpack(buffers, schema)
+    assert received is not None and received.weights.tolist() == [weight] * 1000
+
+
 def test_new_values_keep_their_order_whatever_the_order_of_the_rows() -> None:
     outbox, inbox, schema = Outbox(Interner()), Inbox(Interner()), schema_of(INT, STR)
     codes = outbox.interner.encode_many(["a", "b", "c", "d"])
     rows = np.column_stack((np.arange(6), codes[[3, 1, 3, 0, 2, 1]]))
     for shown in (rows[:3], rows):
         batch = Batch(np.ascontiguousarray(shown), np.ones(len(shown), np.int64))
-        parts = inbox.unpack_rows(carried(outbox.pack(batch, schema)), schema)
-        assert parts is not None
-        assert inbox.interner.decode_many(parts[0][:, 1]) == outbox.interner.decode_many(shown[:, 1])
+        received = inbox.unpack(carried(outbox.pack(batch, schema)), schema)
+        assert received is not None
+        assert inbox.interner.decode_many(received.rows[:, 1]) == outbox.interner.decode_many(shown[:, 1])
     assert inbox.interner.decode_many(range(4)) == ["b", "d", "a", "c"]
 
 

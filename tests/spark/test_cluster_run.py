@@ -36,7 +36,7 @@ class Compared:
     ) -> None:
         self.spark = spark
         self.one = Run(physical)
-        self.graph = distribute(physical)
+        self.graph = distribute(physical, inner_exchanges=False)
         self.shards = shards
         self.folder = folder
         self.image_from = image_from
@@ -139,7 +139,9 @@ def test_a_recursion_and_a_multiway_join(spark: Any, tmp_path: Path) -> None:
 
 def test_a_delay_over_an_exchange(spark: Any, tmp_path: Path) -> None:
     compared = Compared(spark, delayed().circuit("physical"), 2, tmp_path)
-    assert any(crossing.next_readers for segment in compared.many.segments for crossing in segment.sends)
+    assert any(
+        crossing.next_readers for segment in compared.many.segments for crossing in segment.sends.values()
+    )
     for rows in ({(0, 1): 1, (1, 30): 1, (2, 2): 1}, {}, {(0, 2): 1}, {(1, 30): -1}, {}):
         compared.tick({"rows": rows})
 

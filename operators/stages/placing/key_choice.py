@@ -2,7 +2,8 @@
 
 The candidates are the whole key, the placements that its inputs have already, and the parts that
 its readers want, or other readers of its inputs. The one with the fewest exchanges is chosen; of
-several the one that serves most other readers, then the largest, which spreads the rows best.
+several the one that serves most other readers. A whole key spreads the rows best; a
+part of it is not chosen for an aggregate with partial sums.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, by
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph, arranged_node
 from dbsp.operators.stages.placing.row_columns import row_columns
-from dbsp.operators.stages.placing.wanted_columns import preferred_columns
+from dbsp.operators.stages.placing.wanted_columns import SPREAD, preferred_columns, served
 from dbsp.operators.traces.arrange import Arrange
 
 Part = tuple[int, ...]
@@ -43,23 +44,25 @@ def _candidates(placed: PlacedGraph, node: Node, reads: KeyedReads, moved: Seque
                 yield tuple(key.index(column) for column in columns)
         preferred = preferred_columns(placed.wanted_of(source), key)
         yield tuple(position for position in reads.positions if key[position] in preferred)
-    for wanted in placed.wanted_of(node):
-        part = tuple(position for position in reads.positions if reads.emitted(position) in wanted)
+    for wish in placed.wanted_of(node):
+        part = tuple(position for position in reads.positions if reads.emitted(position) in wish.key)
         if part:
             yield part
 
 
 def _score(
     placed: PlacedGraph, node: Node, reads: KeyedReads, moved: Sequence[int], part: Part
-) -> tuple[int, ...]:
-    exchanges, served = 0, 0
+) -> tuple[float, ...]:
+    exchanges, served_wishes = 0, 0.0
     for place in moved:
         source, columns = node.inputs[place].node, columns_at(reads, place, part)
         exchanges += not placed.has(source, by(columns))
-        served += sum(set(columns) <= key for key in placed.wanted_of(source))
-    emitted = {reads.emitted(position) for position in part}
-    after = sum(bool(part) and emitted <= key for key in placed.wanted_of(node))
-    return -exchanges, served + after, len(part)
+        served_wishes += served(columns, placed.wanted_of(source))
+    emitted = [column for position in part if (column := reads.emitted(position)) is not None]
+    if part and len(emitted) == len(part):
+        served_wishes += served(emitted, placed.wanted_of(node))
+    spread = SPREAD * (len(part) == len(reads.positions))
+    return -exchanges, served_wishes + spread, len(part)
 
 
 def columns_at(reads: KeyedReads, place: int, part: Part) -> tuple[int, ...]:

@@ -16,9 +16,9 @@ from dbsp.operators.groups.distinct import DeltaDistinct
 from dbsp.operators.groups.group_step import GroupwiseOperator, RecomputeGroups
 from dbsp.operators.groups.ranking import LeadingTopK, Ordered
 from dbsp.operators.joins.asof_join import DeltaAsofJoin
-from dbsp.operators.joins.delta_term import variables_of
 from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
+from dbsp.operators.stages.placing.divided_joins import divided_columns, free_variables
 from dbsp.operators.stages.placing.row_columns import targets
 from dbsp.operators.time.closing import PerTick
 from dbsp.operators.traces.arrange import Arrange
@@ -70,13 +70,12 @@ def keyed_reads(node: Node) -> KeyedReads | None:
         right = tuple(operator.realign) or tuple(key)
         return KeyedReads((tuple(key), right), _picked(operator.columns, arities), (0, 1))
     if isinstance(operator, DeltaAsofJoin):
-        pairs = sorted(zip(operator.join.left_key, operator.join.right_key, strict=True))
         in_left, in_right = operator.by_left, operator.by_right
         picked = [
             in_left.index(column) if column >= 0 else -in_right.index(-column - 1) - 1
             for column in operator.join.columns
         ]
-        key = range(len(pairs))
+        key = range(len(operator.join.left_key))
         return KeyedReads((tuple(key), tuple(key)), _picked(picked, arities), (1,))
     if isinstance(operator, DeltaMultiwayJoin):
         return _of_multiway_join(node, operator)
@@ -124,17 +123,11 @@ def _picked(columns: Sequence[int], arities: Sequence[int]) -> tuple[Targets, ..
 def _of_multiway_join(node: Node, operator: DeltaMultiwayJoin) -> KeyedReads:
     """The key of a multi-way join: the variables of every atom, in one column of each input."""
     join = operator.join
-    places: list[dict[str, set[int]]] = [{} for _ in node.inputs]
-    common = set(join.variables).difference(name for name, _ in join.extensions)
-    for row in operator.places:
-        for terms, place in zip(join.atoms, row, strict=True):
-            common &= set(variables_of(terms))
-            for column, term in enumerate(terms):
-                if isinstance(term, str):
-                    read = operator.arranged[place].index(column)
-                    places[place].setdefault(term, set()).add(read)
-    names = [name for name in join.variables if name in common and all(len(p[name]) == 1 for p in places)]
-    columns = tuple(tuple(min(variables[name]) for name in names) for variables in places)
+    free = free_variables(join)
+    divided = {name: divided_columns(operator, (name,)) for name in free}
+    names = [name for name, columns in divided.items() if columns is not None and None not in columns]
+    chosen = divided_columns(operator, names) or ()
+    columns = tuple(key for key in chosen if key is not None)
     carried = []
     for stream, key in zip(node.inputs, columns, strict=True):
         found: list[int | None] = [None] * stream.schema.arity

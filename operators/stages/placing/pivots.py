@@ -14,7 +14,7 @@ others are consistent, and tries some of their combinations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from dbsp.circuit.graph import Graph, Node, Stream
@@ -27,7 +27,12 @@ from dbsp.operators.traces.arrange import Arrange
 TRIED = 32
 """The number of combinations of pivots that are compared."""
 
+SHOWN = 3
+"""The number of other columns that an explanation names."""
+
 Pivots = Mapping[Node, Placement]
+Lost = dict[Demand, Node]
+"""By variable and placement, the node that does not keep it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class PivotedScope:
     nodes: Mapping[Demand, PlacedNode]
     """The placed nodes. A node is present more than once if its readers want it in several
     placements."""
+    rejected: str = ""
+    """Why other columns are not the pivots, in words."""
 
     @property
     def entering(self) -> list[Demand]:
@@ -67,42 +74,82 @@ class PivotedScope:
         everywhere = f"; on every shard: {', '.join(copies)}" if copies else ""
         return (
             f"{self.body.name} is divided with no exchange inside, because every recursive rule keeps "
-            f"these columns: {', '.join(parts)}{everywhere}"
+            f"these columns: {', '.join(parts)}{everywhere}{self.rejected}"
         )
 
 
 def pivoted_scope(body: Graph) -> PivotedScope | None:
     """Return the pivots with the fewest streams on every shard, or None if there are none."""
-    solutions = islice(_solutions(body, _kept_columns(body)), TRIED)
-    scopes = (_scope(body, pivots) for pivots in solutions)
-    return min((scope for scope in scopes if scope is not None), key=lambda scope: scope.cost, default=None)
+    lost: Lost = {}
+    kept = _kept_columns(body, lost)
+    scopes = (_scope(body, pivots) for pivots in islice(_solutions(body, kept), TRIED))
+    best = min((scope for scope in scopes if scope is not None), key=lambda scope: scope.cost, default=None)
+    if best is None:
+        return None
+    reasons = [
+        f"not {_column(node, column)}, since no fewer streams would be on every shard"
+        for node, placements in kept.items()
+        for column in [(placement.columns or (0,))[0] for placement in placements]
+        if by((column,)) != best.pivots[node]
+    ]
+    return replace(
+        best, rejected="".join(f"; {reason}" for reason in [*_lost_columns(lost), *reasons][:SHOWN])
+    )
 
 
 def without_pivot(body: Graph) -> str:
     """Return in words why a scope has no pivots."""
-    lost = next((node for node, placements in _kept_columns(body).items() if not placements), None)
-    if lost is None:
+    lost: Lost = {}
+    kept = _kept_columns(body, lost)
+    without = next((node for node, placements in kept.items() if not placements), None)
+    if without is None:
         return f"{body.name} has no pivots that all of its rules keep"
-    return f"{body.name} has no pivot: no column of {variable_name(lost)} passes unchanged through all rules"
-
-
-def _kept_columns(body: Graph) -> dict[Node, list[Placement]]:
-    """Return for each variable the placements by a column that its rules keep."""
-    variables = [node for node in body.walk() if isinstance(node.operator, Delay)]
-    return _consistent(
-        body, {node: [by((column,)) for column in range(node.schema.arity)] for node in variables}
+    reasons = _lost_columns({demand: node for demand, node in lost.items() if demand[0] is without})
+    return (
+        f"{body.name} has no pivot, because no column of {variable_name(without)} passes unchanged "
+        f"through all rules: {', '.join(reasons)}"
     )
 
 
-def _consistent(body: Graph, placements: Mapping[Node, list[Placement]]) -> dict[Node, list[Placement]]:
-    """Return the placements that the definition of each variable can have, given the others."""
+def _lost_columns(lost: Lost) -> list[str]:
+    """Return for each lost column which operator does not keep it."""
+    return [
+        f"not {_column(node, column)}, which {named(breaking)} does not keep"
+        for (node, placement), breaking in lost.items()
+        for column in placement.columns or ()
+    ]
+
+
+def _column(node: Node, column: int) -> str:
+    return f"{variable_name(node)}'s column {node.schema.names[column]}"
+
+
+def _kept_columns(body: Graph, lost: Lost) -> dict[Node, list[Placement]]:
+    """Return for each variable the placements by a column that its rules keep."""
+    variables = [node for node in body.walk() if isinstance(node.operator, Delay)]
+    columns = {node: [by((column,)) for column in range(node.schema.arity)] for node in variables}
+    return _consistent(body, columns, lost)
+
+
+def _consistent(
+    body: Graph, placements: Mapping[Node, list[Placement]], lost: Lost
+) -> dict[Node, list[Placement]]:
+    """Return the placements that the definition of each variable can have, given the others.
+
+    `lost` receives for each of the others the node that does not keep it.
+    """
     left = dict(placements)
     while True:
         placing = ScopePlacing(body, left)
-        kept = {
-            node: [each for each in found if placing.find(node.strict[0].node, each) is not None]
-            for node, found in left.items()
-        }
+        kept: dict[Node, list[Placement]] = {}
+        for node, found in left.items():
+            kept[node] = []
+            for placement in found:
+                definition = node.strict[0].node
+                if placing.find(definition, placement) is None:
+                    lost[node, placement] = placing.breaking(definition, placement)
+                else:
+                    kept[node].append(placement)
         if kept == left:
             return left
         left = kept
@@ -117,7 +164,7 @@ def _solutions(body: Graph, left: Mapping[Node, list[Placement]]) -> Iterator[Pi
         yield {node: placement for node, (placement,) in left.items()}
         return
     for placement in left[undecided]:
-        yield from _solutions(body, _consistent(body, {**left, undecided: [placement]}))
+        yield from _solutions(body, _consistent(body, {**left, undecided: [placement]}, {}))
 
 
 def _scope(body: Graph, pivots: Pivots) -> PivotedScope | None:
@@ -167,5 +214,10 @@ def stream_name(node: Node) -> str:
     """Return the name of the rows of a node in the program, or a label."""
     if isinstance(node.operator, Arrange):
         return stream_name(node.inputs[0].node)
-    named = (name for name, stream in node.graph.named.items() if stream.node is node)
-    return next(named, f"{node.label} ({node.source})" if node.source else node.label)
+    names = (name for name, stream in node.graph.named.items() if stream.node is node)
+    return next(names, named(node))
+
+
+def named(node: Node) -> str:
+    """Return the label of a node and its source line."""
+    return f"{node.label} ({node.source})" if node.source else node.label

@@ -7,14 +7,15 @@ an exchange of the first. Images, and arrangements of them, are built when a rea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather, Owned, Placing
 from dbsp.operators.shards.placed_rows import PlacedRows
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement
-from dbsp.operators.stages.placing.pivots import PivotedScope
+from dbsp.operators.stages.placing.pivots import PivotedScope, named
+from dbsp.operators.stages.placing.wanted_columns import Wish
 from dbsp.operators.time.forgetting import ForgettingArrange
 from dbsp.operators.traces.arrange import Arrange
 
@@ -27,28 +28,25 @@ class Image:
     placement: Placement
 
 
-Wanted = Mapping[Node, Sequence[frozenset[int]]]
-"""By stream, the keys of its readers: each reads rows that are placed by a part of its key."""
-
-
 class PlacedGraph:
     """The images of the nodes of `source` in `target`.
 
     `wanted` has the keys of the readers, `pivots` the scopes that are divided by pivots. Other
     scopes have exchanges inside if `supersteps`, else they are gathered. `changes` receives a line
-    for each exchange. A `checked` circuit asserts at run time that rows are where their readers
-    expect them. With `whole_outputs` each row of an output is on one shard.
+    for each exchange and each choice. A `checked` circuit asserts at run time that rows are where
+    their readers expect them. With `whole_outputs` each row of an output is on one shard.
     """
 
     def __init__(
         self,
         source: Graph,
         target: Graph,
-        wanted: Wanted,
+        wanted: Mapping[Node, Sequence[Wish]],
         pivots: Mapping[Node, PivotedScope],
         changes: list[str],
         *,
         supersteps: bool = False,
+        inner_exchanges: bool = True,
         checked: bool = False,
         whole_outputs: bool = False,
     ) -> None:
@@ -58,6 +56,7 @@ class PlacedGraph:
         self.pivots = pivots
         self.changes = changes
         self.supersteps = supersteps
+        self.inner_exchanges = inner_exchanges
         self.checked = checked
         self.whole_outputs = whole_outputs
         self._images: dict[Node, list[Image]] = {}
@@ -103,13 +102,13 @@ class PlacedGraph:
         placements = (_in_order(image.placement, node) for image in self.images(node))
         return [placement.columns for placement in placements if placement.columns is not None]
 
-    def wanted_of(self, node: Node) -> list[frozenset[int]]:
-        """Return the keys of all readers of the rows of a node, by the node's own columns."""
-        keys = self.wanted.get(arranged_node(node), ())
+    def wanted_of(self, node: Node) -> list[Wish]:
+        """Return the wishes of all readers of the rows of a node, by the node's own columns."""
+        wishes = self.wanted.get(arranged_node(node), ())
         if not isinstance(node.operator, Arrange):
-            return list(keys)
+            return list(wishes)
         order = node.operator.order
-        return [frozenset(order.index(column) for column in key) for key in keys]
+        return [replace(wish, key=frozenset(map(order.index, wish.key))) for wish in wishes]
 
     def has(self, node: Node, placement: Placement) -> bool:
         """Return whether an image of the node has this placement."""
@@ -196,7 +195,12 @@ class PlacedGraph:
 
     def changed(self, operator: Placing, node: Node, reader: Node, why: str) -> None:
         """Add the reason of an exchange of the rows of a node."""
-        self.changes.append(f"{operator.name} of {_named(node)}: for {_named(reader)}, {why}")
+        moved = f"of {named(node)}: for {named(reader)}," if node is not reader else f"in {named(node)}:"
+        self.changes.append(f"{operator.name} {moved} {why}")
+
+    def stays(self, node: Node, why: str) -> None:
+        """Add the reason why a node needs no exchange."""
+        self.changes.append(f"No exchange for {named(node)}: {why}")
 
     def check(self, reader: Node, stream: Stream, placement: Placement) -> None:
         """In a checked circuit, assert that the rows that a reader reads are on their shards."""
@@ -235,7 +239,3 @@ def _in_order(placement: Placement, node: Node) -> Placement:
 
 def _keeps_all(stream: Stream) -> bool:
     return not isinstance(stream.node.operator, ForgettingArrange)
-
-
-def _named(node: Node) -> str:
-    return f"{node.label} ({node.source})" if node.source else node.label

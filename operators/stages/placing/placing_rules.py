@@ -21,6 +21,7 @@ from dataclasses import fields
 
 from dbsp.circuit.graph import Node, Stream
 from dbsp.operators.groups.aggregate import AccumulatedAggregate
+from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import DealtInput, Input
 from dbsp.operators.ports.output import Output
@@ -28,14 +29,16 @@ from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.shards.exchange import Broadcast
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement, by
+from dbsp.operators.stages.placing.divided_joins import divided_by, most_shared
 from dbsp.operators.stages.placing.key_choice import chosen_part, columns_at, copied_inputs
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
+from dbsp.operators.stages.placing.pivots import named
 from dbsp.operators.stages.placing.placed_graph import PlacedGraph
 from dbsp.operators.stages.placing.placed_scopes import place_scope
 from dbsp.operators.stages.placing.prefix_terms import exchanges_prefixes, place_prefix_terms
 from dbsp.operators.stages.placing.row_columns import is_partial, row_columns, targets
 from dbsp.operators.stages.placing.summed_groups import is_summed, place_sums
-from dbsp.operators.stages.placing.wanted_columns import FILTERS, preferred_columns
+from dbsp.operators.stages.placing.wanted_columns import FILTERS, preferred_columns, rejected_key
 from dbsp.operators.time.closing import Close
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.forgetting import ForgettingOperator
@@ -70,14 +73,22 @@ def place_node(placed: PlacedGraph, node: Node) -> None:
         return _place_row_operator(placed, node, columns)
     reads = keyed_reads(node)
     if reads is not None and not any(is_external(stream) for stream in node.inputs):
-        if not reads.positions and exchanges_prefixes(placed, node):
-            return place_prefix_terms(placed, node)
+        if not reads.positions and isinstance(operator, DeltaMultiwayJoin):
+            if not placed.inner_exchanges:
+                return _place_divided_join(placed, node, operator)
+            if exchanges_prefixes(placed, node):
+                return place_prefix_terms(placed, node)
         return _place_keyed(placed, node, reads)
     _gather(placed, node)
 
 
 def _gather(placed: PlacedGraph, node: Node) -> None:
-    why = "the operator reads all rows in one place"
+    if any(is_external(stream) for stream in node.inputs):
+        why = "its rows are stored outside of the run, in one place"
+    elif keyed_reads(node) is None:
+        why = "no rule divides it: it is a function of the whole stream"
+    else:
+        why = "its inputs have no common key"
     inputs = [placed.image(stream.node, FIRST_SHARD, node, why) for stream in node.inputs]
     _add_keyed(placed, node, inputs, FIRST_SHARD)
 
@@ -99,6 +110,11 @@ def _place_input(placed: PlacedGraph, node: Node, operator: Input) -> None:
     own = {one.name: getattr(operator, one.name) for one in fields(Input)}
     image = placed.add(node, DealtInput(**own, dealt=dealt))
     placed.place(node, image, by(dealt))
+    other = rejected_key(placed.wanted_of(node), dealt)
+    if other is not None:
+        dealt_by = by(dealt).text(node.schema).replace("placed", "dealt")
+        rejected = other.text(node.schema)
+        placed.changes.append(f"{named(node)} is {dealt_by}, {rejected}")
     if operator.strict:
         (past,) = node.strict
         placed.at_end(lambda: placed.target.connect(image, placed.arrangement(past.node, image)))
@@ -197,24 +213,62 @@ def _place_keyed(placed: PlacedGraph, node: Node, reads: KeyedReads) -> None:
     moved = [place for place in range(len(sources)) if place not in copied]
     if not moved:
         return _add_keyed(placed, node, [placed.own_image(source) for source in sources], EVERYWHERE)
-    why = "it is small, and the rows of the other side stay"
+    why = "it is small, and the rows of the other side stay; without a key, a hash divides no rows"
+    before = len(placed.changes)
     inputs = {place: placed.image(sources[place], EVERYWHERE, node, why) for place in copied}
     if copied:
         (place,) = moved
         inputs[place] = placed.own_image(sources[place])
         placement = placed.placement(sources[place]).moved(reads.carried[place])
+        together = "one side is on every shard, the rows of the other stay"
     else:
         part = chosen_part(placed, node, reads, moved)
         if isinstance(node.operator, AccumulatedAggregate) and is_summed(
             placed, node, columns_at(reads, 0, part)
         ):
             return place_sums(placed, node, columns_at(reads, 0, part))
-        for place in moved:
-            columns = columns_at(reads, place, part)
-            names = ", ".join(sources[place].schema.names[column] for column in columns)
-            why = f"equal ({names}) must meet" if names else "all rows must meet"
-            inputs[place] = placed.image(sources[place], by(columns), node, why)
+        placements = [by(columns_at(reads, place, part)) for place in moved]
+        for place, wanted in zip(moved, placements, strict=True):
+            why = _must_meet(placed, node, reads, place, wanted)
+            inputs[place] = placed.image(sources[place], wanted, node, why)
+        texts = [wanted.text(sources[place].schema) for place, wanted in zip(moved, placements, strict=True)]
+        others = [text.removeprefix("placed by ") for text in dict.fromkeys(texts[1:]) if text != texts[0]]
+        together = f"its rows are {' and '.join([texts[0], *others])}"
         emitted = [reads.emitted(position) for position in part]
         kept = [column for column in emitted if column is not None]
         placement = by(kept) if len(kept) == len(emitted) else UNKNOWN
+    if len(placed.changes) == before:
+        placed.stays(node, together)
     _add_keyed(placed, node, [inputs[place] for place in range(len(sources))], placement)
+
+
+def _place_divided_join(placed: PlacedGraph, node: Node, operator: DeltaMultiwayJoin) -> None:
+    """Divide a multi-way join by the variable that most atoms have; every shard has the others."""
+    sources = [stream.node for stream in node.inputs]
+    name = most_shared(operator.join)
+    if name is None or all(placed.placement(source) == FIRST_SHARD for source in sources):
+        return _gather(placed, node)
+    join, placements = divided_by(operator, name)
+    inputs = []
+    for place, columns in placements:
+        why = f"the join is divided by {name}" + (", which these rows do not have" if columns is None else "")
+        wanted = EVERYWHERE if columns is None else by(columns)
+        inputs.append(placed.image(sources[place], wanted, node, why))
+    emitted = join.join.columns
+    placement = by([emitted.index(name)]) if name in emitted else UNKNOWN
+    placed.place(node, placed.add(node, join, *inputs), placement)
+
+
+def _must_meet(placed: PlacedGraph, node: Node, reads: KeyedReads, place: int, wanted: Placement) -> str:
+    """Return why an input with a key must be in a placement, and not in another one."""
+    source, columns = node.inputs[place].node, wanted.columns or ()
+    names = ", ".join(source.schema.names[column] for column in columns)
+    why = f"equal ({names}) must meet" if names else "all rows must meet, since the key has no columns"
+    if len(node.inputs) > 1 and reads.copies:
+        why += " (no broadcast: no side is known to be small)"
+    after = placed.wanted_of(node)
+    emitted = [reads.carried[place][column] for column in columns]
+    other = rejected_key(after, [column for column in emitted if column is not None])
+    if other is not None and other.key < set(range(node.schema.arity)) and None not in emitted:
+        why += f" ({other.text(node.schema)})"
+    return why

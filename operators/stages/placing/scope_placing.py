@@ -8,6 +8,7 @@ with the inputs of its node:
     row by row                  the inputs by the same columns, if they pass unchanged
     with a key                  all inputs by the same part of the key
     a join                      also: one side as wanted, and the other side on every shard
+    a multi-way join            the inputs with the wanted variables by them, the others everywhere
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Leave, fixpoint_of
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement, by
+from dbsp.operators.stages.placing.divided_joins import divided_columns, free_variables
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
 from dbsp.operators.stages.placing.row_columns import is_partial, row_columns, targets
 from dbsp.operators.time.delay import Delay
@@ -46,6 +49,10 @@ class ScopePlacing:
         self._body = body
         self._pivots = pivots
         self._found: dict[Demand, PlacedNode | None] = {}
+        self._searched: list[Demand] = []
+        """The demands whose ways are being searched, the innermost last."""
+        self._impossible: dict[Demand, Demand] = {}
+        """By demand, the demand of an input that cannot be met."""
 
     def find(self, node: Node, wanted: Placement) -> PlacedNode | None:
         """Return how the rows of a node are placed as wanted, or None if they cannot be.
@@ -54,8 +61,19 @@ class ScopePlacing:
         """
         demand = node, wanted
         if demand not in self._found:
+            self._searched.append(demand)
             self._found[demand] = next(self._ways(node, wanted), None)
+            self._searched.pop()
         return self._found[demand]
+
+    def breaking(self, node: Node, wanted: Placement) -> Node:
+        """Return the operator that does not keep a placement which `find` has not found."""
+        while True:
+            demand = self._impossible.get((node, wanted))
+            joins = len(node.inputs) > 1 and row_columns(node) is None
+            if demand is None or joins or isinstance(demand[0].operator, Delay | Delta0):
+                return node
+            node, wanted = demand
 
     def _ways(self, node: Node, wanted: Placement) -> Iterator[PlacedNode]:
         operator = node.operator
@@ -79,6 +97,8 @@ class ScopePlacing:
             yield from self._all(node.inputs, [EVERYWHERE] * len(node.inputs))
         elif (columns := row_columns(node)) is not None:
             yield from self._row_by_row(node, wanted, columns)
+        elif isinstance(operator, DeltaMultiwayJoin):
+            yield from self._multiway(node, wanted, operator)
         elif (reads := keyed_reads(node)) is not None:
             yield from self._keyed(node, wanted, reads)
 
@@ -88,6 +108,9 @@ class ScopePlacing:
         if found and found[0] is not None and None not in found:
             demands = [(stream.node, each) for stream, each in zip(streams, wanted, strict=True)]
             yield PlacedNode(tuple(demands), found[0].placement)
+        elif None in found:
+            place = found.index(None)
+            self._impossible.setdefault(self._searched[-1], (streams[place].node, wanted[place]))
 
     def _entering(self, node: Node, wanted: Placement) -> Iterator[PlacedNode]:
         outer = node.graph.outer_of(Stream(node))
@@ -140,6 +163,22 @@ class ScopePlacing:
                 each = [own if other == place else EVERYWHERE for other in range(len(node.inputs))]
                 for found in self._all(node.inputs, each):
                     yield PlacedNode(found.sources, wanted)
+
+    def _multiway(self, node: Node, wanted: Placement, operator: DeltaMultiwayJoin) -> Iterator[PlacedNode]:
+        """Divide a multi-way join by the wanted variables, or by any one."""
+        join = operator.join
+        choices: list[tuple[str, ...]]
+        if wanted.columns is None:
+            choices = [(name,) for name in free_variables(join)]
+        else:
+            choices = [tuple(join.columns[column] for column in wanted.columns)]
+        ways = [(names, divided_columns(operator, names)) for names in choices]
+        divided = [(names, columns) for names, columns in ways if columns is not None]
+        # Try those with the fewest inputs on every shard first.
+        for names, columns in sorted(divided, key=lambda way: way[1].count(None)):
+            for found in self._all(node.inputs, [EVERYWHERE if key is None else by(key) for key in columns]):
+                kept = [join.columns.index(name) for name in names if name in join.columns]
+                yield PlacedNode(found.sources, by(kept) if len(kept) == len(names) else UNKNOWN)
 
 
 def _position(reads: KeyedReads, column: int) -> int | None:

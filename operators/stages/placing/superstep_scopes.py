@@ -7,7 +7,7 @@ has an exchange before its arrangement unless its rows are in place (see
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.circuit.graph import Node, Stream
@@ -18,8 +18,8 @@ from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement, by
 from dbsp.operators.stages.placing.pivoted_scopes import results_of
 from dbsp.operators.stages.placing.pivots import PivotedScope, outer_node
-from dbsp.operators.stages.placing.placed_graph import PlacedGraph, Wanted, arranged_node
-from dbsp.operators.stages.placing.wanted_columns import preferred_columns
+from dbsp.operators.stages.placing.placed_graph import PlacedGraph, arranged_node
+from dbsp.operators.stages.placing.wanted_columns import Wish, preferred_columns
 from dbsp.operators.traces.arrange import is_external
 
 
@@ -27,7 +27,11 @@ class SuperstepScope(PlacedGraph):
     """The images of the nodes of the body of a fixpoint, which is `node` of the graph `outer`."""
 
     def __init__(
-        self, outer: PlacedGraph, node: Node, wanted: Wanted, pivots: Mapping[Node, PivotedScope]
+        self,
+        outer: PlacedGraph,
+        node: Node,
+        wanted: Mapping[Node, Sequence[Wish]],
+        pivots: Mapping[Node, PivotedScope],
     ) -> None:
         self._outer = outer
         self._fixpoint = node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbsp import Circuit, SchemaError, avg, count, sum_
+from dbsp.data.schema import Schema
 from dbsp.operators.groups import partial_sums
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.aggregate_functions import AggregateFunction
@@ -62,3 +63,9 @@ def test_the_input_of_a_summed_aggregate_is_checked() -> None:
         SchemaError, match=r"expected partial sums \(rows: int\), got \(amount: int, price: int\)"
     ):
         SummedAggregate(number, (), over=amount.schema)(amount)
+
+
+def test_the_groups_keep_the_names_of_their_columns() -> None:
+    schema = Schema.of(rows=int, amount=int)
+    partial = PartialSums(Aggregate(1, (AggregateFunction("sum", 1),), ("rows", "total")))
+    assert partial.checked_schema(schema).names == ("rows", "#rows", "#sum 1")

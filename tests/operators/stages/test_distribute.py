@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import InvariantError, from_json
+from dbsp import Circuit, InvariantError, from_json, min_
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.stages.passes.distribute import distribute
+from dbsp.operators.stages.placing.wanted_columns import wanted_columns
 from tests.random_circuits import FUNCTIONS, Choices, build, choices
 from tests.shards.compared_shards import ComparedShards
 from tests.shards.thread_link import ThreadShards
@@ -53,7 +55,7 @@ def compare(physical: Graph, shards: int, ticks: list[dict[str, Any]], seed: int
     return compared
 
 
-@settings(max_examples=20, derandomize=True)  # some recursions over negative weights take long
+@settings(max_examples=40)
 @given(choices(), st.integers(0, 999), st.sampled_from(SHARDS))
 def test_random_circuits(chosen: Choices, seed: int, shards: int) -> None:
     compare(build(chosen).circuit("physical"), shards, random_ticks(seed, 4), seed)
@@ -95,9 +97,47 @@ def test_inputs_are_dealt_by_the_key_of_their_first_reader() -> None:
     assert labels[:2] == ["Input sale, dealt by shop", "Input shop, dealt by id"]
     assert labels[2:] == ["Exchange by 0, 1"], "the result is a set of other columns"
     assert reasons == [
+        "No exchange for Join -> a, b (5:1): its rows are placed by (id) and (s)",
         "Exchange of Join -> a, b (5:1): for Distinct (4:7), equal (a, b) must meet; "
-        "the rows are on unknown shards and must be placed by (a, b)"
+        "the rows are on unknown shards and must be placed by (a, b)",
     ]
+
+
+def test_the_reasons_name_what_was_not_chosen() -> None:
+    _, reasons = placed(REGIONS)
+    assert reasons == [
+        "Input shop (3:7) is dealt by (id), not by (town) for Join -> t, n, total (7:1), "
+        "which reads rows made from these",
+        "No exchange for Join -> id, town, amount (6:1): its rows are placed by (shop) and (id)",
+        "Exchange of Join -> id, town, amount (6:1): for Distinct (4:7), equal (id, town, amount) must meet "
+        "(not by (town) for Aggregate #1, #2 (7:37), whose partial sums move instead); "
+        "the rows are on unknown shards and must be placed by (id, town, amount)",
+        "Exchange of Project t, a#2 (7:37): for Aggregate #1, #2 (7:37), "
+        "one row with sums per shard and (t), since the function is linear",
+        "Exchange of Project t (7:1): for Join -> t, n, total (7:1), equal (t) must meet "
+        "(no broadcast: no side is known to be small); "
+        "the rows are on unknown shards and must be placed by (t)",
+        "No exchange for Distinct (5:7): its rows are placed by (t)",
+    ]
+
+
+def test_gathered_operators_say_why() -> None:
+    circuit = Circuit("gathered")
+    rows = circuit.input("a", x=int, y=int)
+    circuit.output("least", rows.group_by().agg(least=min_("y")))
+    reasons: list[str] = []
+    distribute(circuit.circuit("physical"), reasons)
+    (line,) = (line for line in reasons if line.startswith("Gather"))
+    assert "all rows must meet, since the key has no columns" in line
+
+
+def test_a_circuit_in_place_moves_no_row() -> None:
+    circuit = Circuit("together")
+    rows = circuit.input("a", x=int, y=int)
+    circuit.output("out", rows.join(circuit.input("b", x=int, z=int), on="x"))
+    header, line = circuit.explain().splitlines()[-2:]
+    assert header == "on several shards, no row moves"
+    assert re.fullmatch(r"  No exchange for Join .*: its rows are placed by \(x\)", line)
 
 
 def test_linear_aggregates_exchange_sums() -> None:
@@ -113,6 +153,44 @@ def test_a_small_side_of_a_product_is_broadcast() -> None:
         for r in reasons
     )
     assert not any(r.startswith("Gather of Input sale") for r in reasons)
+
+
+REGIONS = """
+.decl sale(id: number, shop: number, amount: number) .input sale
+.decl shop(id: number, town: number) .input shop
+.decl sold(id: number, town: number, amount: number)
+.decl out(town: number, n: number, total: number) .output out
+sold(i, t, a) :- sale(i, s, a), shop(s, t).
+out(t, n, total) :- shop(_, t), n = count : { sold(_, t, _) }, total = sum a : { sold(_, t, a) }, n > 0.
+"""
+
+
+def test_few_groups_do_not_place_the_rows_of_their_sums() -> None:
+    labels, _ = placed(REGIONS)
+    assert labels[:2] == ["Input sale, dealt by shop", "Input shop, dealt by id"], "not by the town"
+    assert "Exchange by 0, 1, 2" in labels, "the set of sold rows is placed by whole rows"
+
+
+@pytest.mark.parametrize("shards", [2, 3, 4])
+def test_each_shard_has_its_share_of_a_join_and_totals(shards: int) -> None:
+    compared = ComparedShards(dbsp.compile(REGIONS).circuit("physical"), shards, checked=True)
+    draw = random.Random(1)
+    shops = [(number, draw.randrange(5)) for number in range(400)]
+    sales = [(number, draw.randrange(400), draw.randrange(99)) for number in range(4000)]
+    compared.tick({"shop": shops, "sale": sales})
+    largest = max(run.state_rows for run in compared.many.runs)
+    assert largest * shards <= 1.15 * compared.one.state_rows
+    compared.tick({"shop": dict.fromkeys(shops[::3], -1), "sale": dict.fromkeys(sales[::7], -1)})
+
+
+def test_wishes_of_many_readers_are_merged() -> None:
+    circuit = Circuit("doubled")
+    rows = circuit.input("a", x=int, y=int)
+    for _ in range(30):
+        rows = rows.join(rows, on=["x"], select=["x", "y"])
+    circuit.output("out", rows)
+    physical = circuit.circuit("physical")
+    assert max(map(len, wanted_columns(physical, {}).values())) < 200
 
 
 def test_a_checked_circuit_finds_rows_on_other_shards() -> None:
