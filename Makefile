@@ -1,6 +1,7 @@
 # Every target first sets up its environment in .venv; only Python 3.11 or newer must be installed.
 #
-#   make demo       the demo: live views over the source of the standard library
+#   make demo       the demo: live views over the source of the standard library, on Spark
+#                   (ARGS="--shards 2": divided over executors; ARGS=--local: without Spark)
 #   make test       all tests, in parallel
 #   make test-fast  the tests without Spark, crashes and slow tests
 #   make lint       ruff, mypy --strict, the direction of imports, the words of the prose
@@ -27,7 +28,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist lo
 help:
 	@sed -n 's/^#   //p' Makefile
 
-demo: $(VENV)/.ready
+# PySpark is large, so the demo without Spark does not install it.
+demo: $(VENV)/$(if $(filter --local,$(ARGS)),.ready,.ready-spark)
 	$(BIN)/python -m examples.stdlib_demo $(ARGS)
 
 test: $(VENV)/.ready-dev
@@ -79,6 +81,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) --editable .
 	@touch $@
 
+$(VENV)/.ready-spark: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing PySpark and a Java runtime (once; a download of about 500 MB)"
+	@$(PIP) --editable '.[spark]'
+	@touch $@ $(VENV)/.ready
+
 $(VENV)/.ready-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.ready
+	@touch $@ $(VENV)/.ready $(VENV)/.ready-spark

@@ -48,14 +48,39 @@ def test_there_are_numbered_examples() -> None:
     assert numbers
 
 
-@pytest.mark.slow
-def test_the_demo_agrees_with_recomputation_on_a_part_of_the_library() -> None:
+DEMO = ("-m", "examples.stdlib_demo", "--limit", "30", "--jobs", "1", "--ticks", "2")
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(("--local",), marks=pytest.mark.slow, id="local"),
+        pytest.param((), marks=pytest.mark.spark, id="spark"),
+        pytest.param(("--shards", "2"), marks=pytest.mark.spark, id="shards"),
+    ],
+)
+def test_the_demo_agrees_with_recomputation_on_a_part_of_the_library(mode: tuple[str, ...]) -> None:
     """Run as a user does, in a new process."""
-    done = run_process("-m", "examples.stdlib_demo", "--limit", "40", "--jobs", "1", "--ticks", "10")
+    done = run_process(*DEMO, *mode)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "every view equals its recomputation, after every tick" in done.stdout
+    assert done.stdout.rstrip().endswith("every view equals its recomputation, after every tick")
+    assert ("shard 1: " in done.stdout) == ("--shards" in mode)
     for words in ("no longer imports", "calls os.system", "does nothing", "all files restored"):
         assert words in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--local", "--shards", "2"), "--shards and --folder need Spark; remove --local"),
+        (("--folder", "."), "--folder expects a new folder, got ., which exists"),
+    ],
+)
+def test_the_demo_refuses_options_that_do_not_fit(options: tuple[str, ...], message: str) -> None:
+    done = run_process(*DEMO, *options)
+    assert done.returncode == 2
+    assert message in done.stderr
 
 
 def run_process(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import ast
+import io
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
+import dbsp
 from examples.stdlib_demo import edits, plain
+from examples.stdlib_demo.demo import PROGRAM
 from examples.stdlib_demo.extract import Facts, Library, library_files, library_root
+from examples.stdlib_demo.fact_pipeline import DeltaFolders
+from examples.stdlib_demo.recomputed import Comparison
+from examples.stdlib_demo.report import Report
+from examples.stdlib_demo.spark_demo import parts_of
 
 
 def facts_of(texts: dict[str, str]) -> Facts:
@@ -273,3 +283,59 @@ def test_the_plain_recomputation_on_a_library_small_enough_to_check_by_hand() ->
     assert views["unused"] == {("d",)}
     assert views["risky"] == {("a.f", "os.system"), ("b.g", "os.system")}
     assert views["exposure"] == {("a", "os.system", 1), ("b", "os.system", 1)}
+
+
+# -- files in, deltas out ----------------------------------------------------------------------
+
+
+def test_the_parts_of_the_facts_are_all_facts_once() -> None:
+    facts = facts_of({"a": "import b", "b": "import c", "c": "", "c.d": "def f(): f()"})
+    parts = list(parts_of(facts, 3))
+    assert [title for title, _ in parts][-1] == "c"
+    for name, rows in facts.relations().items():
+        delivered = [row for _, changes in parts for row in changes.get(name, {})]
+        assert sorted(delivered) == sorted(rows)
+
+
+def write_delta(folder: Path, tick: int, rows: list[tuple[str, str, int]], sharded: bool) -> None:
+    """Write the delta of `risky` as the sink of one process, or as the sinks of two shards do."""
+    shards = [rows[::2], rows[1::2]] if sharded else [rows]
+    for shard, part in enumerate(shards):
+        columns = [list(column) for column in zip(*part, strict=True)] or [[], [], []]
+        table = pa.table(columns, ["function", "danger", "weight"])
+        if sharded:
+            path = folder / "risky" / f"tick={tick}" / f"{shard}-0.parquet"
+        else:
+            path = folder / "risky" / f"tick-{tick:012d}.parquet"
+            table = table.append_column("tick", pa.array([tick] * len(part)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path)
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["one process", "shards"])
+def test_the_views_are_the_sum_of_the_deltas_of_all_ticks(tmp_path: Path, sharded: bool) -> None:
+    (tmp_path / "unused").mkdir()  # no tick has changed this view
+    write_delta(tmp_path, 1, [("f", "eval", 1), ("g", "eval", 1)], sharded)
+    deltas = DeltaFolders(tmp_path, ["risky", "unused"])
+    assert deltas.read(1) == {"risky": {("f", "eval"): 1, ("g", "eval"): 1}}
+    write_delta(tmp_path, 3, [("f", "eval", -1), ("h", "eval", 1)], sharded)
+    write_delta(tmp_path, 4, [("i", "eval", 1), ("j", "eval", 1)], sharded)
+    assert deltas.read(3) == {"risky": {("f", "eval"): -1, ("h", "eval"): 1}}
+    assert deltas.views == {"risky": {("g", "eval"): 1, ("h", "eval"): 1}, "unused": {}}
+
+
+def test_a_row_with_a_wrong_weight_differs_from_both_recomputations() -> None:
+    facts = facts_of({"a": "import os\ndef f(): os.system('x')\n"})
+    program = dbsp.compile(PROGRAM)
+    views = {name: dict.fromkeys(rows, 1) for name, rows in plain.recompute(facts).items()}
+    out = io.StringIO()
+    comparison = Comparison(program, Report(Console(file=out, width=200), rows=8))
+    comparison.check(views, facts, "load")
+    assert (comparison.differences, out.getvalue()) == (0, "")
+    views["risky"]["a.f", "os.system"] = 2
+    comparison.check(views, facts, "tick 2")
+    assert comparison.differences == 2
+    assert (
+        "risky after tick 2 differs from a fresh run in 1 rows: ('a.f', 'os.system') has the weight 2,"
+        in (out.getvalue())
+    )
