@@ -1,8 +1,8 @@
 """Shards that step a circuit segment by segment, without links between them.
 
 Each segment of each shard has a run, an image of its state, and a journal of the messages that the
-ticks since then have received. `forget` drops a run; the next tick makes it again from the image and
-the journal, as another process would.
+ticks since then have received. `forget` drops a run; the next tick makes it again from the image
+and the journal, as another process would.
 """
 
 from __future__ import annotations
@@ -130,8 +130,12 @@ class SegmentShards:
         for name, batch in staged.items():
             schema = self._front.inputs[name]
             parts = ValueHashes(interner).split(batch, self._dealt[name], schema.types, self.shards)
-            messages = [(s, written_rows(part, schema, interner)) for s, part in enumerate(parts) if part]
-            dealt[name] = messages
+            dealt[name] = [
+                (shard, message)
+                for shard, part in enumerate(parts)
+                if part
+                for message in written_rows(part, schema, interner)
+            ]
         return dealt
 
     def _run(self, segment: Segment, shard: int) -> SegmentRun:
