@@ -2,13 +2,14 @@
 
 A tick of a segment receives the rows that other segments have sent, and returns the rows that it
 sends; it never waits for another shard. The rows travel as *messages*: packets that need no other
-packet. Every reader of a message gets the same rows, however often it reads it.
+packet. Every reader of a message gets the same rows, however often it reads it. Messages are
+small, because Spark holds many of them at once.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from dbsp.shards.packet_frames import Buffer
 from dbsp.shards.value_packets import Inbox, Outbox
 
 _LENGTH = struct.Struct("<Q")
+MESSAGE_BYTES = 2 << 20
+"""The most bytes of a message, unless it has one row only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,8 @@ class SegmentLink(ShardLink):
     def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
         for shard, part in enumerate(parts):
             if part is not None:
-                message = written_rows(part, schema, self._interner)
-                self._sent.append(MovedRows(node, shard, message))
+                for message in written_rows(part, schema, self._interner):
+                    self._sent.append(MovedRows(node, shard, message))
         return None
 
     def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
@@ -102,8 +105,26 @@ class SegmentRun:
         return self._link.take(), result
 
 
-def written_rows(batch: Batch, schema: Schema, interner: Interner) -> bytes:
-    """Return a batch as one message. Raises InputError for a value without a typed encoding."""
+def written_rows(batch: Batch, schema: Schema, interner: Interner) -> Iterator[bytes]:
+    """Yield a batch as messages. Raises InputError for a value without a typed encoding."""
+    rows = max(1, MESSAGE_BYTES // (8 * (batch.arity + 1)))
+    for start in range(0, len(batch), rows):
+        part = Batch(batch.rows[start : start + rows], batch.weights[start : start + rows])
+        yield from _messages(part, schema, interner)
+
+
+def _messages(batch: Batch, schema: Schema, interner: Interner) -> Iterator[bytes]:
+    """Yield a batch as one message, or halves of it as messages if its values are too large."""
+    message = _message(batch, schema, interner)
+    if len(message) <= MESSAGE_BYTES or len(batch) == 1:
+        yield message
+        return
+    middle = len(batch) // 2
+    for half in (slice(None, middle), slice(middle, None)):
+        yield from _messages(Batch(batch.rows[half], batch.weights[half]), schema, interner)
+
+
+def _message(batch: Batch, schema: Schema, interner: Interner) -> bytes:
     buffers = [memoryview(buffer).cast("B") for buffer in Outbox(interner).pack(batch, schema)]
     lengths = b"".join(_LENGTH.pack(len(buffer)) for buffer in buffers)
     return b"".join((_LENGTH.pack(len(buffers)), lengths, *buffers))

@@ -135,8 +135,12 @@ class SegmentShards:
         for name, batch in staged.items():
             schema = self._front.inputs[name]
             parts = ValueHashes(interner).split(batch, self._dealt[name], schema.types, self.shards)
-            messages = [(s, written_rows(part, schema, interner)) for s, part in enumerate(parts) if part]
-            dealt[name] = messages
+            dealt[name] = [
+                (shard, message)
+                for shard, part in enumerate(parts)
+                if part
+                for message in written_rows(part, schema, interner)
+            ]
         return dealt
 
     def _run(self, segment: Segment, shard: int) -> SegmentRun:

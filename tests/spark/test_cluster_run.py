@@ -156,7 +156,8 @@ def test_a_run_continues_from_its_folder(spark: Any, tmp_path: Path) -> None:
             compared.many = compared.started()
     versions = compared.many.commit.versions.values()
     assert any(version.image for version in versions) and any(version.journal for version in versions)
-    kept = {name for version in versions for name in (version.image, *version.journal) if name}
+    named = (name for version in versions for name in (version.image, *version.journal))
+    kept = {name for name in named if isinstance(name, str)}
     found = {f"state/{path.parent.name}/{path.name}" for path in (tmp_path / "state" / "state").glob("*/*")}
     assert kept <= found
 

@@ -9,6 +9,7 @@ all or nothing: what attempts have written counts when the commit names it, and 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
@@ -19,12 +20,12 @@ import pyarrow as pa
 from dbsp.circuit.graph import Graph
 from dbsp.data.schema import Schema
 from dbsp.durable.step_memory import signature
-from dbsp.errors import CircuitError, cause_text
+from dbsp.errors import CheckpointError, CircuitError, cause_text
 from dbsp.operators.stages.segments import segments_of
 from dbsp.runtime.run import Run
 from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.segment_run import written_rows
-from dbsp.spark.cluster.commits import ClusterCommit, latest_commit, open_state, publish_commit
+from dbsp.spark.cluster.commits import ClusterCommit, Commits, open_state
 from dbsp.spark.cluster.deal_tasks import DealtFrame, DealtUnion, dealt_rows
 from dbsp.spark.cluster.messages import COLUMNS, START, Message, messages_in, told
 from dbsp.spark.cluster.part_sink import PartSink, tick_folder
@@ -67,8 +68,12 @@ class ClusterRun:
         shipped = _pickled(graph)
         id_ = open_state(folder, signature(graph) if query is None else query, graph.name, shards)
         self._query = ClusterQuery(id_, shipped, shards, folder, image_from, versions())
-        self.commit = latest_commit(folder)
+        self._commits = Commits(folder, id_)
+        self.commit = self._commits.latest()
         """The latest tick that counts."""
+        self._known = True
+        """Whether `commit` is certain to be the latest tick that counts."""
+        self._parts_published = self._cleaned = False
         self.reports: list[dict[str, Any]] = []
         """What the tasks of the latest tick have reported, by segment and shard."""
         self.dealt: Counter[str] = Counter()
@@ -113,8 +118,17 @@ class ClusterRun:
     ) -> list[dict[str, Any]]:
         """Apply the rows of the frames, and changes that the driver has, as one tick.
 
-        Returns the reports of the tasks. When it raises, nothing has changed.
+        Returns the reports of the tasks. When it raises, the tick counts if `commit` says so; then
+        its parts become visible before the next tick, or at the next start.
         """
+        if not self._known:
+            raise CheckpointError(
+                f"the run does not know whether tick {self.commit.tick + 1} was committed, because "
+                f"{self._query.folder.location} could not be read; open the state again",
+                code="run-closed",
+            )
+        if not self._parts_published:
+            self._publish_parts()
         tick = self.commit.tick + 1
         rows = self._plan(tick, frames, facts)
         told_facts = told(messages_in(rows.toArrow().to_batches()))
@@ -186,8 +200,8 @@ class ClusterRun:
         dealer = Dealer(self._ports.inputs, self.shards, front.interner)
         for shard, parts in enumerate(dealer.deal(staged)):
             for name, batch in parts.items():
-                rows = written_rows(batch, front.inputs[name], front.interner)
-                yield Message(shard, self._levels[name], name, rows)
+                for rows in written_rows(batch, front.inputs[name], front.interner):
+                    yield Message(shard, self._levels[name], name, rows)
 
     def _frame_of(self, messages: Iterator[Message]) -> Any:
         table = pa.Table.from_batches([message.batch() for message in messages])
@@ -198,7 +212,8 @@ class ClusterRun:
     def _commit(self, tick: int, label: Any, reports: Sequence[Mapping[str, Any]]) -> None:
         found = {(facts["level"], facts["shard"]): _version(facts) for facts in reports}
         expected = [(segment.level, shard) for segment in self.segments for shard in range(self.shards)]
-        assert sorted(found) == expected, f"expected a report of {expected}, got {sorted(found)}"
+        got = sorted((facts["level"], facts["shard"]) for facts in reports)
+        assert got == expected, f"expected a report of each of {expected}, got {got}"
         parts: dict[str, list[str]] = {sink.name: [] for sink in self._sinks}
         for facts in reports:
             for sink, file in facts["parts"].items():
@@ -207,36 +222,56 @@ class ClusterRun:
             output = sink.operator.relation
             if sink.replaces and not any(facts["rows_out"].get(output) for facts in reports):
                 parts[sink.name] = []  # the view is as before
+        for sink in self._sinks:
+            sink.check_written(tick, parts[sink.name])
         held = [HeldRows(**rows) for facts in reports for rows in facts["held"]]
-        before, self.commit = self.commit, self._published(ClusterCommit(tick, label, found, parts, held))
-        for rows in before.held:
-            self._query.folder.remove(rows.file)
+        before = self.commit
+        self._publish(ClusterCommit(tick, label, found, parts, held))
         self._publish_parts()
-        for (level, shard), version in found.items():
-            if version.image != before.version(level, shard).image:
-                self._remove_unnamed(level, shard, version)
+        with contextlib.suppress(CheckpointError):  # the next image removes the rest
+            self._remove_unnamed(before)
 
-    def _published(self, commit: ClusterCommit) -> ClusterCommit:
-        """Publish a commit, and return it."""
+    def _publish(self, commit: ClusterCommit) -> None:
         try:
-            publish_commit(self._query.folder, commit)
+            self._commits.publish(commit)
         except BaseException:
-            self.commit = latest_commit(self._query.folder)  # it may be published all the same
-            raise
-        return commit
+            self._known = False
+            latest = self._commits.latest()
+            self._known = True
+            if (latest.tick, latest.versions) != (commit.tick, commit.versions):
+                raise
+            # It was published all the same.
+        self.commit, self._parts_published = commit, False
 
     def _publish_parts(self) -> None:
         """Make the parts of the latest tick visible, also those of an ended process."""
+        self._parts_published = False
         for sink in self._sinks:
             sink.publish(self.commit.tick, self.commit.parts.get(sink.name, ()))
+        self._parts_published = True
 
-    def _remove_unnamed(self, level: int, shard: int, version: Version) -> None:
-        """Remove the files that an image replaces, and those of attempts that do not count."""
-        folder = f"state/{level}-{shard}"
-        kept = {version.image, *version.journal}
-        for name in self._query.folder.names(folder):
-            if f"{folder}/{name}" not in kept:
-                self._query.folder.remove(f"{folder}/{name}")
+    def _remove_unnamed(self, before: ClusterCommit) -> None:
+        """Remove the files that the latest commit does not need, and in the first tick of a run all
+        that attempts of earlier processes have left.
+        """
+        folder = self._query.folder
+        if self._cleaned:
+            for rows in before.held:
+                folder.remove(rows.file)
+        else:
+            held = {rows.file for rows in self.commit.held}
+            for name in folder.names("held"):
+                if f"held/{name}" not in held:
+                    folder.remove(f"held/{name}")
+        for (level, shard), version in self.commit.versions.items():
+            if self._cleaned and version.image == before.version(level, shard).image:
+                continue
+            place = f"state/{level}-{shard}"
+            kept = {version.image, *version.journal}
+            for name in folder.names(place):
+                if f"{place}/{name}" not in kept:
+                    folder.remove(f"{place}/{name}")
+        self._cleaned = True
 
 
 def _version(facts: Mapping[str, Any]) -> Version:

@@ -25,8 +25,8 @@ from dbsp.spark.cluster.segment_tasks import ClusterQuery
 from dbsp.spark.row_order import RowOrder
 from dbsp.spark.tagged_union import TAG, divide, quoted
 
-_PIECE = 1 << 20
-"""The rows of a source that a task deals at once, if their order does not matter."""
+_PIECE_ROWS, _PIECE_BYTES = 1 << 20, 64 << 20
+"""The rows of sources that a task deals at once, if their order does not matter."""
 _POSITION = "__dbsp_position"
 
 
@@ -115,13 +115,14 @@ class DealTask:
     def _tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Yield the rows in pieces; in one piece, by position, if the order of some matters."""
         pieces: list[pa.RecordBatch] = []
-        rows = 0
+        rows = size = 0
         for batch in batches:
             pieces.append(batch)
             rows += batch.num_rows
-            if rows >= _PIECE and not self.positioned:
+            size += batch.nbytes
+            if (rows >= _PIECE_ROWS or size >= _PIECE_BYTES) and not self.positioned:
                 yield pa.Table.from_batches(pieces)
-                pieces, rows = [], 0
+                pieces, rows, size = [], 0, 0
         if rows:
             table = pa.Table.from_batches(pieces)
             yield RowOrder((_POSITION,), added=True).sort(table) if self.positioned else table
@@ -135,4 +136,5 @@ class DealTask:
         dealer = Dealer(ports.inputs, self.query.shards, front.interner)
         for shard, parts in enumerate(dealer.deal(staged)):
             for batch in parts.values():
-                yield Message(shard, self.levels[name], name, written_rows(batch, schema, front.interner))
+                for rows in written_rows(batch, schema, front.interner):
+                    yield Message(shard, self.levels[name], name, rows)

@@ -5,25 +5,31 @@ and the journal of the ticks after it, which has the messages that each tick rec
 named by the attempt that made it, and the driver says from which version a tick starts. A worker
 process keeps the latest version of each segment that it has run. It uses that only if its name is
 the one that the driver names, and reads the files otherwise; so a stale, repeated or moved task
-starts from the right state.
+starts from the right state. It drops what no later task can use.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbsp.durable.sealed_files import unreadable
+from dbsp.durable.sealed_files import decoding, seal, sealed_size, unreadable, unseal
+from dbsp.errors import CheckpointError
 from dbsp.operators.stages.segments import Segment
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.shared_folder import SharedFolder
 
 Received = Mapping[str, Sequence[bytes]]
 """The messages of a tick by input of the segment."""
+_IMAGE_TICKS, _IMAGE_EMPTY = 32, 2048
+"""So many ticks with and without messages cost at least as much as the smallest image."""
+_UNUSED = 600.0
+"""Seconds after which a process drops the runs of a query without tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +40,10 @@ class Version:
     """The attempt that made it; empty before the first tick."""
     image: str | None = None
     """The folder of the image; None if the journal begins at the first tick."""
-    journal: tuple[str | None, ...] = ()
-    """By tick after the image its file, or None for a tick without messages."""
-    journal_bytes: int = 0
-    """The bytes of these files."""
+    journal: tuple[str | int, ...] = ()
+    """The ticks after the image: the file of a tick, or a number of ticks without messages."""
+    journal_cost: int = 0
+    """The bytes of these files, and bytes for the time that replaying a tick takes."""
     image_bytes: int = 0
 
 
@@ -80,8 +86,18 @@ class HeldRows:
         return content
 
 
-_KEPT: dict[Place, tuple[str, SegmentRun]] = {}
-"""The runs that this process keeps, with the names of their versions."""
+@dataclass(slots=True)
+class _Kept:
+    """A run that this process keeps."""
+
+    version: str
+    segment: Segment
+    run: SegmentRun
+    used: float
+    """When, by the monotonic clock."""
+
+
+_KEPT: dict[Place, _Kept] = {}
 
 
 def opened(place: Place, segment: Segment, version: Version, folder: SharedFolder) -> SegmentRun:
@@ -90,28 +106,40 @@ def opened(place: Place, segment: Segment, version: Version, folder: SharedFolde
     O(1) if this process has kept it, else O(journal). Raises CheckpointError.
     """
     known = _KEPT.pop(place, None)
-    if known is not None and known[0] == version.name:
-        return known[1]
+    if known is not None and known.version == version.name and known.segment is segment:
+        return known.run
     image = None
     with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
         if version.image is not None:
             image = folder.fetched_folder(version.image, Path(copy))
         run = SegmentRun(segment.graph, place.shard, place.shards, image)
         # Files that are mapped stay until the process ends, so the copy can be removed.
-    for file in version.journal:
-        run.step({} if file is None else read_journal(folder, file))
+    for entry in version.journal:
+        if isinstance(entry, str):
+            run.step(read_journal(folder, place, entry))
+        else:
+            for _ in range(entry):
+                run.step({})
     return run
 
 
-def keep(place: Place, name: str, run: SegmentRun) -> None:
-    """Keep a run for the next tick that starts from this version."""
-    _KEPT[place] = name, run
+def keep(place: Place, name: str, segment: Segment, run: SegmentRun) -> None:
+    """Keep a run for the next task that starts from this version.
+
+    Drops the runs of earlier ticks of the query, which other processes have continued, and those of
+    queries that have ended.
+    """
+    now = time.monotonic()
+    for other, known in list(_KEPT.items()):
+        of_query = other.query == place.query
+        if now - known.used > _UNUSED or (of_query and known.run.run.tick < run.run.tick - 1):
+            del _KEPT[other]
+    _KEPT[place] = _Kept(name, segment, run, now)
 
 
-def forget_query(query: str) -> None:
-    """Drop the runs of a query in this process."""
-    for place in [place for place in _KEPT if place.query == query]:
-        del _KEPT[place]
+def forget_runs() -> None:
+    """Drop all runs that this process keeps."""
+    _KEPT.clear()
 
 
 def next_version(
@@ -125,26 +153,35 @@ def next_version(
 ) -> Version:
     """Make the tick that a run has taken durable, and return the version after it, `name`.
 
-    Writes an image once the journal since the last one is larger than that image, and than
-    `image_from` bytes; so images cost at most as much as the journal.
+    Writes an image once the journal since the last one costs more than that image, and than
+    `image_from` bytes; so images cost at most as much as the journal, and a journal stays short.
     """
-    content = written_journal(received)
-    size = before.journal_bytes + len(content)
-    if size > max(image_from, before.image_bytes):
+    file = f"{place.folder}/{name}.journal"
+    content = written_journal(place, file, received)
+    least = image_from // (_IMAGE_TICKS if content else _IMAGE_EMPTY)
+    cost = before.journal_cost + max(len(content), least)
+    if cost > max(image_from, before.image_bytes):
         image = f"{place.folder}/{name}.image"
         return Version(name, image, (), 0, _written_image(run, folder, image))
-    file = None
+    journal = before.journal
     if content:
-        file = f"{place.folder}/{name}.journal"
         folder.write(file, content)
-    return Version(name, before.image, (*before.journal, file), size, before.image_bytes)
+        journal = (*journal, file)
+    elif journal and isinstance(latest := journal[-1], int):
+        journal = (*journal[:-1], latest + 1)
+    else:
+        journal = (*journal, 1)
+    return Version(name, before.image, journal, cost, before.image_bytes)
 
 
 def _written_image(run: SegmentRun, folder: SharedFolder, name: str) -> int:
     """Write the state of a run to the shared folder; return its bytes."""
     if folder.local is not None:
         target = folder.local / name
-        target.mkdir(parents=True)
+        try:
+            target.mkdir(parents=True)
+        except OSError as error:
+            raise CheckpointError(f"cannot write {target}: {error}", code="checkpoint-write") from None
         run.write(target)
         return _size(target)
     with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
@@ -157,24 +194,32 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def written_journal(received: Received) -> bytes:
+def written_journal(place: Place, file: str, received: Received) -> bytes:
     """Return the messages of a tick as the content of a file; empty without messages."""
     parts = [(name, message) for name, messages in received.items() for message in messages]
     if not parts:
         return b""
     head = json.dumps([(name, len(message)) for name, message in parts]).encode()
-    return b"".join((head, b"\n", *(message for _, message in parts)))
+    sealed = seal(f"{place.query}/{file}", [head, b"\n", *(message for _, message in parts)])
+    return b"".join(sealed.parts)
 
 
-def read_journal(folder: SharedFolder, file: str) -> dict[str, list[bytes]]:
-    """Return the messages of `written_journal` in a file. Raises CheckpointError."""
-    content = folder.read(file)
+def read_journal(folder: SharedFolder, place: Place, file: str) -> dict[str, list[bytes]]:
+    """Return the messages of `written_journal` in a file.
+
+    Raises CheckpointError if it is missing, damaged, or the file of another place.
+    """
+    content, path = folder.read(file), Path(folder.location) / file
     if content is None:
-        raise unreadable(Path(folder.location) / file, "the file is missing")
-    head, _, body = content.partition(b"\n")
+        raise unreadable(path, "the file is missing")
+    view = memoryview(content)
+    if (size := sealed_size(path, view)) != len(view):
+        raise unreadable(path, f"expected {size:,} bytes, got {len(view):,}")
+    head, _, body = bytes(unseal(path, view, f"{place.query}/{file}").content).partition(b"\n")
     received: dict[str, list[bytes]] = {}
-    start = 0
-    for name, length in json.loads(head):
-        received.setdefault(name, []).append(body[start : start + length])
-        start += length
+    with decoding(path):
+        start = 0
+        for name, length in json.loads(head):
+            received.setdefault(name, []).append(body[start : start + length])
+            start += length
     return received

@@ -27,6 +27,9 @@ from dbsp.spark.cluster.part_sink import PartSink
 from dbsp.spark.cluster.segment_state import HeldRows, Place, Version, keep, next_version, opened
 from dbsp.spark.cluster.shared_folder import SharedFolder
 
+_CIRCUITS = 32
+"""The circuits that a process keeps."""
+
 
 @dataclass(frozen=True)
 class ClusterQuery:
@@ -71,13 +74,13 @@ def shard_of_task() -> int:
     return int(context.partitionId())
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=_CIRCUITS)
 def _graph(data: bytes) -> Graph:
     graph: Graph = pickle.loads(data)
     return graph
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=_CIRCUITS)
 def _segments(data: bytes) -> list[Segment]:
     return segments_of(_graph(data))
 
@@ -163,7 +166,7 @@ class SegmentTask:
             "opening_seconds": opening,
             "seconds": time.perf_counter() - began,
         }
-        keep(place, version.name, run)
+        keep(place, version.name, segment, run)
         yield report(shard, facts)
 
     def _written(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from dbsp.errors import CheckpointError
+from dbsp.errors import CheckpointError, cause_text
 
 _HADOOP_S3 = re.compile("^s3[an]:")
 """What Spark's file systems call S3."""
@@ -56,6 +56,11 @@ class SharedFolder:
         """Return the URI of a file or folder for Spark, which decodes no characters in it."""
         return f"{self.location}/{name}" if self.local is None else f"file://{self.local / name}"
 
+    @cached_property
+    def renames_folders(self) -> bool:
+        """Whether a folder is renamed at once; object stores copy and remove file by file."""
+        return self._opened[0].type_name in ("local", "hdfs")
+
     def _path(self, name: str) -> str:
         return f"{self._opened[1]}/{name}"
 
@@ -81,6 +86,14 @@ class SharedFolder:
             self._opened[0].move(self._path(name), self._path(to))
         except OSError as error:
             raise self._failed("write", to, error) from None
+
+    def move_file(self, name: str, to: str) -> None:
+        """Rename a file into a folder, which is made if needed. Raises CheckpointError."""
+        try:
+            self._opened[0].create_dir(self._path(to).rpartition("/")[0], recursive=True)
+        except OSError as error:
+            raise self._failed("write", to, error) from None
+        self.rename(name, to)
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none. Raises CheckpointError."""
@@ -164,5 +177,13 @@ def _of_fsspec(location: str) -> tuple[Any, str]:
             "this file system, on the driver and on all executors",
             code="unsupported-location",
         ) from None
-    files, path = url_to_fs(location)
+    # A listing that a process keeps would lack what others have written since.
+    try:
+        files, path = url_to_fs(location, use_listings_cache=False)
+    except (ValueError, ImportError) as error:
+        raise CheckpointError(
+            f"cannot open {location}: {cause_text(error)}; install the package of fsspec for this file "
+            "system, on the driver and on all executors, or choose another location",
+            code="unsupported-location",
+        ) from None
     return PyFileSystem(FSSpecHandler(files)), path

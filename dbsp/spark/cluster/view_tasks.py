@@ -47,7 +47,8 @@ class ViewTask:
     def _written(self, level: int, shard: int, sinks: Sequence[PartSink]) -> Message:
         query, version = self.query, self.versions.get((level, shard), Version())
         place = Place(query.id, level, shard, query.shards)
-        run = opened(place, query.segments()[level], version, query.folder)
+        segment = query.segments()[level]
+        run = opened(place, segment, version, query.folder)
         attempt, parts = uuid.uuid4().hex, {}
         for sink in sinks:
             view = run.run.view(sink.operator.relation)
@@ -58,5 +59,5 @@ class ViewTask:
                 raise
             if file is not None:
                 parts[sink.name] = file
-        keep(place, version.name, run)
+        keep(place, version.name, segment, run)
         return report(shard, {"parts": parts})
