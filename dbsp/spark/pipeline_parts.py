@@ -30,7 +30,7 @@ from dbsp.spark.driver import Driver
 from dbsp.spark.pipeline_options import cut_of, memory_limit, snapshot_every, synced
 from dbsp.spark.port_binding import check_frame, sink_struct
 from dbsp.spark.row_order import RowOrder, row_order
-from dbsp.spark.sink_delivery import BoundSink
+from dbsp.spark.sink_opening import BoundSink
 from dbsp.spark.spark_types import struct_of
 from dbsp.spark.targets import local_path, target_of
 
