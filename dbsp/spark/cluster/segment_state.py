@@ -3,8 +3,9 @@
 The state of a segment of a shard after tick t is a *version*: an image (`dbsp.durable.state_image`)
 and the journal of the ticks after it, which has the messages that each tick received. A version is
 named by the attempt that made it, and the driver says from which version a tick starts. A worker
-process keeps the latest version of each segment that it has run. It uses that only if its name is
-the one that the driver names, and reads the files otherwise; so a stale, repeated or moved task
+process keeps the latest version of each segment that it has run. If that is the version that the
+driver names, it steps on; if it is an earlier one of the same image, it first applies the ticks of
+the journal that it has missed; otherwise it reads the files. So a stale, repeated or moved task
 starts from the right state.
 """
 
@@ -37,8 +38,16 @@ class Version:
     journal: tuple[str | None, ...] = ()
     """By tick after the image its file, or None for a tick without messages."""
     journal_bytes: int = 0
-    """The bytes of these files."""
+    """The bytes of these files, of small ones rather more."""
     image_bytes: int = 0
+
+    def precedes(self, other: Version) -> bool:
+        """Return whether the ticks of the journal of another version lead from this one to it.
+
+        Attempts choose the names of files, so equal names have equal content. A tick without
+        messages has no file, and leads from equal states to equal states.
+        """
+        return self.image == other.image and self.journal == other.journal[: len(self.journal)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,32 +89,36 @@ class HeldRows:
         return content
 
 
-_KEPT: dict[Place, tuple[str, SegmentRun]] = {}
-"""The runs that this process keeps, with the names of their versions."""
+_KEPT: dict[Place, tuple[Version, SegmentRun]] = {}
+"""The runs that this process keeps, with their versions."""
+_LEAST, _EMPTY = 1 << 16, 1 << 10
+"""What a file of a journal counts at least, and a tick without messages: a commit names all."""
 
 
 def opened(place: Place, segment: Segment, version: Version, folder: SharedFolder) -> SegmentRun:
     """Return a run of the segment at a version; the caller steps it, and then keeps it.
 
-    O(1) if this process has kept it, else O(journal). Raises CheckpointError.
+    O(1) if this process has kept it, O(ticks since) if it has kept an earlier version of the same
+    image, else O(journal). Raises CheckpointError.
     """
-    known = _KEPT.pop(place, None)
-    if known is not None and known[0] == version.name:
-        return known[1]
-    image = None
-    with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
-        if version.image is not None:
-            image = folder.fetched_folder(version.image, Path(copy))
-        run = SegmentRun(segment.graph, place.shard, place.shards, image)
-        # Files that are mapped stay until the process ends, so the copy can be removed.
-    for file in version.journal:
+    known, run = _KEPT.pop(place, (Version(), None))
+    if run is None or not known.precedes(version):
+        known, run = Version(image=version.image), _of_image(place, segment, version.image, folder)
+    for file in version.journal[len(known.journal) :]:
         run.step({} if file is None else read_journal(folder, file))
     return run
 
 
-def keep(place: Place, name: str, run: SegmentRun) -> None:
-    """Keep a run for the next tick that starts from this version."""
-    _KEPT[place] = name, run
+def _of_image(place: Place, segment: Segment, image: str | None, folder: SharedFolder) -> SegmentRun:
+    with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
+        path = None if image is None else folder.fetched_folder(image, Path(copy))
+        return SegmentRun(segment.graph, place.shard, place.shards, path)
+        # Files that are mapped stay until the process ends, so the copy can be removed.
+
+
+def keep(place: Place, version: Version, run: SegmentRun) -> None:
+    """Keep a run for the ticks that start from this version, or from a later one."""
+    _KEPT[place] = version, run
 
 
 def forget_query(query: str) -> None:
@@ -126,10 +139,11 @@ def next_version(
     """Make the tick that a run has taken durable, and return the version after it, `name`.
 
     Writes an image once the journal since the last one is larger than that image, and than
-    `image_from` bytes; so images cost at most as much as the journal.
+    `image_from` bytes; so images cost at most as much as the journal. A small file counts as one
+    of 64 KiB and a tick without messages as 1 KiB: the length of the journal is limited, too.
     """
     content = written_journal(received)
-    size = before.journal_bytes + len(content)
+    size = before.journal_bytes + (max(len(content), _LEAST) if content else _EMPTY)
     if size > max(image_from, before.image_bytes):
         image = f"{place.folder}/{name}.image"
         return Version(name, image, (), 0, _written_image(run, folder, image))

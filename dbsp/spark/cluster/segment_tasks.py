@@ -163,7 +163,7 @@ class SegmentTask:
             "opening_seconds": opening,
             "seconds": time.perf_counter() - began,
         }
-        keep(place, version.name, run)
+        keep(place, version, run)
         yield report(shard, facts)
 
     def _written(

@@ -58,5 +58,5 @@ class ViewTask:
                 raise
             if file is not None:
                 parts[sink.name] = file
-        keep(place, version.name, run)
+        keep(place, version, run)
         return report(shard, {"parts": parts})
