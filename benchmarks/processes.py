@@ -11,7 +11,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Peaks:
-    """The most memory that processes have had, in bytes: this one, Spark's, and the largest worker."""
+    """The most memory of this process, of Spark and of the largest worker, in bytes."""
 
     python: int
     java: int

@@ -2,7 +2,8 @@
 
 All ways read the same Parquet files, through DataFrames of the same session, and in turn, so that
 what else the machine does slows all of them. A tick deletes rows of the largest relation, the next
-inserts them again; the last tick deletes. All results must be equal.
+inserts them again; the last tick deletes. A way that recomputes takes part in the load and in the
+last tick. All results must be equal.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.graphs import power_law
 from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.processes import Peaks, forget_peaks, peaks, processor_seconds
 from benchmarks.spark import outcome_in
-from benchmarks.spark_rivals import IncrementalTotals, Recomputed
+from benchmarks.spark_rivals import IncrementalTotals, Recomputed, frame_of
 from benchmarks.workloads import REGIONS, layers
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
@@ -48,10 +49,10 @@ SPARK_SHARDS = {
     "large": {"w1": 10_000_000, "w2": 1_000_000, "w3dag": 50_000},
 }
 """The orders of w1, the edges of w2, the nodes of w3dag."""
-TICKS = {1: 5, 1_000: 7, 100_000: 3}
-"""By the rows of a tick, how many ticks are measured; an odd number, the next size begins."""
-SLOW = 1
-"""How many of them a way that recomputes takes part in."""
+TICKS = {1: 3, 1_000: 4, 100_000: 2}
+"""By the rows of a tick, how many pairs of ticks are measured."""
+LONGEST_LOOP = 2_000
+"""The most nodes of w3dag for which Spark recomputes the closure: it takes minutes for more."""
 FILES = 4
 
 
@@ -112,7 +113,7 @@ class OneProcess:
         (folder / "out").mkdir()
 
     def step(self, changes: Mapping[str, Path]) -> None:
-        fetched = {name: self.session.read.parquet(str(file)).toArrow() for name, file in changes.items()}
+        fetched = {name: frame_of(self.session, file).toArrow() for name, file in changes.items()}
         delta = self.run.step(fetched)["result"]
         pq.write_table(delta.to_arrow(), self.folder / "out" / f"{self.run.tick}.parquet")
 
@@ -145,10 +146,7 @@ class OnShards:
 
     def step(self, changes: Mapping[str, Path]) -> None:
         self.run.step(
-            [
-                DealtFrame(self.sources[name], self.session.read.parquet(str(file)))
-                for name, file in changes.items()
-            ]
+            [DealtFrame(self.sources[name], frame_of(self.session, file)) for name, file in changes.items()]
         )
 
     def worked(self) -> tuple[float, ...]:
@@ -216,9 +214,9 @@ def _measured(
     tiny = written(session, workload, SPARK_SHARDS["tiny"][workload], folder / "tiny")
     base = written(session, workload, count, folder / "base")
     counts = {name: session.read.parquet(str(file)).count() for name, file in base.items()}
-    makers = _makers(session, workload, shards, rivals)
-    for place, maker in enumerate(makers):  # compiles the kernels, starts workers
-        _new(maker, folder / f"warm-{place}").step(tiny)
+    makers = _makers(session, workload, shards, rivals and (workload != "w3dag" or count <= LONGEST_LOOP))
+    for place, maker in enumerate(makers[:2] if workload == "w3dag" else makers):
+        _new(maker, folder / f"warm-{place}").step(tiny)  # compiles the kernels, starts workers
     ways, measured = [], []
     for place, maker in enumerate(makers):
         way = _new(maker, folder / f"way-{place}")
@@ -234,36 +232,20 @@ def _measured(
     empty = EmptyJob(session, measured[0].levels, shards)
     floor = OnSpark(workload, f"{empty.name} of {empty.levels} levels", 0)
     largest = max(counts, key=lambda name: counts[name])
-    for size, times in ticks.items():
-        if size > counts[largest] // 2:
-            continue
-        assert times % 2, "the last tick deletes, so that the final result is not that of the load"
+    sizes = [size for size in ticks if size <= counts[largest] // 2]
+    for size in sizes:
         files = _tick_files(session, base[largest], size, folder / f"tick-{size}")
-        _ticks(ways, measured, {largest: files[0]}, {largest: files[1]}, size, times)
-        empties = floor.ticks.setdefault(size, Taken())
-        for _ in range(times):
-            _take(empty, {}, empties)
+        for turn in range(2 * ticks[size] + (size == sizes[-1])):
+            last = turn == 2 * ticks[size]
+            for way, one in zip(ways, measured, strict=True):
+                if last or not isinstance(way, Recomputed):
+                    _take(way, {largest: files[turn % 2]}, one.ticks.setdefault(size, Taken()))
+                if isinstance(way, OnShards):
+                    one.worked[size] = way.worked()
+            _take(empty, {}, floor.ticks.setdefault(size, Taken()))
     for way, one in zip(ways, measured, strict=True):
         one.outcome = way.outcome()
     return [*measured, floor]
-
-
-def _ticks(
-    ways: list[Way],
-    measured: list[OnSpark],
-    deleted: dict[str, Path],
-    inserted: dict[str, Path],
-    size: int,
-    times: int,
-) -> None:
-    """Delete and insert rows in turn, `times` times; slow ways do it `SLOW` times."""
-    for turn in range(times):
-        for way, one in zip(ways, measured, strict=True):
-            if turn < SLOW or not isinstance(way, Recomputed):
-                taken = one.ticks.setdefault(size, Taken())
-                _take(way, inserted if turn % 2 else deleted, taken)
-                if isinstance(way, OnShards):
-                    one.worked[size] = way.worked()
 
 
 def _take(way: Any, changes: Mapping[str, Path], taken: Taken) -> None:

@@ -62,6 +62,8 @@ def test_shards_on_spark_and_jobs_by_hand_have_the_same_result(spark: Any) -> No
     assert (shards.rows, shards.levels, empty.way) == (550, 2, "empty job of 2 levels")
     assert [len(times) for times in shards.worked.values()] == [2, 2]
     assert all(each.peaks.python > 1e7 and each.peaks.java > 1e8 for each in measured[:4])
+    assert [len(shards.ticks[size].wall) for size in (1, 100)] == [2, 3]
+    assert [len(recomputed.ticks[size].wall) for size in recomputed.ticks] == [1]
     assert all(shards.ticks[size].processor_seconds > 0 for size in (1, 100))
     console = Console(file=io.StringIO(), width=190)
     assert print_spark_shards(console, measured)
