@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +14,10 @@ from dbsp import Circuit
 from dbsp.operators.stages.segments import Segment, segments_of
 from dbsp.runtime.run import Run
 from dbsp.shards.segment_run import SegmentRun, written_rows
-from dbsp.spark.cluster import segment_state
+from dbsp.spark.cluster import segment_state, spared_imports
 from dbsp.spark.cluster.segment_state import Place, Version, keep, next_version, opened
 from dbsp.spark.cluster.shared_folder import SharedFolder
+from dbsp.spark.cluster.spared_imports import spare_imports
 
 PLACE = Place("query", 0, 0, 1)
 
@@ -117,3 +120,27 @@ def test_many_small_ticks_make_a_short_journal(tmp_path: Path) -> None:
         most = max(most, len(version.journal))
     assert most == 10
     assert rows_of(run) == [(tick,) for tick in range(40)]
+
+
+def test_imports_are_frozen_without_the_runs_that_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment, folder = copying(), SharedFolder(str(tmp_path))
+    first, run = ticked(segment, folder, Version(), "a", 1, 1 << 20)
+    monkeypatch.setattr(spared_imports, "_spared", None)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    try:
+        spare_imports(segment_state.forget_all)
+        frozen = gc.get_freeze_count()
+        assert frozen > 10_000
+        keep(PLACE, first, run)
+        spare_imports(segment_state.forget_all)  # nothing is new
+        assert opened(PLACE, segment, first, folder) is run
+        keep(PLACE, first, run)
+        monkeypatch.setitem(sys.modules, "numba", sys)  # as after the load of compiled kernels
+        more = [[] for _ in range(1_000)]
+        spare_imports(segment_state.forget_all)
+        assert gc.get_freeze_count() >= frozen + len(more)
+        assert opened(PLACE, segment, first, folder) is not run
+    finally:
+        gc.unfreeze()

@@ -121,6 +121,11 @@ def keep(place: Place, version: Version, run: SegmentRun) -> None:
     _KEPT[place] = version, run
 
 
+def forget_all() -> None:
+    """Drop the runs of all queries in this process; the next tasks read their files."""
+    _KEPT.clear()
+
+
 def forget_query(query: str) -> None:
     """Drop the runs of a query in this process."""
     for place in [place for place in _KEPT if place.query == query]:

@@ -24,8 +24,9 @@ from dbsp.runtime.tick_result import TickResult
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.messages import DRIVER, START, Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink
-from dbsp.spark.cluster.segment_state import HeldRows, Place, Version, keep, next_version, opened
+from dbsp.spark.cluster.segment_state import HeldRows, Place, Version, forget_all, keep, next_version, opened
 from dbsp.spark.cluster.shared_folder import SharedFolder
+from dbsp.spark.cluster.spared_imports import spare_imports
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,11 @@ class ClusterQuery:
     """The version of dbsp and of Python in the driver."""
 
     def checked_graph(self) -> Graph:
-        """Return the circuit. Raises SetupError if this process has another version of dbsp."""
+        """Return the circuit, at the begin of a task.
+
+        Raises SetupError if this process has another version of dbsp.
+        """
+        spare_imports(forget_all)
         if self.version != versions():
             raise SetupError(
                 f"the driver runs {self.version}, an executor {versions()}; install the same versions on the "
