@@ -117,7 +117,7 @@ from benchmarks.sharded_report import print_shard_kills, print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
-from benchmarks.spark_shards import SPARK_SHARDS, measure_spark_shards
+from benchmarks.spark_shards import DRIVER_MEMORY, SPARK_SHARDS, measure_spark_shards
 from benchmarks.spark_shards_report import print_spark_shards
 from benchmarks.startup import REPEATS as STARTS
 from benchmarks.startup import measure_startup
@@ -454,7 +454,7 @@ def through_spark(console: Console, rows: tuple[int, ...], sizes: tuple[str, ...
 def sharded_by_spark(console: Console, sizes: dict[str, int], only: str, master: str) -> bool:
     """Print circuits on executors; return False if a result differs."""
     try:
-        session = dbsp.spark.session("benchmarks", master=master)
+        session = dbsp.spark.session("benchmarks", master=master, settings=DRIVER_MEMORY)
     except SetupError as error:
         raise typer.BadParameter(str(error)) from None
     session.sparkContext.setLogLevel("ERROR")

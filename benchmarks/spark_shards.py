@@ -51,6 +51,8 @@ SPARK_SHARDS = {
 """The orders of w1, the edges of w2, the nodes of w3dag."""
 TICKS = {1: 3, 1_000: 4, 100_000: 2}
 """By the rows of a tick, how many pairs of ticks are measured."""
+DRIVER_MEMORY = {"spark.driver.memory": "4g"}
+"""With 1 GB, which is usual, the driver fails to fetch 11 million rows; shards do not need it."""
 LONGEST_LOOP = 2_000
 """The most nodes of w3dag for which Spark recomputes the closure: it takes minutes for more."""
 FILES = 4
