@@ -256,7 +256,7 @@ def target_of(target: Any, session: Any, ledger: RecordFile | None, form: str = 
     """Return the target: a Path or a string with a slash is a folder, any other string a table."""
     if callable(target):
         return FunctionTarget(target, session, ledger)
-    if isinstance(target, os.PathLike) or (isinstance(target, str) and ("/" in target or os.sep in target)):
+    if is_folder(target):
         if form not in ("", "parquet"):
             raise InputError(
                 f"a folder of a sink has the format parquet, got format({form!r}); write that format to a"
@@ -270,6 +270,13 @@ def target_of(target: Any, session: Any, ledger: RecordFile | None, form: str = 
         "a sink expects a folder, the name of a table, or a function(DataFrame, tick),"
         f" got {shorten(target)}",
         code="spark-sink",
+    )
+
+
+def is_folder(target: Any) -> bool:
+    """Return whether a target is a folder, and not a table or a function."""
+    return isinstance(target, os.PathLike) or (
+        isinstance(target, str) and ("/" in target or os.sep in target)
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbsp.circuit.graph import Graph
+from dbsp.data.schema import Schema
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, cause_text
 from dbsp.operators.stages.segments import segments_of
@@ -34,6 +35,7 @@ from dbsp.spark.cluster.shared_folder import SharedFolder
 from dbsp.spark.cluster.view_tasks import ViewTask
 
 IMAGE_FROM = 16 << 20
+_SHOWN = ("shard", "sent_bytes", "received_bytes", "state_rows", "state_bytes", "opening_seconds", "seconds")
 
 
 class ClusterRun:
@@ -77,6 +79,20 @@ class ClusterRun:
     def query(self) -> ClusterQuery:
         """What every task of the query knows."""
         return self._query
+
+    @property
+    def outputs(self) -> dict[str, Schema]:
+        """The columns of the outputs."""
+        return {name: port.columns for name, port in self._ports.outputs.items()}
+
+    def segment_facts(self) -> list[dict[str, Any]]:
+        """Return what each segment of each shard did in the latest tick."""
+        found = []
+        for facts in sorted(self.reports, key=lambda each: (each["level"], each["shard"])):
+            shown = {"segment": segment_name(self.segments, facts["level"])}
+            shown |= {name: facts[name] for name in _SHOWN if name in facts}
+            found.append({**shown, "rows_out": sum(facts["rows_out"].values())})
+        return found
 
     @property
     def tick(self) -> int:

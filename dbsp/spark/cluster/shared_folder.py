@@ -53,8 +53,8 @@ class SharedFolder:
         return SharedFolder(f"{self.location}/{name}")
 
     def uri(self, name: str) -> str:
-        """Return the URI by which Spark reads a file or folder."""
-        return f"{self.location}/{name}" if self.local is None else (self.local / name).as_uri()
+        """Return the URI of a file or folder for Spark, which decodes no characters in it."""
+        return f"{self.location}/{name}" if self.local is None else f"file://{self.local / name}"
 
     def _path(self, name: str) -> str:
         return f"{self._opened[1]}/{name}"
