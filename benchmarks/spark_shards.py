@@ -129,7 +129,9 @@ class OnShards:
     def __init__(self, session: Any, workload: str, folder: Path, shards: int = 2) -> None:
         self.name = f"on {shards} shards"
         self.session, self.folder = session, folder
-        graph = distribute(circuit_of(workload).circuit("physical"), whole_outputs=True)
+        graph = distribute(
+            circuit_of(workload).circuit("physical"), inner_exchanges=False, whole_outputs=True
+        )
         inputs = [node.operator for node in graph.nodes if isinstance(node.operator, Input)]
         self.sources = {
             each.relation: SparkSource(
