@@ -17,7 +17,8 @@ mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spar
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
 live, `values` interned strings that come and go, `limits` state of four times the memory limit
 beside a run without a limit, `shards` one circuit in one process and in several, and `transaction`
-loads of the same rows in a transaction, in ticks, and in one step.
+loads of the same rows in a transaction, in ticks, and in one step. `spark-shards`, which is not
+part of `all`, measures one circuit on Spark's executors, in the driver, and Spark jobs by hand.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -116,6 +117,8 @@ from benchmarks.sharded_report import print_shard_kills, print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
+from benchmarks.spark_shards import DRIVER_MEMORY, SPARK_SHARDS, measure_spark_shards
+from benchmarks.spark_shards_report import print_spark_shards
 from benchmarks.startup import REPEATS as STARTS
 from benchmarks.startup import measure_startup
 from benchmarks.usage import ROWS as USAGE
@@ -174,6 +177,7 @@ class What(StrEnum):
     spark_crash = "spark-crash"
     damage = "damage"
     spark = "spark"
+    spark_shards = "spark-shards"
     datomic = "datomic"
     limits = "limits"
     values = "values"
@@ -204,6 +208,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.spark_crash: [],
     What.damage: [],
     What.spark: [],
+    What.spark_shards: [],
     What.datomic: [],
     What.limits: [],
     What.values: [],
@@ -247,6 +252,9 @@ def main(
     kind: Annotated[
         str | None, typer.Option(help="programs, facts, scripts or circuits, for `fuzz` (default: all).")
     ] = None,
+    master: Annotated[
+        str, typer.Option(help="Spark's master of `spark-shards`, such as local-cluster[2,1,1024].")
+    ] = "local[2]",
 ) -> None:
     console = Console()
     if not console.is_terminal:
@@ -336,6 +344,8 @@ def main(
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
     if what in (What.all, What.spark):
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
+    if what is What.spark_shards:
+        agreed = sharded_by_spark(console, one_of(SPARK_SHARDS, size, what), part, master) and agreed
     if what in (What.all, What.datomic):
         agreed = databases(console, one_of(FACTS, size, what), genealogy, part) and agreed
     if what in (What.all, What.limits):
@@ -439,6 +449,20 @@ def through_spark(console: Console, rows: tuple[int, ...], sizes: tuple[str, ...
     session.stop()
     print_passing(console, passings)
     return print_driven(console, driven)
+
+
+def sharded_by_spark(console: Console, sizes: dict[str, int], only: str, master: str) -> bool:
+    """Print circuits on executors; return False if a result differs."""
+    try:
+        session = dbsp.spark.session("benchmarks", master=master, settings=DRIVER_MEMORY)
+    except SetupError as error:
+        raise typer.BadParameter(str(error)) from None
+    session.sparkContext.setLogLevel("ERROR")
+    agreed = True
+    for ways in measure_spark_shards(session, sizes, only=only):
+        agreed = print_spark_shards(console, ways) and agreed
+    session.stop()
+    return agreed
 
 
 def databases(console: Console, sizes: tuple[int, int], genealogy: Path | None, only: str) -> bool:

@@ -211,12 +211,21 @@ def netted(name: str, changes: list[Change]) -> dict[str, TableChange]:
 def outcome_in(folder: Path) -> Outcome:
     """Return the outcome of the sum of the deltas in a sink's folder; check that weights are 1."""
     table = pq.read_table(folder).drop_columns(["tick"])
-    names = table.column_names[:-1]
+    names = [name for name in table.column_names if name != "weight"]
     total = table.group_by(names).aggregate([("weight", "sum")])
     weights = total.column("weight_sum").to_numpy()
     if not np.isin(weights, (0, 1)).all():
         raise ValueError("expected the deltas to sum up to a set, got weights other than 0 and 1")
-    return checksum_of(np.stack([total.column(name).to_numpy()[weights == 1] for name in names], axis=1))
+    return _outcome(total.filter(weights == 1).select(names))
+
+
+def outcome_of_rows(folder: Path) -> Outcome:
+    """Return the outcome of a result without weights."""
+    return _outcome(pq.read_table(folder))
+
+
+def _outcome(table: pa.Table) -> Outcome:
+    return checksum_of(np.stack([column.to_numpy() for column in table.columns], axis=1))
 
 
 # --- micro-batches --------------------------------------------------------------------------------

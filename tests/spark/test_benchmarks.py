@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 
 from benchmarks.report import print_driven, print_passing
 from benchmarks.spark import FLOOR, Driven, Passing, measure_driven, measure_passing
+from benchmarks.spark_rivals import closure
+from benchmarks.spark_shards import measure_spark_shards
+from benchmarks.spark_shards_report import print_spark_shards
 
 
 def printed(console: Console) -> str:
@@ -47,3 +51,28 @@ def test_the_report_marks_different_results() -> None:
     print_passing(console, [Passing(1_000, "to a folder", 0.125, 0.025, (0.1, 0.02, 0.005))])
     for words in ("DIFFERS", "+250.0 ms", "+25.0 ms", "8,000"):
         assert words in printed(console)
+
+
+def test_shards_on_spark_and_jobs_by_hand_have_the_same_result(spark: Any) -> None:
+    (measured,) = measure_spark_shards(spark, {"w1": 500}, ticks={1: 1, 100: 1})
+    shards, alone, recomputed, by_hand, empty = measured
+    assert shards.outcome is not None
+    assert shards.outcome.rows > 1
+    assert {each.outcome for each in (alone, recomputed, by_hand)} == {shards.outcome}
+    assert (shards.rows, shards.levels, empty.way) == (550, 2, "empty job of 2 levels")
+    assert [len(times) for times in shards.worked.values()] == [2, 2]
+    assert all(each.peaks.python > 1e7 and each.peaks.java > 1e8 for each in measured[:4])
+    assert [len(shards.ticks[size].wall) for size in (1, 100)] == [2, 3]
+    assert [len(recomputed.ticks[size].wall) for size in recomputed.ticks] == [1]
+    assert all(shards.ticks[size].processor_seconds > 0 for size in (1, 100))
+    console = Console(file=io.StringIO(), width=190)
+    assert print_spark_shards(console, measured)
+    assert all(each.way in printed(console) for each in measured)
+    assert not print_spark_shards(console, [shards, replace(alone, outcome=None)])
+    assert "the results differ" in printed(console)
+
+
+def test_the_loop_of_frames_finds_the_closure_of_a_cycle(spark: Any) -> None:
+    edges = spark.createDataFrame([(0, 1), (1, 2), (2, 1), (2, 3)], "x long, y long")
+    rows = {tuple(row) for row in closure(edges).collect()}
+    assert rows == {(x, y) for x in (0, 1, 2) for y in (1, 2, 3)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +17,7 @@ from dbsp import CheckpointError, Circuit, sum_
 from dbsp.operators.stages.segments import Segment, segments_of
 from dbsp.runtime.run import Run
 from dbsp.shards.segment_run import SegmentRun, written_rows
-from dbsp.spark.cluster import segment_state
+from dbsp.spark.cluster import segment_state, spared_imports
 from dbsp.spark.cluster.segment_state import (
     Place,
     Version,
@@ -26,6 +28,7 @@ from dbsp.spark.cluster.segment_state import (
     read_journal,
 )
 from dbsp.spark.cluster.shared_folder import SharedFolder
+from dbsp.spark.cluster.spared_imports import spare_imports
 
 PLACE = Place("query", 0, 0, 1)
 
@@ -68,7 +71,7 @@ class Shard:
         _, result = run.step(received)
         name = uuid.uuid4().hex
         version = next_version(PLACE, self.version, name, received, run, self.folder, self.image_from)
-        keep(PLACE, name, self.segment, run)
+        keep(PLACE, version, self.segment, run)
         return version, result["totals"].to_dict()
 
     def tick(self, rows: dict[tuple[int, int], int]) -> None:
@@ -104,12 +107,12 @@ def test_a_kept_run_is_used_only_for_its_own_version(folder: SharedFolder) -> No
     shard = Shard(folder)
     shard.tick({(1, 5): 1})
     first = opened(PLACE, shard.segment, shard.version, folder)
-    keep(PLACE, shard.version.name, shard.segment, first)
+    keep(PLACE, shard.version, shard.segment, first)
     assert opened(PLACE, shard.segment, shard.version, folder) is first
     assert opened(PLACE, shard.segment, shard.version, folder) is not first  # it was taken
-    keep(PLACE, "another attempt", shard.segment, first)
+    keep(PLACE, replace(shard.version, journal=("another attempt",)), shard.segment, first)
     assert opened(PLACE, shard.segment, shard.version, folder) is not first
-    keep(PLACE, shard.version.name, shard.segment, first)
+    keep(PLACE, shard.version, shard.segment, first)
     other = replace(shard.segment)
     assert opened(PLACE, other, shard.version, folder) is not first  # functions of another start
 
@@ -127,7 +130,7 @@ def test_an_attempt_that_does_not_count_leaves_nothing(folder: SharedFolder) -> 
 def test_a_worker_with_an_older_version(folder: SharedFolder) -> None:
     draw, shard = random.Random(3), Shard(folder, 500)
     shard.tick({(1, 1): 1})
-    stale, version = opened(PLACE, shard.segment, shard.version, folder), shard.version.name
+    stale, version = opened(PLACE, shard.segment, shard.version, folder), shard.version
     for _ in range(5):
         shard.tick(rows_of(draw))
     forget_runs()
@@ -187,15 +190,15 @@ def test_a_process_drops_what_no_task_can_use(folder: SharedFolder, monkeypatch:
     runs = {shard: SegmentRun(part.graph, shard, 4) for shard in range(4)}
     places = {shard: Place("query", 0, shard, 4) for shard in range(4)}
     other = Place("other", 0, 0, 1)
-    keep(other, "o", part, SegmentRun(part.graph, 0, 1))
-    for shard, ticks in {0: 1, 1: 3, 2: 4, 3: 5}.items():
+    keep(other, Version(), part, SegmentRun(part.graph, 0, 1))
+    for shard, ticks in {0: 1, 1: 3, 2: 4, 3: 20}.items():
         for _ in range(ticks):
             runs[shard].step({})
-        keep(places[shard], "v", part, runs[shard])
+        keep(places[shard], Version(), part, runs[shard])
     assert set(segment_state._KEPT) == {other, places[2], places[3]}
     now = segment_state.time.monotonic()
     monkeypatch.setattr(segment_state.time, "monotonic", lambda: now + 700)
-    keep(places[3], "v", part, runs[3])
+    keep(places[3], Version(), part, runs[3])
     assert set(segment_state._KEPT) == {places[3]}
 
 
@@ -230,3 +233,66 @@ def test_a_missing_or_damaged_image(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"cannot read .*\.image") as error:
         shard.view()
     assert error.value.code == "checkpoint-unreadable"
+
+
+def test_a_stale_process_reads_only_the_ticks_that_it_has_missed(
+    folder: SharedFolder, monkeypatch: Any
+) -> None:
+    shard, reads = Shard(folder), []
+
+    def noted(folder: SharedFolder, place: Place, file: str) -> Any:
+        reads.append(file)
+        return read_journal(folder, place, file)
+
+    monkeypatch.setattr(segment_state, "read_journal", noted)
+    for first, later in (({(1, 1): 1}, {}), ({}, {}), ({}, {(3, 1): 1})):
+        shard.tick(first)
+        stale, version = opened(PLACE, shard.segment, shard.version, folder), shard.version
+        forget_runs()
+        for rows in (later, {(2, 2): 1}, {}):
+            shard.tick(rows)
+        keep(PLACE, version, shard.segment, stale)
+        reads.clear()
+        assert shard.view() == shard.expected.view("totals").to_dict()
+        missed = [entry for entry in shard.version.journal if entry not in version.journal]
+        assert reads == [entry for entry in missed if isinstance(entry, str)]
+        forget_runs()
+
+
+def test_a_new_image_replaces_what_is_kept(folder: SharedFolder) -> None:
+    shard = Shard(folder)
+    shard.tick({(1, 1): 1})
+    mine, version = opened(PLACE, shard.segment, shard.version, folder), shard.version
+    shard.image_from = 0
+    shard.tick({(2, 1): 1})
+    assert shard.version.image is not None
+    forget_runs()
+    keep(PLACE, version, shard.segment, mine)
+    assert opened(PLACE, shard.segment, shard.version, folder) is not mine
+
+
+def test_imports_are_frozen_without_the_runs_that_are_kept(tmp_path: Path, monkeypatch: Any) -> None:
+    shard = Shard(SharedFolder(str(tmp_path)))
+    shard.tick({(1, 1): 1})
+
+    def keep_again() -> SegmentRun:
+        run = opened(PLACE, shard.segment, shard.version, shard.folder)
+        keep(PLACE, shard.version, shard.segment, run)
+        return run
+
+    monkeypatch.setattr(spared_imports, "_spared", None)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    try:
+        spare_imports(forget_runs)
+        frozen = gc.get_freeze_count()
+        assert frozen > 10_000
+        run = keep_again()
+        spare_imports(forget_runs)  # nothing is new
+        assert keep_again() is run
+        monkeypatch.setitem(sys.modules, "numba", sys)  # as after the load of compiled kernels
+        more: list[list[int]] = [[] for _ in range(1_000)]
+        spare_imports(forget_runs)
+        assert gc.get_freeze_count() >= frozen + len(more)
+        assert keep_again() is not run
+    finally:
+        gc.unfreeze()

@@ -3,8 +3,9 @@
 The state of a segment of a shard after tick t is a *version*: an image (`dbsp.durable.state_image`)
 and the journal of the ticks after it, which has the messages that each tick received. A version is
 named by the attempt that made it, and the driver says from which version a tick starts. A worker
-process keeps the latest version of each segment that it has run. It uses that only if its name is
-the one that the driver names, and reads the files otherwise; so a stale, repeated or moved task
+process keeps the latest version of each segment that it has run. If that is the version that the
+driver names, it steps on; if it is an earlier one of the same image, it first applies the ticks of
+the journal that it has missed; otherwise it reads the files. So a stale, repeated or moved task
 starts from the right state. It drops what no later task can use.
 """
 
@@ -28,6 +29,8 @@ Received = Mapping[str, Sequence[bytes]]
 """The messages of a tick by input of the segment."""
 _IMAGE_TICKS, _IMAGE_EMPTY = 32, 2048
 """So many ticks with and without messages cost at least as much as the smallest image."""
+_BEHIND = 16
+"""The ticks that a run which a process keeps may be behind."""
 _UNUSED = 600.0
 """Seconds after which a process drops the runs of a query without tasks."""
 
@@ -45,6 +48,26 @@ class Version:
     journal_cost: int = 0
     """The bytes of these files, and bytes for the time that replaying a tick takes."""
     image_bytes: int = 0
+
+    def missed(self, later: Version) -> Sequence[str | int] | None:
+        """Return the ticks of a journal from this version to a later one; None if none lead there.
+
+        Attempts choose the names of files, so equal names have equal content. A tick without
+        messages has no file, and leads from equal states to equal states.
+        """
+        count = len(self.journal)
+        if self.image != later.image or count > len(later.journal):
+            return None
+        if self.journal == later.journal[:count]:
+            return later.journal[count:]
+        mine, theirs = self.journal[-1], later.journal[count - 1]
+        if (
+            self.journal[:-1] == later.journal[: count - 1]
+            and isinstance(mine, int)
+            and isinstance(theirs, int)
+        ):
+            return (theirs - mine, *later.journal[count:]) if theirs > mine else None
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +113,7 @@ class HeldRows:
 class _Kept:
     """A run that this process keeps."""
 
-    version: str
+    version: Version
     segment: Segment
     run: SegmentRun
     used: float
@@ -103,18 +126,16 @@ _KEPT: dict[Place, _Kept] = {}
 def opened(place: Place, segment: Segment, version: Version, folder: SharedFolder) -> SegmentRun:
     """Return a run of the segment at a version; the caller steps it, and then keeps it.
 
-    O(1) if this process has kept it, else O(journal). Raises CheckpointError.
+    O(1) if this process has kept it, O(ticks since) if it has kept an earlier version of the same
+    image, else O(journal). Raises CheckpointError.
     """
     known = _KEPT.pop(place, None)
-    if known is not None and known.version == version.name and known.segment is segment:
-        return known.run
-    image = None
-    with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
-        if version.image is not None:
-            image = folder.fetched_folder(version.image, Path(copy))
-        run = SegmentRun(segment.graph, place.shard, place.shards, image)
-        # Files that are mapped stay until the process ends, so the copy can be removed.
-    for entry in version.journal:
+    ticks = None if known is None or known.segment is not segment else known.version.missed(version)
+    if known is None or ticks is None:
+        run, ticks = _of_image(place, segment, version.image, folder), version.journal
+    else:
+        run = known.run
+    for entry in ticks:
         if isinstance(entry, str):
             run.step(read_journal(folder, place, entry))
         else:
@@ -123,18 +144,25 @@ def opened(place: Place, segment: Segment, version: Version, folder: SharedFolde
     return run
 
 
-def keep(place: Place, name: str, segment: Segment, run: SegmentRun) -> None:
-    """Keep a run for the next task that starts from this version.
+def _of_image(place: Place, segment: Segment, image: str | None, folder: SharedFolder) -> SegmentRun:
+    with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
+        path = None if image is None else folder.fetched_folder(image, Path(copy))
+        return SegmentRun(segment.graph, place.shard, place.shards, path)
+        # Files that are mapped stay until the process ends, so the copy can be removed.
 
-    Drops the runs of earlier ticks of the query, which other processes have continued, and those of
-    queries that have ended.
+
+def keep(place: Place, version: Version, segment: Segment, run: SegmentRun) -> None:
+    """Keep a run for the next task that starts from this version, or from a later one.
+
+    Drops the runs of the query that are far behind, since they would have to read many ticks, and
+    those of queries that have ended.
     """
     now = time.monotonic()
     for other, known in list(_KEPT.items()):
-        of_query = other.query == place.query
-        if now - known.used > _UNUSED or (of_query and known.run.run.tick < run.run.tick - 1):
+        behind = other.query == place.query and known.run.run.tick < run.run.tick - _BEHIND
+        if behind or now - known.used > _UNUSED:
             del _KEPT[other]
-    _KEPT[place] = _Kept(name, segment, run, now)
+    _KEPT[place] = _Kept(version, segment, run, now)
 
 
 def forget_runs() -> None:

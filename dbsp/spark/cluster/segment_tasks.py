@@ -24,8 +24,17 @@ from dbsp.runtime.tick_result import TickResult
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.messages import DRIVER, START, Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink
-from dbsp.spark.cluster.segment_state import HeldRows, Place, Version, keep, next_version, opened
+from dbsp.spark.cluster.segment_state import (
+    HeldRows,
+    Place,
+    Version,
+    forget_runs,
+    keep,
+    next_version,
+    opened,
+)
 from dbsp.spark.cluster.shared_folder import SharedFolder
+from dbsp.spark.cluster.spared_imports import spare_imports
 
 _CIRCUITS = 32
 """The circuits that a process keeps."""
@@ -46,7 +55,11 @@ class ClusterQuery:
     """The version of dbsp and of Python in the driver."""
 
     def checked_graph(self) -> Graph:
-        """Return the circuit. Raises SetupError if this process has another version of dbsp."""
+        """Return the circuit, at the begin of a task.
+
+        Raises SetupError if this process has another version of dbsp.
+        """
+        spare_imports(forget_runs)
         if self.version != versions():
             raise SetupError(
                 f"the driver runs {self.version}, an executor {versions()}; install the same versions on the "
@@ -166,7 +179,7 @@ class SegmentTask:
             "opening_seconds": opening,
             "seconds": time.perf_counter() - began,
         }
-        keep(place, version.name, segment, run)
+        keep(place, version, segment, run)
         yield report(shard, facts)
 
     def _written(

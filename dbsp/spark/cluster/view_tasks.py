@@ -59,5 +59,5 @@ class ViewTask:
                 raise
             if file is not None:
                 parts[sink.name] = file
-        keep(place, version.name, segment, run)
+        keep(place, version, segment, run)
         return report(shard, {"parts": parts})
