@@ -117,7 +117,9 @@ def stream(program: Any) -> Pipeline:
     return Pipeline(program)
 
 
-def run(program: Any, frames: Mapping[str, Any]) -> dict[str, Any]:
+def run(
+    program: Any, frames: Mapping[str, Any], *, shards: int | None = None, folder: Any = None
+) -> dict[str, Any]:
     """Compute the outputs of a program for batch DataFrames.
 
     For other encodings, and for sinks, use a pipeline: `stream(program).source(...,
@@ -126,12 +128,17 @@ def run(program: Any, frames: Mapping[str, Any]) -> dict[str, Any]:
     Parameters:
         program: a compiled program, or a Circuit.
         frames: a DataFrame for each input, by name; every row has weight 1.
+        shards: the number of shards that compute on Spark's executors; by default the rows are
+            fetched to this process, which computes.
+        folder: with `shards`, a folder that this process and all executors share, for the state and
+            the results; not needed if the executors are on this machine.
 
     Returns:
-        A DataFrame of rows for each output, by name.
+        A DataFrame of rows for each output, by name. With `shards` it reads files of `folder`;
+        those of a temporary folder are removed when this process ends.
 
     Raises:
-        InputError: an input does not exist.
+        InputError: an input does not exist, or `folder` is missing.
         SchemaError: a column is missing, unexpected or of the wrong type.
 
     Examples:
@@ -143,4 +150,8 @@ def run(program: Any, frames: Mapping[str, Any]) -> dict[str, Any]:
     pipeline = stream(program)
     for name, frame in frames.items():
         pipeline.source(name, frame)
+    if shards is not None:
+        pipeline.option("shards", shards)
+    if folder is not None:
+        pipeline.option("stateLocation", folder)
     return pipeline.run()

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dbsp.durable.atomic_files import write_atomically
 from dbsp.durable.sealed_files import decoding, read_header, sealed_json
 
 _VERSION = 2
+
+
+class RecordFile(Protocol):
+    """A file with a JSON value that a pipeline reads and replaces."""
+
+    @property
+    def path(self) -> Path:
+        """Its path, for errors."""
+
+    def write(self, content: Any, sync: bool) -> None: ...
+
+    def read(self) -> Any: ...
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from dbsp.spark.job_names import JobNames
 from dbsp.spark.pipeline_record import PipelineRecord
 from dbsp.spark.query_reports import QueryReport, SparkTick
 from dbsp.spark.row_order import RowOrder
-from dbsp.spark.sink_delivery import BoundSink, SinkDelivery
+from dbsp.spark.sink_delivery import SinkDelivery
+from dbsp.spark.sink_opening import BoundSink
 from dbsp.spark.tagged_union import divide
 
 

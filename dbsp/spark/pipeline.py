@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.compiler.program import Program
 from dbsp.data.schema import suggestion
-from dbsp.errors import CheckpointError, InputError, shorten
+from dbsp.errors import InputError, shorten
 from dbsp.operators.streams.builder import Circuit
-from dbsp.spark.driver import Driver
+from dbsp.spark.cluster.cluster_start import (
+    ClusterStart,
+    batch_folder,
+    release_folder,
+    run_batch,
+    state_folder,
+)
+from dbsp.spark.held_folders import PipelineDriver, hold, release
 from dbsp.spark.job_names import JobNames
 from dbsp.spark.local_session import pyspark_or_advice
 from dbsp.spark.metrics import observed
@@ -30,8 +35,6 @@ TargetLike: TypeAlias = str | PathLike[str] | Callable[[Any, int], object]
 
 _MODES = {"append": "append", "update": "weight", "complete": "view"}
 """The encoding for each output mode of Spark."""
-_HOLDERS: dict[Path, tuple[Driver, Any]] = {}
-"""The pipeline that uses a state folder, with its query, by folder."""
 
 
 class Pipeline:
@@ -176,7 +179,15 @@ class Pipeline:
         - `sync`: "false" if a power failure, but not a crash, may lose the latest ticks (default
           "true");
         - `memoryLimit`: the memory for the state of the circuit, such as "4G" or "25%"; the state
-          beyond it is stored in files (default: no limit).
+          beyond it is stored in files (default: no limit);
+        - `shards`: the number of shards that run the circuit on Spark's executors; without it the
+          circuit runs in this process;
+        - `stateLocation`: for `run` with `shards`, a folder for the state and the results, which
+          this process and all executors share.
+
+        With `shards`, the folder of `checkpointLocation` is shared too, `snapshotEvery` takes bytes
+        of journal of a shard, and `rowsPerTick`, `tickWindow`, `sync` and `memoryLimit` are
+        refused.
 
         Parameters:
             name: the name of the option.
@@ -387,14 +398,26 @@ class Pipeline:
         session = parts.session()
         frames = parts.frames(session, streaming=True)
         sources = parts.bind(frames)
-        location = parts.location(session)
-        folder = None if location is None else location / "dbsp"
         ordered, orders = parts.ordered(sources, frames)
-        if folder is not None:
-            _release(folder)
         schemas = {name: frame.schema for name, frame in frames.items()}
-        driver = parts.driver(session, sources, schemas, folder, orders)
-        driver.jobs = JobNames(driver.run.graph.name, session)
+        location, shards = parts.location(session), parts.shards
+        driver: PipelineDriver
+        if shards is not None:
+            shared = state_folder(session, location, "checkpointLocation", "dbsp")
+            held: str | None = shared.location
+            ended = partial(release_folder, shared)
+            release(shared.location, shared.location.removesuffix("/dbsp"))
+            start = ClusterStart(parts, session, shards, shared, sources, orders)
+            driver = start.driver(schemas, durable=True)
+        else:
+            folder = None
+            if location is not None:
+                folder = local_path(location, "checkpointLocation").resolve() / "dbsp"
+                release(str(folder), str(folder.parent))
+            held, ended = None if folder is None else str(folder), partial(release_folder, None)
+            alone = parts.driver(session, sources, schemas, folder, orders)
+            alone.jobs = JobNames(alone.run.graph.name, session)
+            driver = alone
         try:
             writer = observed(ordered, unite(ordered), TAG).writeStream.foreachBatch(driver)
             if "checkpointLocation" in parts.options:
@@ -408,12 +431,7 @@ class Pipeline:
             driver.close()
             raise
         keep_report(query.id, driver.report)
-        if folder is not None:
-            _HOLDERS[folder] = (driver, query)
-        ending = threading.Thread(
-            target=_close_after, args=(query, driver, folder), name="dbsp-spark", daemon=True
-        )
-        ending.start()
+        hold(held, driver, query, ended)
         return query
 
     def run(self) -> dict[str, Any]:
@@ -441,6 +459,10 @@ class Pipeline:
         frames = parts.frames(session, streaming=False)
         sources = parts.bind(frames)
         ordered, orders = parts.ordered(sources, frames)
+        if parts.shards is not None:
+            given = parts.options.get("stateLocation")
+            shared = state_folder(session, given, "stateLocation", batch_folder())
+            return run_batch(ClusterStart(parts, session, parts.shards, shared, sources, orders), ordered)
         schemas = {name: frame.schema for name, frame in frames.items()}
         driver = parts.driver(session, sources, schemas, None, orders)
         driver.jobs = JobNames(driver.run.graph.name, session)
@@ -453,27 +475,3 @@ class Pipeline:
                 continue  # the Spark types of its columns are unknown
             views[name] = view_frame(session, driver.run, name, sink_schema)
         return views
-
-
-def _release(folder: Path) -> None:
-    """Close a pipeline of this process that still holds the folder although its query has ended."""
-    holder = _HOLDERS.get(folder)
-    if holder is None:
-        return
-    driver, query = holder
-    if query.isActive and not driver.closed:
-        raise CheckpointError(
-            f"{folder.parent} is the checkpoint of query {query.name or query.id}, which is running; stop it"
-            " first, or choose another checkpointLocation",
-            code="checkpoint-in-use",
-        )
-    driver.close()  # waits until another thread that closes it has released the folder
-
-
-def _close_after(query: Any, driver: Driver, folder: Path | None) -> None:
-    """Release the checkpoint after the query ends, with or without an error."""
-    with contextlib.suppress(Exception):  # query.exception() returns the error that stopped it
-        query.awaitTermination()
-    driver.close()
-    if folder is not None and _HOLDERS.get(folder, (None,))[0] is driver:
-        del _HOLDERS[folder]

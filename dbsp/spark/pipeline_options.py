@@ -12,7 +12,25 @@ from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.memory import capacity_of
 from dbsp.spark.cut import Cut, microseconds
 
-_NAMES = ("checkpointLocation", "rowsPerTick", "tickWindow", "snapshotEvery", "sync", "memoryLimit")
+_NAMES = (
+    "checkpointLocation",
+    "rowsPerTick",
+    "tickWindow",
+    "snapshotEvery",
+    "sync",
+    "memoryLimit",
+    "shards",
+    "stateLocation",
+)
+_ALONE = {
+    "rowsPerTick": "a micro-batch on shards is one tick, because no process has its rows; limit what the "
+    "source reads, for example with maxFilesPerTrigger",
+    "tickWindow": "a micro-batch on shards is one tick, because no process has its rows",
+    "memoryLimit": "the memory of a shard is that of its executor; start more shards",
+    "sync": "the file system of the state decides what survives a power failure",
+}
+"""The options that a pipeline on shards does not have, with the reason."""
+_IMAGE_FROM = 16 << 20
 
 
 def canonical(name: str) -> str:
@@ -51,6 +69,40 @@ def memory_limit(options: Mapping[str, Any]) -> int | None:
         return capacity_of(options.get("memoryLimit"))
     except ArgumentError:
         raise _invalid("memoryLimit", "bytes, or an amount such as '8G', '500M' or '25%'", options) from None
+
+
+def shards_of(options: Mapping[str, Any]) -> int | None:
+    """Return the number of shards; None for a pipeline in the driver's process.
+
+    Raises InputError, also for an option that has no meaning on shards.
+    """
+    if "shards" not in options:
+        if "stateLocation" in options:
+            raise InputError(
+                "the option 'stateLocation' needs the option 'shards'; without shards the state is in the "
+                "checkpointLocation",
+                code="missing-option",
+            )
+        return None
+    text = str(options["shards"])
+    if not text.isdecimal() or isinstance(options["shards"], bool) or not int(text):
+        raise _invalid("shards", "a number of shards, 1 or more", options)
+    for name, reason in _ALONE.items():
+        if name in options:
+            raise InputError(
+                f"the option '{name}' cannot be combined with 'shards': {reason}", code="invalid-option"
+            )
+    return int(text)
+
+
+def image_from(options: Mapping[str, Any]) -> int:
+    """Return the least bytes of journal of a shard before an image of its state replaces it."""
+    if "snapshotEvery" not in options:
+        return _IMAGE_FROM
+    policy = snapshot_every(options)
+    if policy.size is None or policy.ticks is not None or policy.seconds is not None:
+        raise _invalid("snapshotEvery", "bytes of journal such as '64 MB', since 'shards' is set,", options)
+    return policy.size
 
 
 def cut_of(options: Mapping[str, Any], times: Mapping[str, str], sources: Mapping[str, SparkSource]) -> Cut:

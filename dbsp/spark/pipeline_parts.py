@@ -17,7 +17,7 @@ from urllib.parse import quote
 from dbsp.compiler.program import Program
 from dbsp.data.schema import suggestion
 from dbsp.durable import Store
-from dbsp.errors import DbspError, InputError
+from dbsp.errors import CheckpointError, DbspError, InputError
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.spark_sink import SparkSink
@@ -27,12 +27,12 @@ from dbsp.operators.streams.spark_pair import bind_ports, plain_ports
 from dbsp.runtime.run import Run
 from dbsp.spark.checked_files import CheckedFile
 from dbsp.spark.driver import Driver
-from dbsp.spark.pipeline_options import cut_of, memory_limit, snapshot_every, synced
+from dbsp.spark.pipeline_options import cut_of, memory_limit, shards_of, snapshot_every, synced
 from dbsp.spark.port_binding import check_frame, sink_struct
 from dbsp.spark.row_order import RowOrder, row_order
-from dbsp.spark.sink_delivery import BoundSink
+from dbsp.spark.sink_opening import BoundSink
 from dbsp.spark.spark_types import struct_of
-from dbsp.spark.targets import local_path, target_of
+from dbsp.spark.targets import target_of
 
 
 @dataclass
@@ -132,6 +132,11 @@ class PipelineParts:
             found[name] = replace(present, **settings.given)
         return found
 
+    @property
+    def shards(self) -> int | None:
+        """The number of shards; None for a pipeline in this process. Raises InputError."""
+        return shards_of(self.options)
+
     # --- circuits --------------------------------------------------------------------------------
 
     def shown(self) -> Circuit:
@@ -145,10 +150,14 @@ class PipelineParts:
             ports.append(replace(sink, target=target) if isinstance(target, str) else sink)
         return bind_ports(self._query, ports)
 
-    def _run(self, sources: Mapping[str, SparkSource], folder: Path | None) -> Run:
+    def running_circuit(self, sources: Mapping[str, SparkSource]) -> Circuit:
+        """Return the circuit that a run of the pipeline steps."""
         # The operators of the pair are not part of the running circuit, so that its checkpoint does
         # not depend on the encodings and on which sinks there are.
-        circuit = plain_ports(bind_ports(self._query, sources.values()))
+        return plain_ports(bind_ports(self._query, sources.values()))
+
+    def _run(self, sources: Mapping[str, SparkSource], folder: Path | None) -> Run:
+        circuit = self.running_circuit(sources)
         store, limit = None, memory_limit(self.options)
         if folder is not None:
             every = snapshot_every(self.options)
@@ -210,7 +219,7 @@ class PipelineParts:
 
     # --- the driver ------------------------------------------------------------------------------
 
-    def location(self, session: Any) -> Path | None:
+    def location(self, session: Any) -> str | None:
         """Return the checkpoint folder by Spark's rules; None for a temporary one."""
         location = self.options.get("checkpointLocation")
         if location is None:
@@ -218,7 +227,7 @@ class PipelineParts:
             if root is None or self.query_name is None:
                 return None
             location = f"{root}/{self.query_name}"
-        return local_path(location, "checkpointLocation").resolve()
+        return str(location)
 
     def driver(
         self,
@@ -229,6 +238,12 @@ class PipelineParts:
         orders: Mapping[str, RowOrder] | None = None,
     ) -> Driver:
         """Return the driver of the sources, whose DataFrames have these Spark schemas."""
+        if folder is not None and (folder / "query.json").exists():
+            raise CheckpointError(
+                f"{folder} has the state of a pipeline on shards; start it with the option 'shards', or"
+                " choose another checkpointLocation",
+                code="checkpoint-other-shards",
+            )
         sync = synced(self.options)
         operators = self.sink_operators()
         times = {name: settings.event_time for name, settings in self.sources.items() if settings.event_time}

@@ -17,9 +17,10 @@ from typing import Any
 
 from dbsp.durable.sealed_files import decoding, unreadable
 from dbsp.errors import CheckpointError, SchemaError
-from dbsp.spark.checked_files import CheckedFile
+from dbsp.spark.checked_files import CheckedFile, RecordFile
 
-_FORM = "dbsp pipeline"
+RECORD = "pipeline.json"
+RECORD_FORM = "dbsp pipeline"
 
 
 @dataclass
@@ -64,8 +65,9 @@ class PipelineRecord:
         sync: bool,
         checkpoint: str = "",
         applied: bool = False,
+        file: RecordFile | None = None,
     ) -> None:
-        """Read the record, or begin one. A folder of None stores nothing.
+        """Read the record, or begin one. A folder of None stores nothing, unless there is a `file`.
 
         `checkpoint` is the unique name of the run's checkpoint. `applied` means that the run has
         applied a micro-batch, so that there must be a record. Raises CheckpointError if the record
@@ -77,7 +79,9 @@ class PipelineRecord:
         self.query: str | None = None
         self.sources = dict(sources)
         self.sinks: dict[str, SinkRecord] = {}
-        self._file = None if folder is None else CheckedFile(folder / "pipeline.json", _FORM, checkpoint)
+        self._file = file
+        if folder is not None:
+            self._file = CheckedFile(folder / RECORD, RECORD_FORM, checkpoint)
         if self._file is None:
             return
         known = self._file.read()
@@ -101,7 +105,7 @@ class PipelineRecord:
                 raise SchemaError(
                     f"expected the source of the checkpoint, {before or 'none'}, got {now or 'none'};"
                     " restore the source, or choose another checkpointLocation",
-                    where=f"source '{name}' of the checkpoint {self.folder}",
+                    where=f"source '{name}' of the checkpoint {self._place}",
                     code="checkpoint-other-program",
                 )
 
@@ -116,6 +120,10 @@ class PipelineRecord:
             }
             self._file.write(content, self.sync)
 
+    @property
+    def _place(self) -> Path | None:
+        return None if self._file is None else self._file.path.parent
+
     def check_query(self, query: str) -> None:
         """Note the id of Spark's query. Raises CheckpointError if the state is of another one."""
         if self.query is None:
@@ -124,6 +132,6 @@ class PipelineRecord:
         elif self.query != query:
             raise CheckpointError(
                 f"expected Spark's checkpoint of query {self.query}, which the state in"
-                f" {self.folder} belongs to, got that of query {query}",
+                f" {self._place} belongs to, got that of query {query}",
                 code="checkpoint-other-query",
             )

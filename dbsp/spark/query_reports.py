@@ -38,6 +38,26 @@ class SparkTick:
     """The circuit, including the journal."""
     sink_seconds: float
     """The sinks."""
+    segments: tuple[dict[str, Any], ...] = ()
+    """On a cluster, what each segment of each shard did."""
+
+    @property
+    def skew(self) -> float:
+        """The bytes of the busiest shard of a segment by the mean of its shards; 1 if even."""
+        by_segment: dict[str, list[int]] = {}
+        for facts in self.segments:
+            by_segment.setdefault(facts["segment"], []).append(facts["received_bytes"])
+        ratios = [max(sizes) * len(sizes) / sum(sizes) for sizes in by_segment.values() if sum(sizes)]
+        return max(ratios, default=1.0)
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the metrics by name; those of shards on a cluster only."""
+        found = asdict(self)
+        if not self.segments:
+            del found["segments"]
+            return found
+        del found["fetch_seconds"]  # the executors read the sources while they step
+        return {**found, "segments": list(self.segments), "skew": self.skew}
 
 
 @dataclass
@@ -72,7 +92,10 @@ def ticks(query: Any) -> list[dict[str, Any]]:
 
     Each tick has tick, batch (Spark's batchId), rows_in, rows_out, absent (retractions of absent
     rows), present (insertions of present rows), state_rows, state_bytes, fetch_seconds,
-    step_seconds and sink_seconds.
+    step_seconds and sink_seconds. On a cluster (`option("shards", n)`) it has no fetch_seconds, and
+    has segments, a dictionary for each segment of each shard (segment, shard, sent_bytes,
+    received_bytes, state_rows, state_bytes, rows_out, opening_seconds, seconds), and skew: the
+    bytes that the busiest shard of a segment received, by the mean of the shards.
 
     Parameters:
         query: a StreamingQuery that `start` returned, or its id.
@@ -90,7 +113,7 @@ def ticks(query: Any) -> list[dict[str, Any]]:
         ...     print(error.message)
         expected a query that a pipeline of this process started, got 'another query'
     """
-    return [asdict(tick) for tick in list(_report(query).ticks)]
+    return [tick.metrics() for tick in list(_report(query).ticks)]
 
 
 def error(query: Any) -> DbspError | None:

@@ -252,10 +252,15 @@ def conform(table: pa.Table, struct: Any) -> pa.Table:
 
     Raises SchemaError, naming the column, for a number that does not fit a narrower type.
     """
+    return conform_columns(table, arrow_types(struct))
+
+
+def conform_columns(table: pa.Table, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return the columns `types` of a table in these types. Raises as `conform`."""
     columns = []
-    for name, arrow in arrow_types(struct).items():
+    for name, arrow in types.items():
         try:
             columns.append(table.column(name).cast(arrow))
         except pa.ArrowInvalid as error:
             raise SchemaError(f"column {name!r}: {error}", code="schema-mismatch") from None
-    return pa.table(columns, names=struct.names)
+    return pa.table(columns, names=list(types))

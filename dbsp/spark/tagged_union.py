@@ -31,7 +31,7 @@ def unite(frames: Mapping[str, Any]) -> Any:
     structs = [_nullable(frame.schema) for frame in frames.values()]
     for i, frame in enumerate(frames.values()):
         columns = [
-            struct(*(frame[_quoted(name)] for name in frame.columns)).cast(structs[i])
+            struct(*(frame[quoted(name)] for name in frame.columns)).cast(structs[i])
             if i == j
             else lit(None).cast(structs[j])
             for j in range(len(frames))
@@ -72,5 +72,6 @@ def _nullable(spark: Any) -> Any:
     return spark
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column's name as Spark reads it, dots and all."""
     return "`" + name.replace("`", "``") + "`"

@@ -28,7 +28,7 @@ import pyarrow as pa
 from dbsp.durable.atomic_files import write_atomically
 from dbsp.durable.sealed_files import decoding
 from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError, cause_text, shorten
-from dbsp.spark.checked_files import CheckedFile
+from dbsp.spark.checked_files import RecordFile
 from dbsp.spark.sink_files import TickSeal, description_of, tick_path, ticks_in
 from dbsp.spark.spark_types import arrow_types, conform
 
@@ -67,8 +67,9 @@ class Target(ABC):
         the data of this one."""
 
     @abstractmethod
-    def write(self, table: pa.Table, tick: int) -> None:
-        """Write the table of a tick that has not arrived."""
+    def write(self, table: Any, tick: int) -> None:
+        """Write the table of a tick that has not arrived; for tables and functions a DataFrame is
+        also possible, which Spark computes when it is read."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -95,7 +96,7 @@ class FolderTarget(Target):
         owner, struct = opening.owner, opening.struct
         self._replaces, self._sync = opening.replaces, opening.sync
         self._arrow = pa.schema([*arrow_types(struct).items(), (TICK, pa.int64())])
-        _refuse_tick_column(struct)
+        refuse_tick_column(struct)
         self._owner = owner
         description = description_of(self.path)
         try:
@@ -173,7 +174,7 @@ class TableTarget(Target):
         return f"the table {self.name}"
 
     def open(self, opening: Opening) -> None:
-        _refuse_tick_column(opening.struct)
+        refuse_tick_column(opening.struct)
         self._struct, self._replaces, self._owner = opening.struct, opening.replaces, opening.owner
         if self._session.catalog.tableExists(self.name):
             latest = self._session.table(self.name).agg({TICK: "max"}).first()[0]
@@ -193,13 +194,13 @@ class TableTarget(Target):
     def _none(self) -> pa.Table:
         return pa.schema(list(arrow_types(self._struct).items())).empty_table()
 
-    def write(self, table: pa.Table, tick: int) -> None:
+    def write(self, table: Any, tick: int) -> None:
         writer = self._writer(table, tick).mode("overwrite" if self._replaces else "append")
         # Delta ignores a repeated write with the same pair; other formats ignore the options.
         writer.option("txnAppId", self._owner).option("txnVersion", tick).saveAsTable(self.name)
         self.latest = tick
 
-    def _writer(self, table: pa.Table, tick: int) -> Any:
+    def _writer(self, table: Any, tick: int) -> Any:
         from pyspark.sql.functions import lit
 
         frame = _frame(self._session, table, self._struct).withColumn(TICK, lit(tick).cast("bigint"))
@@ -213,7 +214,7 @@ class FunctionTarget(Target):
     kind = "function"
 
     def __init__(
-        self, function: Callable[[Any, int], object], session: Any, ledger: CheckedFile | None
+        self, function: Callable[[Any, int], object], session: Any, ledger: RecordFile | None
     ) -> None:
         self._function = function
         self._session = session
@@ -236,7 +237,7 @@ class FunctionTarget(Target):
         else:
             raise removed(self.describe())
 
-    def write(self, table: pa.Table, tick: int) -> None:
+    def write(self, table: Any, tick: int) -> None:
         frame = _frame(self._session, table, self._struct)
         try:
             self._function(frame, tick)
@@ -251,11 +252,11 @@ class FunctionTarget(Target):
         self.latest = tick
 
 
-def target_of(target: Any, session: Any, ledger: CheckedFile | None, form: str = "") -> Target:
+def target_of(target: Any, session: Any, ledger: RecordFile | None, form: str = "") -> Target:
     """Return the target: a Path or a string with a slash is a folder, any other string a table."""
     if callable(target):
         return FunctionTarget(target, session, ledger)
-    if isinstance(target, os.PathLike) or (isinstance(target, str) and ("/" in target or os.sep in target)):
+    if is_folder(target):
         if form not in ("", "parquet"):
             raise InputError(
                 f"a folder of a sink has the format parquet, got format({form!r}); write that format to a"
@@ -269,6 +270,13 @@ def target_of(target: Any, session: Any, ledger: CheckedFile | None, form: str =
         "a sink expects a folder, the name of a table, or a function(DataFrame, tick),"
         f" got {shorten(target)}",
         code="spark-sink",
+    )
+
+
+def is_folder(target: Any) -> bool:
+    """Return whether a target is a folder, and not a table or a function."""
+    return isinstance(target, os.PathLike) or (
+        isinstance(target, str) and ("/" in target or os.sep in target)
     )
 
 
@@ -296,7 +304,7 @@ def removed(target: str) -> CheckpointError:
     )
 
 
-def _refuse_tick_column(struct: Any) -> None:
+def refuse_tick_column(struct: Any) -> None:
     if TICK in struct.names:
         raise SchemaError(
             f"the output has a column {TICK!r}, which a sink adds itself; rename the column of the output",
@@ -304,5 +312,7 @@ def _refuse_tick_column(struct: Any) -> None:
         )
 
 
-def _frame(session: Any, table: pa.Table, struct: Any) -> Any:
+def _frame(session: Any, table: Any, struct: Any) -> Any:
+    if not isinstance(table, pa.Table):
+        return table
     return session.createDataFrame(conform(table, struct), struct)

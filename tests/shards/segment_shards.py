@@ -33,6 +33,9 @@ Messages = dict[str, list[bytes]]
 class SegmentShards:
     """A run of a distributed circuit, segment by segment, on a number of shards."""
 
+    whole = False
+    """Whether equal rows of an output are on one shard."""
+
     def __init__(self, graph: Graph, shards: int, arrival: random.Random) -> None:
         self._front = Run(graph)
         self._arrival = arrival
@@ -71,7 +74,11 @@ class SegmentShards:
                     if not name.startswith("#"):
                         total[name] = total.get(name, 0) + count
         names = {name for result in results for name in result}
-        deltas = {name: add(*(r[name].to_dict() for r in results if name in r)) for name in names}
+        deltas = {}
+        for name in names:
+            parts = [r[name].to_dict() for r in results if name in r]
+            deltas[name] = add(*parts)
+            assert not self.whole or sum(map(len, parts)) == len(deltas[name]), parts
         return {name: delta for name, delta in deltas.items() if delta}
 
     def views(self) -> dict[str, Z]:
@@ -150,11 +157,12 @@ class SegmentShards:
 class ComparedSegments(ComparedShards):
     """A run of a physical circuit, and its segments on shards, whose runs are lost at random."""
 
-    def __init__(self, physical: Graph, shards: int, seed: int = 0) -> None:
+    def __init__(self, physical: Graph, shards: int, seed: int = 0, whole_outputs: bool = False) -> None:
         self.one = Run(physical)
         self._draw = random.Random(seed)
-        self.graph = distribute(physical, checked=True)
+        self.graph = distribute(physical, checked=True, whole_outputs=whole_outputs)
         self.many: Any = SegmentShards(self.graph, shards, self._draw)
+        self.many.whole = whole_outputs
 
     def tick(self, changes: Change) -> None:
         self.many.forget_some(self._draw)

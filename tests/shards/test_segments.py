@@ -50,6 +50,25 @@ def test_random_programs(text: str, strategy: Any, ticks: Ticks, shards: int, se
     follow(compared, [program.facts, *ticks])
 
 
+@some(20)
+@given(choices(), CIRCUIT_TICKS, SHARDS, SEEDS)
+def test_equal_rows_of_an_output_are_on_one_shard(
+    chosen: Choices, ticks: Ticks, shards: int, seed: int
+) -> None:
+    physical = build(chosen).circuit("physical")
+    compared = ComparedSegments(physical, shards, seed, whole_outputs=True)
+    follow(compared, without_negative(ticks, "a"))
+
+
+def test_an_output_of_a_projection_is_exchanged() -> None:
+    circuit = dbsp.Circuit("projection")
+    circuit.output("b", circuit.input("a", x=int, y=int).project("y"))
+    compared = ComparedSegments(circuit.circuit("physical"), 3, whole_outputs=True)
+    assert len(compared.many.segments) == 2
+    compared.tick({"a": [(x, 1) for x in range(9)]})
+    compared.tick({"a": {(x, 1): -1 for x in range(5)} | {(x, 1): 1 for x in range(10, 15)}})
+
+
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_every_operator(name: str) -> None:
     draw = random.Random(name)

@@ -9,40 +9,33 @@ all or nothing: what attempts have written counts when the commit names it, and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from dbsp.circuit.graph import Graph
+from dbsp.data.schema import Schema
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, cause_text
-from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.stages.segments import segments_of
 from dbsp.runtime.run import Run
 from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.segment_run import written_rows
 from dbsp.spark.cluster.commits import ClusterCommit, latest_commit, open_state, publish_commit
+from dbsp.spark.cluster.deal_tasks import DealtFrame, DealtUnion, dealt_rows
 from dbsp.spark.cluster.messages import COLUMNS, START, Message, messages_in, told
-from dbsp.spark.cluster.part_sink import PartSink
+from dbsp.spark.cluster.part_sink import PartSink, tick_folder
+from dbsp.spark.cluster.segment_names import segment_name
 from dbsp.spark.cluster.segment_state import HeldRows, Version
-from dbsp.spark.cluster.segment_tasks import ClusterQuery, DealTask, SegmentTask, versions
+from dbsp.spark.cluster.segment_tasks import ClusterQuery, SegmentTask, versions
 from dbsp.spark.cluster.shared_folder import SharedFolder
-from dbsp.spark.row_order import RowOrder
+from dbsp.spark.cluster.view_tasks import ViewTask
 
 IMAGE_FROM = 16 << 20
-
-
-@dataclass(frozen=True)
-class DealtFrame:
-    """The rows of a source in one tick."""
-
-    source: SparkSource
-    frame: Any
-    """A batch DataFrame."""
-    order: RowOrder = field(default_factory=RowOrder)
+_SHOWN = ("shard", "sent_bytes", "received_bytes", "state_rows", "state_bytes", "opening_seconds", "seconds")
 
 
 class ClusterRun:
@@ -78,22 +71,52 @@ class ClusterRun:
         """The latest tick that counts."""
         self.reports: list[dict[str, Any]] = []
         """What the tasks of the latest tick have reported, by segment and shard."""
+        self.dealt: Counter[str] = Counter()
+        """By source the rows of the latest tick."""
         self._publish_parts()
+
+    @property
+    def query(self) -> ClusterQuery:
+        """What every task of the query knows."""
+        return self._query
+
+    @property
+    def outputs(self) -> dict[str, Schema]:
+        """The columns of the outputs."""
+        return {name: port.columns for name, port in self._ports.outputs.items()}
+
+    def segment_facts(self) -> list[dict[str, Any]]:
+        """Return what each segment of each shard did in the latest tick."""
+        found = []
+        for facts in sorted(self.reports, key=lambda each: (each["level"], each["shard"])):
+            shown = {"segment": segment_name(self.segments, facts["level"])}
+            shown |= {name: facts[name] for name in _SHOWN if name in facts}
+            found.append({**shown, "rows_out": sum(facts["rows_out"].values())})
+        return found
 
     @property
     def tick(self) -> int:
         """The number of committed ticks."""
         return self.commit.tick
 
+    def add_sinks(self, sinks: Sequence[PartSink]) -> None:
+        """Let the next ticks write these sinks too; complete their parts of the latest tick."""
+        self._sinks += sinks
+        self._publish_parts()
+
     def step(
-        self, frames: Sequence[DealtFrame], *, facts: Mapping[str, Any] | None = None, label: Any = None
+        self,
+        frames: Sequence[DealtFrame | DealtUnion],
+        *,
+        facts: Mapping[str, Any] | None = None,
+        label: Any = None,
     ) -> list[dict[str, Any]]:
         """Apply the rows of the frames, and changes that the driver has, as one tick.
 
         Returns the reports of the tasks. When it raises, nothing has changed.
         """
         tick = self.commit.tick + 1
-        dealt = [self._started(), *(self._dealt(frame) for frame in frames)]
+        dealt = [self._started(), *(dealt_rows(self._query, self._levels, frame) for frame in frames)]
         if facts:
             dealt.append(self._frame_of(self._messages(facts)))
         rows = reduce(lambda one, other: one.unionAll(other), dealt)
@@ -104,12 +127,39 @@ class ClusterRun:
             for waiting in self.commit.held:
                 if waiting.level == segment.level:
                     held.setdefault(waiting.shard, []).append(waiting)
-            task = SegmentTask(self._query, segment.level, tick, starts, sinks, held)
+            task = SegmentTask(
+                self._query,
+                segment.level,
+                tick,
+                starts,
+                sinks,
+                held,
+                segment_name(self.segments, segment.level),
+            )
             rows = rows.repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
-        reports = told(messages_in(rows.toArrow().to_batches()))
+        told_facts = told(messages_in(rows.toArrow().to_batches()))
+        reports = [facts for facts in told_facts if "level" in facts]
         self._commit(tick, label, reports)
         self.reports = reports
+        self.dealt = Counter()
+        for facts_of_task in told_facts:
+            self.dealt.update(facts_of_task.get("dealt", {}))
         return reports
+
+    def write_views(self, sinks: Sequence[PartSink]) -> None:
+        """Write the views after the latest tick to sinks, as the parts of that tick."""
+        by_level: dict[int, list[PartSink]] = {}
+        for segment in self.segments:
+            if chosen := [sink for sink in sinks if sink.operator.relation in segment.outputs]:
+                by_level[segment.level] = chosen
+        task = ViewTask(self._query, self.tick, self.commit.versions, by_level)
+        rows = self._started().repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
+        reports = told(messages_in(rows.toArrow().to_batches()))
+        for sink in sinks:
+            sink.folder.remove(tick_folder(self.tick))  # an ended process may have written it
+            sink.publish(
+                self.tick, [facts["parts"][sink.name] for facts in reports if sink.name in facts["parts"]]
+            )
 
     # --- the rows of a tick -----------------------------------------------------------------------
 
@@ -118,14 +168,6 @@ class ClusterRun:
         return self._session.range(0, self.shards, 1, 1).selectExpr(
             "cast(id AS int) AS shard", f"{START} AS level", "'' AS input", "binary('') AS content"
         )
-
-    def _dealt(self, dealt: DealtFrame) -> Any:
-        source, frame = dealt.source, dealt.frame
-        if source.order_matters:  # all changes of a key, or of a row, meet in one task
-            names = [source.columns.names[column] for column in source.key] or list(source.columns.names)
-            frame = frame.repartition(self.shards, *names)
-        task = DealTask(self._query, source, dealt.order, self._levels[source.relation])
-        return frame.mapInArrow(task, COLUMNS)
 
     def _messages(self, facts: Mapping[str, Any]) -> Iterator[Message]:
         front = Run(self.graph)
@@ -150,6 +192,10 @@ class ClusterRun:
         for facts in reports:
             for sink, file in facts["parts"].items():
                 parts[sink].append(file)
+        for sink in self._sinks:
+            output = sink.operator.relation
+            if sink.replaces and not any(facts["rows_out"].get(output) for facts in reports):
+                parts[sink.name] = []  # the view is as before
         held = [HeldRows(**rows) for facts in reports for rows in facts["held"]]
         before, self.commit = self.commit, self._published(ClusterCommit(tick, label, found, parts, held))
         for rows in before.held:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from dbsp.data.zset import ZSet
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.spark.cluster.shared_folder import SharedFolder
+from dbsp.spark.spark_types import conform_columns
 
 _DRAFTS = "_dbsp"
 
@@ -32,39 +33,58 @@ class PartSink:
     """The Arrow types of its columns."""
     folder: SharedFolder
 
+    @property
+    def replaces(self) -> bool:
+        """Whether every tick has the whole view."""
+        return self.operator.encoding == "view"
+
     def write(self, delta: ZSet, view: Callable[[], ZSet], tick: int, shard: int, attempt: str) -> str | None:
         """Write the part of a shard; return the name of its file, None without rows.
 
         Raises CheckpointError, and the errors of `SparkSink.table`.
         """
-        replaces = self.operator.encoding == "view"
-        if not delta and not replaces:
+        if not delta and not self.replaces:
             return None
         table = self.operator.table(delta, view, self.types)
-        if not table.num_rows and not replaces:
+        table = conform_columns(
+            table, dict(zip(table.column_names, table.schema.types, strict=True)) | self.types
+        )
+        if not table.num_rows and not self.replaces:
             return None
         content = pa.BufferOutputStream()
         pq.write_table(table, content)
         file = f"{shard}-{attempt}.parquet"
-        self.folder.write(f"{_DRAFTS}/{_of_tick(tick)}/{file}", content.getvalue())
+        self.folder.write(f"{_DRAFTS}/{tick_folder(tick)}/{file}", content.getvalue())
         return file
 
     def publish(self, tick: int, files: Collection[str]) -> None:
         """Make the parts of a committed tick visible. May be repeated. Raises CheckpointError."""
-        draft = f"{_DRAFTS}/{_of_tick(tick)}"
+        draft = f"{_DRAFTS}/{tick_folder(tick)}"
         present = self.folder.names(draft)
-        if not present or not files:
+        if not any(file in files for file in present):
+            # Published before, or only attempts that do not count have written.
             self.folder.remove(draft)
             return
         for file in present:
             if file not in files:
                 self.folder.remove(f"{draft}/{file}")
-        self.folder.rename(draft, _of_tick(tick))
-        if self.operator.encoding == "view":
-            for name in self.folder.names(""):
-                if name.startswith("tick=") and name != _of_tick(tick):
-                    self.folder.remove(name)
+        self.folder.rename(draft, tick_folder(tick))
+        if self.replaces:
+            self.remove_ticks(tick)
+
+    def remove_ticks(self, below: int) -> None:
+        """Remove the parts of all ticks below one."""
+        for tick in ticks_of_parts(self.folder):
+            if tick < below:
+                self.folder.remove(tick_folder(tick))
 
 
-def _of_tick(tick: int) -> str:
+def tick_folder(tick: int) -> str:
+    """Return the name of the folder of a tick."""
     return f"tick={tick}"
+
+
+def ticks_of_parts(folder: SharedFolder) -> list[int]:
+    """Return the ticks that have parts in a folder, ascending."""
+    texts = (name.removeprefix("tick=") for name in folder.names("") if name.startswith("tick="))
+    return sorted(int(text) for text in texts if text.isascii() and text.isdigit())

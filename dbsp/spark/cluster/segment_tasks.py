@@ -1,4 +1,4 @@
-"""What Spark's executors run: tasks that deal the rows of sources, and tasks that step segments.
+"""What Spark's executors run in a tick: tasks that step segments.
 
 A task is called with the Arrow batches of one partition (`mapInArrow`). It returns the error of a
 program as a message, which the driver raises; all else that fails is Spark's to report and retry.
@@ -19,20 +19,13 @@ import pyarrow as pa
 import dbsp
 from dbsp.circuit.graph import Graph
 from dbsp.errors import DbspError, SetupError
-from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.stages.segments import Segment, segments_of
-from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
-from dbsp.shards.dealing import Dealer, DistributedPorts
-from dbsp.shards.segment_run import SegmentRun, written_rows
+from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.messages import DRIVER, START, Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink
 from dbsp.spark.cluster.segment_state import HeldRows, Place, Version, keep, next_version, opened
 from dbsp.spark.cluster.shared_folder import SharedFolder
-from dbsp.spark.row_order import RowOrder
-
-_PIECE = 1 << 20
-"""The rows of a source that a task deals at once, if their order does not matter."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +62,15 @@ def versions() -> str:
     return f"dbsp {dbsp.__version__} on Python {sys.version_info.major}.{sys.version_info.minor}"
 
 
+def shard_of_task() -> int:
+    """Return the number of the partition of this task, which is that of its shard."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "a task runs in a partition"
+    return int(context.partitionId())
+
+
 @lru_cache(maxsize=4)
 def _graph(data: bytes) -> Graph:
     graph: Graph = pickle.loads(data)
@@ -78,50 +80,6 @@ def _graph(data: bytes) -> Graph:
 @lru_cache(maxsize=4)
 def _segments(data: bytes) -> list[Segment]:
     return segments_of(_graph(data))
-
-
-@dataclass(frozen=True)
-class DealTask:
-    """Deals the rows of a source to the shards."""
-
-    query: ClusterQuery
-    source: SparkSource
-    order: RowOrder
-    level: int
-    """The level of the input."""
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            graph = self.query.checked_graph()
-            for table in self._tables(batches):
-                for message in self._dealt(graph, table):
-                    yield message.batch()
-        except DbspError as error:
-            yield failure(0, DRIVER, error).batch()
-
-    def _tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Yield the rows in pieces; in one piece, and sorted, if the last change of a row counts."""
-        pieces: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in batches:
-            pieces.append(batch)
-            rows += batch.num_rows
-            if rows >= _PIECE and not self.source.order_matters:
-                yield pa.Table.from_batches(pieces)
-                pieces, rows = [], 0
-        if rows:
-            yield self.order.sort(pa.Table.from_batches(pieces))
-
-    def _dealt(self, graph: Graph, table: pa.Table) -> Iterator[Message]:
-        front = Run(graph)
-        name = self.source.relation
-        staged, _ = front.net({name: self.source.change(table)})
-        ports = DistributedPorts.of(graph, lambda port: port.view())
-        schema = front.inputs[name]
-        dealer = Dealer(ports.inputs, self.query.shards, front.interner)
-        for shard, parts in enumerate(dealer.deal(staged)):
-            for batch in parts.values():
-                yield Message(shard, self.level, name, written_rows(batch, schema, front.interner))
 
 
 @dataclass(frozen=True)
@@ -138,13 +96,15 @@ class SegmentTask:
     """The sinks of the outputs of the segment."""
     held: Mapping[int, Sequence[HeldRows]]
     """By shard what the tick before has sent for this one."""
+    name: str = "segment"
+    """Its name for people."""
+
+    @property
+    def __name__(self) -> str:  # Spark shows it
+        return self.name
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "a task runs in a partition"
-        shard = context.partitionId()
+        shard = shard_of_task()
         received: dict[str, list[bytes]] = {}
         failed = False
         for message in messages_in(batches):

@@ -6,6 +6,7 @@ nothing that another one reads. Only the driver publishes: a file with a fixed n
 
 from __future__ import annotations
 
+import re
 import shutil
 import uuid
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from dbsp.errors import CheckpointError
+
+_HADOOP_S3 = re.compile("^s3[an]:")
+"""What Spark's file systems call S3."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class SharedFolder:
         if "://" not in self.location:
             return fs.LocalFileSystem(), str(Path(self.location).absolute())
         try:
-            files, path = fs.FileSystem.from_uri(self.location)
+            files, path = fs.FileSystem.from_uri(_HADOOP_S3.sub("s3:", self.location))
         except (OSError, ValueError):
             return _of_fsspec(self.location)
         return files, path
@@ -43,6 +47,14 @@ class SharedFolder:
         if parsed.scheme == "file":
             return Path(unquote(parsed.path))
         return None if "://" in self.location else Path(self.location).absolute()
+
+    def within(self, name: str) -> SharedFolder:
+        """Return a folder in this one."""
+        return SharedFolder(f"{self.location}/{name}")
+
+    def uri(self, name: str) -> str:
+        """Return the URI of a file or folder for Spark, which decodes no characters in it."""
+        return f"{self.location}/{name}" if self.local is None else f"file://{self.local / name}"
 
     def _path(self, name: str) -> str:
         return f"{self._opened[1]}/{name}"

@@ -25,14 +25,20 @@ class ScopePolicy(StrEnum):
 
 
 def distribute(
-    physical: Graph, changes: list[str] | None = None, *, scopes: str = "gather", checked: bool = False
+    physical: Graph,
+    changes: list[str] | None = None,
+    *,
+    scopes: str = "gather",
+    checked: bool = False,
+    whole_outputs: bool = False,
 ) -> Graph:
     """Return the distributed circuit of a physical circuit. O(nodes), without the search of pivots.
 
     `changes` receives one line per exchange with its reason, and one per join, aggregate or
     distinct that needs none. Recursive scopes without a pivot run on the first shard, or with
     `scopes="exchange"` in supersteps on all shards. A `checked` circuit asserts at run time that
-    every row that an operator reads by a key is on its shard.
+    every row that an operator reads by a key is on its shard. With `whole_outputs` equal rows of an
+    output are on one shard, so that no shard retracts what another one inserts.
     """
     target = Graph(physical.name)
     reasons = [] if changes is None else changes
@@ -46,6 +52,7 @@ def distribute(
         reasons,
         supersteps=supersteps,
         checked=checked,
+        whole_outputs=whole_outputs,
     )
     for node in physical.nodes:
         place_node(placed, node)

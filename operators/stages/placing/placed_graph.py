@@ -34,7 +34,7 @@ class PlacedGraph:
     `wanted` has the keys of the readers, `pivots` the scopes that are divided by pivots. Other
     scopes have exchanges inside if `supersteps`, else they are gathered. `changes` receives a line
     for each exchange and each choice. A `checked` circuit asserts at run time that rows are where
-    their readers expect them.
+    their readers expect them. With `whole_outputs` each row of an output is on one shard.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class PlacedGraph:
         *,
         supersteps: bool = False,
         checked: bool = False,
+        whole_outputs: bool = False,
     ) -> None:
         self.source = source
         self.target = target
@@ -55,6 +56,7 @@ class PlacedGraph:
         self.changes = changes
         self.supersteps = supersteps
         self.checked = checked
+        self.whole_outputs = whole_outputs
         self._images: dict[Node, list[Image]] = {}
         self._arranged: dict[tuple[Node, Node], Stream] = {}
         self._checks: set[tuple[Node, tuple[int, ...]]] = set()
@@ -145,6 +147,7 @@ class PlacedGraph:
             self._images[node],
             key=lambda image: (
                 image.placement == EVERYWHERE,
+                self.whole_outputs and image.placement == UNKNOWN,
                 image.stream.node not in kept and not image.stream.node.operator.keeps_integral,
             ),
         )

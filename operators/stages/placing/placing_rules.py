@@ -119,7 +119,11 @@ def _place_output(placed: PlacedGraph, node: Node) -> None:
     """Add an output of an image of its stream, with an arrangement that keeps its integral."""
     stream = node.inputs[0].node
     image = placed.kept_image(stream)
-    if image.placement == EVERYWHERE:
+    placement = image.placement
+    if placed.whole_outputs and placement == UNKNOWN:
+        placement = by(range(stream.schema.arity))
+        source = placed.image(stream, placement, node, "equal rows of an output must meet")
+    elif image.placement == EVERYWHERE:
         source = placed.image(stream, UNKNOWN, node, "the shards' parts of an output add up")
     else:
         source = image.stream
@@ -127,7 +131,7 @@ def _place_output(placed: PlacedGraph, node: Node) -> None:
     if kept is None and not source.node.operator.keeps_integral:
         kept = placed.arrange(node, source)
     inputs = (source,) if kept is None else (source, kept)
-    placed.place(node, placed.add(node, node.operator, *inputs), image.placement)
+    placed.place(node, placed.add(node, node.operator, *inputs), placement)
 
 
 # --- row by row -----------------------------------------------------------------------------------

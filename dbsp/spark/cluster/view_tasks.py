@@ -1,0 +1,62 @@
+"""Write the views of outputs as parts: for new sinks, and as the results of a batch.
+
+The tasks open the segments at the versions of the latest commit, and step nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dbsp.errors import DbspError
+from dbsp.spark.cluster.messages import Message, failure, messages_in, report
+from dbsp.spark.cluster.part_sink import PartSink
+from dbsp.spark.cluster.segment_state import Place, Version, keep, opened
+from dbsp.spark.cluster.segment_tasks import ClusterQuery, shard_of_task
+
+
+@dataclass(frozen=True)
+class ViewTask:
+    """Writes the views that one shard has of outputs, as the delta of a tick."""
+
+    query: ClusterQuery
+    tick: int
+    """The tick of the commit."""
+    versions: Mapping[tuple[int, int], Version]
+    """By level and shard the version after the tick."""
+    sinks: Mapping[int, Sequence[PartSink]]
+    """By level the sinks."""
+
+    @property
+    def __name__(self) -> str:  # Spark shows it
+        return f"views after tick {self.tick}"
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in messages_in(batches):
+            pass
+        shard = shard_of_task()
+        for level, sinks in self.sinks.items():
+            try:
+                yield self._written(level, shard, sinks).batch()
+            except DbspError as error:
+                yield failure(shard, level, error).batch()
+
+    def _written(self, level: int, shard: int, sinks: Sequence[PartSink]) -> Message:
+        query, version = self.query, self.versions.get((level, shard), Version())
+        place = Place(query.id, level, shard, query.shards)
+        run = opened(place, query.segments()[level], version, query.folder)
+        attempt, parts = uuid.uuid4().hex, {}
+        for sink in sinks:
+            view = run.run.view(sink.operator.relation)
+            try:
+                file = sink.write(view, lambda view=view: view, self.tick, shard, attempt)  # type: ignore[misc]
+            except DbspError as error:
+                error.where = error.where or f"sink '{sink.name}'"
+                raise
+            if file is not None:
+                parts[sink.name] = file
+        keep(place, version.name, run)
+        return report(shard, {"parts": parts})
