@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 import dbsp
+from dbsp.circuit.shard_link import Alone, Exchanged, SentRows
 from dbsp.data.batch import Batch
 from dbsp.data.columns import encode_column
 from dbsp.data.interner import Interner
@@ -117,14 +120,32 @@ def _place_on_shards() -> None:
             raise InvariantError("expected the rows of a shard in a packet of the warm-up")
 
 
+class _First(Alone):
+    """The first of two shards, of which the other has no rows."""
+
+    shards = 2
+
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        streams = [[stream.parts[0], None] for stream in sent]
+        return Exchanged(streams, [tuple(numbers), (0,) * len(numbers)])
+
+    def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+        return [tuple(numbers), tuple(numbers)]
+
+
 def _extend_prefixes() -> None:
-    """Join three relations in the form of several shards."""
+    """Join three relations in the form of several shards; some nodes have many edges."""
     triangles = dbsp.compile(
         ".decl e(x: number, y: number) .input e\n"
         ".decl t(x: number, y: number, z: number) .output t\n"
         "t(x, y, z) :- e(x, y), e(y, z), e(z, x).",
         "wcoj",
     )
-    divided = dbsp.Run(triangles.circuit("distributed"))
-    divided.step({"e": [(1, 2), (2, 3)]})
-    divided.step({"e": [(3, 1)]})
+    first = dbsp.Run(triangles.circuit("distributed"), link=_First())
+    nodes, hubs = range(20, 50), range(8)
+    first.step({"e": [(x, hub) for x in nodes for hub in hubs] + [(100 + hub, 20 + hub) for hub in hubs]})
+    first.step({"e": [(hub, 100 + hub) for hub in hubs]})  # these few candidates are cheaper than a list
+    first.step({"e": [(hub, x) for x in nodes for hub in hubs]})
+    first.step({"e": {(0, 1): 1, (20, 1): -1, (20, 21): 1}})
+    if not len(first.view("t")):
+        raise InvariantError("expected rows of a join on the first of two shards in the warm-up")

@@ -43,10 +43,11 @@ from dbsp.diagnostics import Diagnostic
 from dbsp.display.displayed import Displayed
 from dbsp.display.report_text import Report
 from dbsp.errors import InputError, counted, wrong_argument
+from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
-from dbsp.operators.streams.sharded_start import expect_shards, open_shard_folder
+from dbsp.operators.streams.sharded_start import expect_scopes, expect_shards, open_shard_folder
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.memory import capacity_of
@@ -267,6 +268,7 @@ class Program(QuestionMethods, Displayed):
         checkpoint: str | Path | Checkpoint | None = ...,
         memory_limit: int | str | None = ...,
         shards: None = ...,
+        scopes: None = ...,
     ) -> Run: ...
 
     @overload
@@ -281,6 +283,7 @@ class Program(QuestionMethods, Displayed):
         checkpoint: ShardedPlace | None = ...,
         memory_limit: int | str | None = ...,
         shards: int,
+        scopes: ScopePolicy | str | None = ...,
     ) -> ShardedRun: ...
 
     def start(
@@ -294,6 +297,7 @@ class Program(QuestionMethods, Displayed):
         checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
         shards: int | None = None,
+        scopes: ScopePolicy | str | None = None,
     ) -> Run | ShardedRun:
         """Start a run of the program.
 
@@ -322,6 +326,9 @@ class Program(QuestionMethods, Displayed):
             shards: the number of processes that run the circuit, each on a part of the rows. The
                 stage is then "physical" or "distributed", and the memory limit that of all
                 together. `run.close()` ends the processes.
+            scopes: where recursions run that no column divides: "gather" for the first shard,
+                "exchange" for all shards together. By default they begin on the first shard, and
+                are exchanged when their state is larger than the memory of a shard.
 
         Returns:
             The run, with the first tick applied; with `shards` a `ShardedRun`.
@@ -346,6 +353,7 @@ class Program(QuestionMethods, Displayed):
             >>> run.view("cheap").rows()
             [('pen',), ('tea',)]
         """
+        policy = expect_scopes(scopes, shards)
         if shards is not None:
             expect_shards(shards, stage)
             stage = Stage.PHYSICAL
@@ -369,6 +377,7 @@ class Program(QuestionMethods, Displayed):
                 memory_limit=limit,
                 folder=open_shard_folder(checkpoint),
                 identity=self._identity,
+                scopes=policy,
             )
         if checkpoint is None:
             run = circuit.start(stage, memory_limit=limit)

@@ -19,8 +19,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.values import encode_value
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.streams.builder import Circuit
-from dbsp.runtime.replanning import Proposal
-from dbsp.runtime.run import Run
+from dbsp.runtime.replanning import CountedRun, Proposal
 
 
 class PlannableProgram(Protocol):
@@ -60,13 +59,13 @@ class ProgramPlanner:
         self._written = program
         self._proposed = (program, plans)
 
-    def propose(self, run: Run) -> Proposal | None:
+    def propose(self, run: CountedRun) -> Proposal | None:
         """Return the circuit for the current rows of the run, or None if no plan changes."""
         counted = statistics(self._written, run, run.rows)
         program = self._written.suited_to(counted, self.program.options.demanded)
         return self._proposal(program, program.plans_for(statistics(program, run, run.rows)))
 
-    def propose_first(self, run: Run, rows: Source) -> Proposal | None:
+    def propose_first(self, run: CountedRun, rows: Source) -> Proposal | None:
         """Return the circuit for the rows of the first tick, or None if no plan changes.
 
         Only some rules are worth counting for. Two atoms have only one join order. A cyclic core in
@@ -107,7 +106,7 @@ class ProgramPlanner:
         self.restored = False
 
 
-def statistics(program: PlannableProgram, run: Run, rows: Source) -> Statistics:
+def statistics(program: PlannableProgram, run: CountedRun, rows: Source) -> Statistics:
     """Return the statistics of relations whose rows are in the codes of a run."""
 
     def code(name: str, column: int, value: Any) -> int:

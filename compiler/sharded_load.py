@@ -10,8 +10,7 @@ from dbsp.circuit.stage import Stage
 from dbsp.compiler.first_tick import StartableProgram, has_first_tick, propose_first
 from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.data.int_range import IntRange
-from dbsp.durable.step_memory import signature
-from dbsp.operators.stages.passes.distribute import distribute
+from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.sharded_start import start_sharded
 from dbsp.runtime.input_changes import InputChange
@@ -34,38 +33,54 @@ def load_sharded(
     memory_limit: int | None,
     folder: ShardFolder | None,
     identity: str,
+    scopes: ScopePolicy | None,
 ) -> ShardedRun:
     """Start a circuit of a program on shards, and step its first tick unless it would be empty.
 
-    With `adapt` and a planner, the rules are first planned for the rows of that tick. A run with a
-    checkpoint keeps the plans that do not depend on rows: its shards hold the rows that the circuit
-    deals to them, so it must have the same circuit when it continues.
+    With `adapt` and a planner, the rules are first planned for the rows of that tick. A run that
+    continues has the circuit of its checkpoint.
     """
-    graph = circuit.circuit(Stage.DISTRIBUTED)
-    if folder is not None:
-        run = start_sharded(graph, shards, memory_limit, folder, query=f"{identity}\0{signature(graph)}")
+    graph = circuit.circuit(Stage.PHYSICAL)
+    if folder is not None and folder.tick:
+        run = start_sharded(
+            graph,
+            shards,
+            memory_limit,
+            folder,
+            scopes=scopes,
+            query=identity,
+            functors=program.options.functors,
+        )
         with _closed_on_errors(run):
             run.planner, run.ranges = planner, _ranges_of(run, ranges)
-            if not run.tick and has_first_tick(program, initial):
-                _stage_facts(program, run)
-                run.step(initial)
+            if planner is not None:
+                planner.restored = True
+            run.record_sizes()
         return run
-    # A plain run encodes the changes, so that the circuit is known before the shards start.
-    plain = circuit.start()
-    plain.ranges = _ranges_of(plain, ranges)
-    _stage_facts(program, plain)
-    staged = plain.prepare(initial)
-    if planner is not None and adapt:
-        proposal = propose_first(plain, planner, staged)
-        if proposal is not None:
-            graph = distribute(proposal.graph)
-            planner.adopt(proposal)
-    run = start_sharded(graph, shards, memory_limit, interner=plain.interner)
+    try:
+        # A plain run encodes the changes, so that the circuit is known before the shards start.
+        plain = circuit.start()
+        plain.ranges = _ranges_of(plain, ranges)
+        _stage_facts(program, plain)
+        staged = plain.prepare(initial)
+        if planner is not None and adapt:
+            proposal = propose_first(plain, planner, staged)
+            if proposal is not None:
+                graph = proposal.graph
+                planner.adopt(proposal)
+    except BaseException:
+        if folder is not None:
+            folder.close()
+        raise
+    run = start_sharded(
+        graph, shards, memory_limit, folder, scopes=scopes, query=identity, interner=plain.interner
+    )
     with _closed_on_errors(run):
         run.shares_interner = False  # the plain run is not used any more
         run.planner, run.ranges = planner, plain.ranges
         if has_first_tick(program, initial):
             run.step_staged(staged)
+        run.record_sizes()
     return run
 
 

@@ -63,6 +63,11 @@ class RowMoving(RowPlacing):
 
 
 @dataclass(frozen=True)
+class RowCopying(Operator):
+    """An operator that sends each row to every shard, and changes nothing else."""
+
+
+@dataclass(frozen=True)
 class TickDependent(Operator):
     """An operator whose past output may depend on the tick of each input row.
 

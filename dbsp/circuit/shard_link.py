@@ -9,10 +9,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SentRows:
+    """The parts of a stream that a shard sends to each shard, whose rows are in any order."""
+
+    parts: Sequence[Batch | None]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What an exchange of several streams brings: what each shard has sent, as it was sent."""
+
+    parts: Sequence[Sequence[Batch | None]]
+    """By stream and shard, the rows in the order of that shard. Values are ids of the receiver."""
+    numbers: Sequence[tuple[int, ...]]
+    """By shard, the numbers of its vote."""
 
 
 class ShardLink(ABC):
@@ -46,6 +65,13 @@ class ShardLink(ABC):
         return [self.exchange(*each) for each in packed]
 
     @abstractmethod
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        """Send the parts of several streams at once, and vote with `numbers` as `vote` does.
+
+        All shards pass the same number of streams with the same schemas, in the same order.
+        """
+
+    @abstractmethod
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
         """Return by shard the numbers that it passes to this call; the shards pass equally many."""
 
@@ -58,6 +84,9 @@ class Alone(ShardLink):
 
     def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
         return parts[0]
+
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        return Exchanged([stream.parts for stream in sent], [tuple(numbers)])
 
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
         return [tuple(numbers)]

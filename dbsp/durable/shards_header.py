@@ -33,6 +33,17 @@ class ShardsHeader:
     """The identity of the query."""
     shards: list[str]
     """By shard the name of its folder."""
+    circuit: str | None = None
+    """The distributed circuit as JSON; None if it has no such form, and then it never changes."""
+    physical: str | None = None
+    """The physical circuit that it was made from, as JSON."""
+    supersteps: bool = False
+    """Whether recursions without a pivot exchange rows."""
+    signature: str = ""
+    """The signature of the circuit in the snapshots that count; empty if the circuit has never
+    changed."""
+    since: int = 0
+    """The tick after which the shards have this circuit; earlier snapshots do not count."""
     hashes: int = value_hashes.VERSION
     """The version of the hash that places rows on shards."""
 
@@ -63,8 +74,10 @@ def read_shards_header(folder: Path) -> ShardsHeader | None:
     with decoding(path):
         del document["format"], document["version"]
         header = ShardsHeader(**document)
-        got = (header.id, header.name, header.query, header.hashes, *header.shards)
-        if tuple(map(type, got)) != (str, str, str, int, *[str] * len(header.shards)):
+        texts = [text for text in (header.circuit, header.physical) if text is not None]
+        texts += [header.id, header.name, header.query, header.signature, *header.shards]
+        got = (header.since, header.hashes, header.supersteps, *texts)
+        if tuple(map(type, got)) != (int, int, bool, *[str] * len(texts)):
             raise TypeError(f"unexpected types in {got}")
     if header.hashes != value_hashes.VERSION:
         raise CheckpointError(

@@ -139,7 +139,7 @@ class Snapshots:
     def describe(self, graph: Graph) -> DescribedCircuit:
         """Return what a manifest has of a circuit; O(nodes) at the first call for a circuit."""
         if self._described is None or self._described.graph is not graph:
-            self._described = DescribedCircuit(graph, signature(graph), _written_circuit(graph))
+            self._described = DescribedCircuit(graph, signature(graph), written_circuit(graph))
         return self._described
 
     def adopt(self, written: WrittenSnapshot) -> None:
@@ -367,7 +367,8 @@ _NONE = ("small/0", "memory/0", "memory/0.result")
 _NOTHING = SnapshotFiles("", None, [], *_NONE, [], [], 0, dict.fromkeys(_NONE, ""))
 
 
-def _written_circuit(graph: Graph) -> str | None:
+def written_circuit(graph: Graph) -> str | None:
+    """Return a circuit as JSON, or None if it has no such form."""
     try:
         return graph.to_json()
     except CircuitError:  # it has functions without a name; the same program builds it again

@@ -342,8 +342,13 @@ class Store:
         """
         self._write_now(lambda newest: (newest, self._earlier(newest)))
 
-    def _write_now(self, replaced: Callable[[Manifest], tuple[Manifest, Sequence[Manifest]]]) -> None:
-        """Write a snapshot; `replaced` returns the one before it, and those for the history."""
+    def _write_now(
+        self, replaced: Callable[[Manifest], tuple[Manifest, Sequence[Manifest]]], always: bool = False
+    ) -> None:
+        """Write a snapshot; `replaced` returns the one before it, and those for the history.
+
+        Unless `always`, a snapshot that would be equal to the one before is not written.
+        """
         run = None if self._run is None else self._run()
         if run is None:
             raise CheckpointError(
@@ -357,7 +362,7 @@ class Store:
         with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
             self._writer.take_over(self._install)
         newest = self._expect_manifest()
-        if run.tick != newest.tick or self._snapshots.differs(run):
+        if always or run.tick != newest.tick or self._snapshots.differs(run):
             self._install(self._writer.write(self._capture(run), *replaced(newest)))
 
     def wait(self) -> None:

@@ -14,6 +14,7 @@ from dbsp.kernels import (
     numbered_values,
     partitions,
     placing,
+    prefix_lists,
     presence,
     run_merge,
     run_search,
@@ -26,18 +27,22 @@ arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
-count_matches = entry(matches.count_matches)
+count_bounds = entry(prefix_lists.count_bounds)
 distinct_runs = entry(presence.distinct_runs)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
+expand_lists = entry(prefix_lists.expand_lists)
 extend_by_levels = entry(multiway.extend_by_levels)
 extremes = entry(group_values.extremes)
+find_prefixes = entry(prefix_lists.find_prefixes)
 find_rows = entry(hashing.find_rows)
 find_shards = entry(placing.find_shards)
 first_of_each = entry(partitions.first_of_each)
 gather = entry(matches.gather)
 gather_bands = entry(nearest.gather_bands)
+group_requests = entry(prefix_lists.group_requests)
 hash_runs = entry(placing.hash_runs)
 intern_rows = entry(hashing.intern_rows)
+intersect_lists = entry(prefix_lists.intersect_lists)
 join_bands = entry(matches.join_bands)
 join_intervals = entry(interval_matches.join_intervals)
 join_runs = entry(matches.join_runs)
@@ -46,6 +51,7 @@ join_timed_intervals = entry(interval_matches.join_timed_intervals)
 join_timed_runs = entry(matches.join_timed_runs)
 leading = entry(group_values.leading)
 least_members = entry(partitions.least_members)
+list_values = entry(prefix_lists.list_values)
 mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
 merge_some = entry(run_merge.merge_some)
@@ -60,6 +66,7 @@ shifted = entry(group_values.shifted)
 split_rows = entry(placing.split_rows)
 sum_floats = entry(group_values.sum_floats)
 sum_weights = entry(presence.sum_weights)
+test_values = entry(prefix_lists.test_values)
 translate_column = entry(numbered_values.translate_column)
 with_time = entry(sort.with_time)
 
@@ -69,18 +76,22 @@ __all__ = [
     "assert_runs",
     "concatenate",
     "consolidate",
-    "count_matches",
+    "count_bounds",
     "distinct_runs",
     "distinct_timed_runs",
+    "expand_lists",
     "extend_by_levels",
     "extremes",
+    "find_prefixes",
     "find_rows",
     "find_shards",
     "first_of_each",
     "gather",
     "gather_bands",
+    "group_requests",
     "hash_runs",
     "intern_rows",
+    "intersect_lists",
     "join_bands",
     "join_intervals",
     "join_runs",
@@ -89,6 +100,7 @@ __all__ = [
     "join_timed_runs",
     "leading",
     "least_members",
+    "list_values",
     "mark_parts",
     "mark_rows",
     "merge_some",
@@ -103,6 +115,7 @@ __all__ = [
     "split_rows",
     "sum_floats",
     "sum_weights",
+    "test_values",
     "translate_column",
     "with_time",
 ]

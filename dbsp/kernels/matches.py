@@ -194,20 +194,6 @@ def join_runs(
 
 
 @kernel
-def count_matches(keys: Rows, m: int, table: Rows, runs: int, k: int) -> Codes:
-    """Return the number of stored rows that share the m-column prefix of each of the sorted keys.
-
-    Rows of several runs that cancel count. O(keys * log state).
-    """
-    matches, count, _ = find_matches(keys, m, table, runs, k)
-    counts = np.zeros(keys.shape[0], np.int64)
-    for s in range(count):
-        for i in range(matches[s, 0], matches[s, 1]):
-            counts[i] += matches[s, 4] - matches[s, 3]
-    return counts
-
-
-@kernel
 def join_timed_runs(
     delta_rows: Rows,
     delta_weights: Codes,

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from dbsp.circuit.graph import Graph
+from dbsp.data.interner import Interner
 from dbsp.display.displayed import Displayed
+from dbsp.kernels.arrays import Codes
 
 if TYPE_CHECKING:
     from dbsp.display.document import Document
-    from dbsp.runtime.run import Run
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,19 @@ class Proposal:
     changes: tuple[str, ...] = ()
 
 
+class CountedRun(Protocol):
+    """The part of a run that a planner needs."""
+
+    @property
+    def interner(self) -> Interner: ...
+
+    def rows(self, relation: str) -> Codes | None: ...
+
+
 class Planner(Protocol):
     """Chooses circuits for a run; the compiler of the query provides it."""
 
-    def propose(self, run: Run) -> Proposal | None:
+    def propose(self, run: CountedRun) -> Proposal | None:
         """Return the circuit for the current data of the run; None if the plan does not change."""
         ...
 

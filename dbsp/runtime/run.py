@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -198,14 +199,26 @@ class Run(BulkTicks, Compaction, StoredRelations, Displayed):
             proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
             self.log.wait()
         self._notify()
-        work = OpenSwitch(self, sys._getframe(), proposal.graph)
+        transplant = self.switch_circuit(proposal.graph)
+        return Replanned(proposal.changes, transplant.kept, transplant.rebuilt, transplant.dropped)
+
+    def switch_circuit(
+        self, graph: Graph, agree: Callable[[Transplant], None] = lambda transplant: None
+    ) -> Transplant:
+        """Switch to another circuit unless `agree` raises, which is called with the new circuit.
+
+        Raises the errors of `switch_to` and of `agree`; the run then has its circuit of before.
+        """
+        work = OpenSwitch(self, sys._getframe())
         self.begin(work)
         try:
-            transplant = work.transplant = Transplant(self._scope, proposal.graph)
+            transplant = work.transplant = Transplant(self._scope, graph)
+            self.install(graph, transplant.scope)
+            agree(transplant)
             work.decided = True
         finally:
             self.settle()
-        return Replanned(proposal.changes, transplant.kept, transplant.rebuilt, transplant.dropped)
+        return transplant
 
 
 def _table_bytes(run: Run | None) -> int:
@@ -216,17 +229,20 @@ def _table_bytes(run: Run | None) -> int:
 class OpenSwitch(OpenWork):
     """The switch of a run to another circuit."""
 
-    __slots__ = ("_graph", "_run", "transplant")
+    __slots__ = ("_graph", "_run", "_scope", "transplant")
 
-    def __init__(self, run: Run, frame: FrameType, graph: Graph) -> None:
+    def __init__(self, run: Run, frame: FrameType) -> None:
         super().__init__("replan", frame)
         self._run = run
-        self._graph = graph
+        self._graph = run.graph
+        self._scope = run._scope
         self.transplant: Transplant | None = None
 
     def settle(self) -> None:
-        if self.transplant is None or not self.decided:
-            self._run.roll_back()
+        if self.transplant is not None and self.decided:
+            self.transplant.release()
             return
-        self._run.install(self._graph, self.transplant.scope)
-        self.transplant.release()
+        self._run.install(self._graph, self._scope)
+        self._run.roll_back()
+        if self.transplant is not None:
+            self.transplant.withdraw()

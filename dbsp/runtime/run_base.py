@@ -45,13 +45,13 @@ class RunBase:
         """Step this circuit from the next tick on."""
         self.graph = graph
         self._scope = scope
-        self.input_ports: Mapping[str, InputPort] = {
-            step.relation: step for step in scope.steps if isinstance(step, InputPort)
-        }
-        """The steps of the inputs; each defines the meaning of its changes."""
-        self.output_ports: Mapping[str, OutputPort] = {
-            step.relation: step for step in scope.steps if isinstance(step, OutputPort)
-        }
+        self.input_ports, self.output_ports = self.ports_of(scope)
+
+    def ports_of(self, scope: Scope) -> tuple[Mapping[str, InputPort], Mapping[str, OutputPort]]:
+        """Return the inputs and outputs of a scope; each defines the meaning of its changes."""
+        inputs = {step.relation: step for step in scope.steps if isinstance(step, InputPort)}
+        outputs = {step.relation: step for step in scope.steps if isinstance(step, OutputPort)}
+        return inputs, outputs
 
     @property
     def tick(self) -> int:

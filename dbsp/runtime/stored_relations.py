@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from dbsp.caller_tracebacks import ends_at_caller
@@ -16,6 +18,12 @@ from dbsp.kernels.arrays import Codes
 from dbsp.runtime.run_base import RunBase
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
+
+
+def drift_between(before: Mapping[str, int], now: Mapping[str, int]) -> float:
+    """Return the largest factor between the sizes of a relation; 1.0 if there are none."""
+    pairs = [(rows + 1, before.get(name, 0) + 1) for name, rows in now.items()]
+    return max((max(a, b) / min(a, b) for a, b in pairs), default=1.0)
 
 
 class StoredRelations(RunBase):
@@ -96,9 +104,7 @@ class StoredRelations(RunBase):
         1.0 means no change since the start or the latest `replan`. Retracted rows that are not yet
         merged count. O(relations).
         """
-        now = self._sizes()
-        pairs = [(rows + 1, self._planned_for.get(name, 0) + 1) for name, rows in now.items()]
-        return max((max(a, b) / min(a, b) for a, b in pairs), default=1.0)
+        return drift_between(self._planned_for, self.sizes())
 
     def record_sizes(self) -> None:
         """Make `drift` compare with the current sizes of the relations.
@@ -114,9 +120,9 @@ class StoredRelations(RunBase):
             >>> run.drift()
             1.0
         """
-        self._planned_for = self._sizes()
+        self._planned_for = self.sizes()
 
-    def _sizes(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, int]:
         """Return the number of kept rows of every kept relation."""
         sizes = {}
         for name in self.graph.named:

@@ -11,12 +11,13 @@ Therefore one step can apply all past changes. Nodes that compute the same in bo
 
     kept nodes     replay: they emit their integral as the delta, if another node requires it;
     other nodes    step as usual, if another node requires their output;
-    inputs         emit their rows, as an arrangement of the old circuit keeps them.
+    inputs         emit their rows, as an arrangement of the old circuit keeps them;
+    exchanges      move the rows that the old circuit keeps in another placement.
 
 A node whose state depends on ticks and not on sums (a delay, a watermark) must be in both circuits,
 else the transplant is refused. The old scope does not change, except that traces may be merged, so
 it stays usable after an error. Cost: one step of the rebuilt nodes, and O(n) for a replayed trace
-of n rows.
+of n rows. On several shards all of them transplant together, and the step exchanges rows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, TracedStep
 from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime import observation
+from dbsp.runtime.moved_integrals import MovableStreams, same_view
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.rebuilt_steps import continued
 from dbsp.runtime.scope import Scope
@@ -57,6 +59,7 @@ class Transplant:
         self._actions: dict[Node, Callable[[Step], None]] = {}
         """The action of every node that takes part in the rebuilding step."""
         if not old.first_tick:
+            self._movable = MovableStreams(old, numbers)
             self._decide(graph)
         pairs = self._inside_too()
         if old.first_tick:
@@ -72,12 +75,18 @@ class Transplant:
         self.rebuilt = len(self.scope.traces) + len(self.scope.tables) - len(kept)
         """The number of traces and tables rebuilt."""
         self._dropped = [state for state in old.traces if id(state) not in kept]
+        self._new = [state for state in self.scope.traces if id(state) not in kept]
         self.dropped = len(old.traces) + len(old.tables) - len(kept)
         """The number of traces and tables that the new circuit does not need."""
 
     def release(self) -> None:
         """Release the traces that only the old scope keeps."""
         for trace in self._dropped:
+            trace.release()
+
+    def withdraw(self) -> None:
+        """Release the traces that only the new scope keeps."""
+        for trace in self._new:
             trace.release()
 
     # --- pairs of equal nodes ---------------------------------------------------------------------
@@ -128,6 +137,10 @@ class Transplant:
             keeper = self._keeper(node)
             if keeper is not None:
                 self._actions[node] = _EmitIntegral(keeper)
+                continue
+            moved = self._movable.find(node)
+            if moved is not None:
+                self._actions[node] = moved
                 continue
             if isinstance(step, InputPort) or depends_on_ticks(node):
                 raise CircuitError(
@@ -188,10 +201,7 @@ class Transplant:
         for name, port in _outputs(self.scope).items():
             if port.node in self._pairs and not any(s.node in self._actions for s in port.node.inputs):
                 continue
-            old, new = before[name].view(), port.view()
-            if not (
-                len(old) == len(new) and (old.rows == new.rows).all() and (old.weights == new.weights).all()
-            ):
+            if not same_view(before[name], port, self.scope):
                 raise CircuitError(
                     f"the new circuit belongs to another query: output '{name}' would have other rows",
                     where=port.node.describe(),

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
-from dbsp.circuit.shard_link import ShardLink
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 
@@ -78,6 +78,14 @@ class AbortableLink(ShardLink):
         self._exchanging = True
         try:
             return self._link.exchange(node, parts, schema)
+        finally:
+            self._exchanging = False
+            self._raise_if_asked()
+
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        self._exchanging = True
+        try:
+            return self._link.exchange_all(node, sent, numbers)
         finally:
             self._exchanging = False
             self._raise_if_asked()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dbsp.circuit.shard_link import ShardLink
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
 from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -133,33 +133,67 @@ class ExchangeLink(ShardLink):
             if replies[shard]
             and (batch := connection.inbox.unpack(replies[shard], packed.schema)) is not None
         ]
-        self._count(packed, replies, sum(map(len, received)))
+        self._count(packed.node, [packed.parts], packed.messages, replies, sum(map(len, received)))
         return _sum(packed.parts[self.shard], received)
 
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        messages: list[Sequence[Buffer]] = [[] for _ in range(self.shards)]
+        for shard, connection in self._connections.items():
+            packets = [connection.outbox.pack(stream.parts[shard], stream.schema) for stream in sent]
+            head = _packed([*map(len, packets), *numbers])
+            messages[shard] = [head, *(buffer for packet in packets for buffer in packet)]
+        replies = self._transport.exchange(node, messages)
+        votes = [tuple(numbers)] * self.shards
+        parts = [[stream.parts[self.shard]] * self.shards for stream in sent]
+        received = 0
+        for shard, connection in self._connections.items():
+            at = 1
+            counts = _unpacked(replies[shard][0])
+            if len(counts) != len(sent) + len(numbers):
+                raise InvariantError(
+                    f"{node} sends {len(sent)} streams and {len(numbers)} numbers, and shard {shard} sends "
+                    f"{len(counts)} of both; this is a defect of dbsp"
+                )
+            votes[shard] = counts[len(sent) :]
+            for number, (stream, size) in enumerate(zip(sent, counts, strict=False)):
+                batch = connection.inbox.unpack_unsorted(replies[shard][at : at + size], stream.schema)
+                at += size
+                parts[number][shard] = batch
+                received += 0 if batch is None else len(batch)
+        self._count(node, [stream.parts for stream in sent], messages, replies, received)
+        return Exchanged(parts, votes)
+
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
-        try:
-            message = struct.pack(f"<{len(numbers)}q", *numbers)
-        except struct.error:
-            raise InvariantError(f"a vote expects numbers of 64 bits, got {list(numbers)}") from None
+        message = _packed(numbers)
         replies = self._transport.exchange(_VOTE, [[message]] * self.shards)
         self.votes += 1
-        votes = [struct.unpack(f"<{len(reply) // _NUMBER_SIZE}q", reply) for (reply,) in replies]
+        votes = [_unpacked(reply) for (reply,) in replies]
         if any(len(vote) != len(numbers) for vote in votes):
             raise InvariantError(
                 f"the shards vote with different numbers of numbers: {votes}; this is a defect of dbsp"
             )
         return votes
 
-    def _count(self, packed: PackedParts, replies: Sequence[Sequence[Buffer]], rows_received: int) -> None:
-        counters = self.counters.get(packed.node)
+    def _count(
+        self,
+        node: str,
+        streams: Sequence[Sequence[Batch | None]],
+        messages: Sequence[Sequence[Buffer]],
+        replies: Sequence[Sequence[Buffer]],
+        rows_received: int,
+    ) -> None:
+        counters = self.counters.get(node)
         if counters is None:
-            counters = self.counters[packed.node] = ExchangeCounters([0] * self.shards)
+            counters = self.counters[node] = ExchangeCounters([0] * self.shards)
+        sizes = [0] * self.shards
+        for parts in streams:
+            for shard, part in enumerate(parts):
+                sizes[shard] += 0 if part is None else len(part)
         counters.calls += 1
-        sizes = [0 if part is None else len(part) for part in packed.parts]
         if any(sizes):
             counters.rows_to = [old + new for old, new in zip(counters.rows_to, sizes, strict=True)]
             counters.largest_parts += max(sizes)
-            counters.bytes_sent += _size(packed.messages)
+            counters.bytes_sent += _size(messages)
         if rows_received:
             counters.rows_received += rows_received
             counters.bytes_received += _size(replies)
@@ -186,6 +220,17 @@ def _parted(joined: Sequence[Buffer], count: int) -> Sequence[Sequence[Buffer]]:
         messages.append(joined[start : start + size])
         start += size
     return messages
+
+
+def _packed(numbers: Sequence[int]) -> bytes:
+    try:
+        return struct.pack(f"<{len(numbers)}q", *numbers)
+    except struct.error:
+        raise InvariantError(f"a vote expects numbers of 64 bits, got {list(numbers)}") from None
+
+
+def _unpacked(message: Buffer) -> tuple[int, ...]:
+    return struct.unpack(f"<{memoryview(message).nbytes // _NUMBER_SIZE}q", message)
 
 
 def _size(messages: Sequence[Sequence[Buffer]]) -> int:

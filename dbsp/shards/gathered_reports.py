@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import reduce
 from operator import add
 from typing import Any
@@ -29,6 +30,10 @@ class GatheredReports(Ticks):
     @abstractmethod
     def stats(self) -> list[ShardStats]:
         """Return the statistics by shard."""
+
+    @abstractmethod
+    def recursion_lines(self) -> Iterator[str]:
+        """Yield which recursions run on the first shard, and which exchange rows."""
 
     @abstractmethod
     def read_input(self, name: str) -> Batch:
@@ -62,7 +67,9 @@ class GatheredReports(Ticks):
             1 shard, 2 rows in all
         """
         stats, keys = self.stats(), self._by_node(shard_questions.heavy_keys)
-        return Report("\n".join(report_lines(self.graph, stats, keys)))
+        recursions = list(self.recursion_lines())
+        lines = [*report_lines(self.graph, stats, keys), *(["recursions"] if recursions else []), *recursions]
+        return Report("\n".join(lines))
 
     # --- the reports of a run ---------------------------------------------------------------------
 

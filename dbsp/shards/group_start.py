@@ -27,7 +27,8 @@ class GroupStart:
     ) -> None:
         self.folder = folder
         self._shards = shards
-        self._graph = graph
+        self.graph = graph
+        """The circuit; another one after replanning."""
         self._memory_limit = memory_limit
         self.interner = interner
         """The interner of the coordinator."""
@@ -49,7 +50,7 @@ class GroupStart:
         return self._start(len(places), places)
 
     def _start(self, shards: int, places: Sequence[ShardPlace] | None) -> ShardGroup:
-        return ShardGroup(shards, self._graph, self._memory_limit, self.interner, places, self.consequence)
+        return ShardGroup(shards, self.graph, self._memory_limit, self.interner, places, self.consequence)
 
     @property
     def consequence(self) -> str:

@@ -21,6 +21,7 @@ from dbsp.shards.shard_commands import (
     Start,
     StepTick,
     Stop,
+    SwitchCircuit,
 )
 
 _PATIENCE = 5.0
@@ -33,18 +34,23 @@ class Phase(Enum):
     IDLE = auto()
     """It waits for a command, or commits a tick."""
     COMPUTING = auto()
-    """It computes a tick."""
+    """It computes a tick, or rebuilds its state for another circuit."""
     READY = auto()
-    """It waits for the decision on a tick."""
+    """It waits for the decision."""
     UNDOING = auto()
-    """It rolls a tick back."""
+    """It rolls back."""
     ANSWERING = auto()
     """It obeys another command."""
     LOST = auto()
     """Its process has ended, or is killed."""
 
 
-_PHASES = {StepTick: Phase.COMPUTING, Commit: Phase.IDLE, RollBack: Phase.UNDOING}
+_PHASES = {
+    StepTick: Phase.COMPUTING,
+    SwitchCircuit: Phase.COMPUTING,
+    Commit: Phase.IDLE,
+    RollBack: Phase.UNDOING,
+}
 """What a shard does after a command; it answers the others."""
 
 

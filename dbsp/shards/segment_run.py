@@ -2,7 +2,7 @@
 
 A tick of a segment receives the rows that other segments have sent, and returns the rows that it
 sends; it never waits for another shard. The rows travel as *messages*: packets that need no other
-packet, so that whoever gets one, and however often, reads the same rows.
+packet. Every reader of a message gets the same rows, however often it reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.shard_link import ShardLink
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
 from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -28,7 +28,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class SentRows:
+class MovedRows:
     """The rows that one exchange of a segment sends to one shard."""
 
     exchange: str
@@ -44,9 +44,9 @@ class SegmentLink(ShardLink):
         self.shard = shard
         self.shards = shards
         self._interner = interner
-        self._sent: list[SentRows] = []
+        self._sent: list[MovedRows] = []
 
-    def take(self) -> list[SentRows]:
+    def take(self) -> list[MovedRows]:
         """Return what the tick has sent, and begin the next tick."""
         sent, self._sent = self._sent, []
         return sent
@@ -55,13 +55,20 @@ class SegmentLink(ShardLink):
         for shard, part in enumerate(parts):
             if part is not None:
                 message = written_rows(part, schema, self._interner)
-                self._sent.append(SentRows(node, shard, message))
+                self._sent.append(MovedRows(node, shard, message))
         return None
 
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        raise _waiting(node)
+
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
-        raise InvariantError(
-            "expected a segment without common decisions, got a vote; this is a defect of dbsp"
-        )
+        raise _waiting("a recursion")
+
+
+def _waiting(node: str) -> InvariantError:
+    return InvariantError(
+        f"expected a segment whose nodes do not wait for other shards, got {node}; this is a defect of dbsp"
+    )
 
 
 class SegmentRun:
@@ -80,7 +87,7 @@ class SegmentRun:
         """Write the state to an empty folder. O(state). Raises CheckpointError."""
         write_image(self.run, image)
 
-    def step(self, received: Mapping[str, Iterable[bytes]]) -> tuple[list[SentRows], TickResult]:
+    def step(self, received: Mapping[str, Iterable[bytes]]) -> tuple[list[MovedRows], TickResult]:
         """Apply the messages of a tick by input; return what is sent, and the deltas of outputs.
 
         Raises as `Run.step`; the run is then as before the tick.

@@ -4,6 +4,8 @@
     shard               Done         Ready                      Done                  Done
                                      or Failed                  or Failed             or Failed
 
+SwitchCircuit is answered and decided like a tick.
+
 The coordinator sends one command at a time to a shard, and the shard answers each with one message.
 `Stop` has no answer, and neither has `Commit`: a shard that is ready obeys it or ends, so an answer
 would say nothing, and the next command comes after it. The error of work after the commit, such as
@@ -20,6 +22,7 @@ from typing import Any, TypeAlias
 
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_store import ShardPlace
+from dbsp.shards.shipped_graph import ShippedGraph
 from dbsp.shards.snapshot_plan import ShardStatus
 
 
@@ -29,10 +32,8 @@ class Start:
 
     shard: int
     shards: int
-    graph: bytes
-    """The distributed circuit, pickled (see `dbsp.shards.shipped_graph`)."""
-    main_module: dict[str, Any] | None
-    """How to import the main module of the coordinator, if the circuit has functions of it."""
+    graph: ShippedGraph
+    """The distributed circuit."""
     memory_limit: int | None
     """The bytes of memory for the state of this shard."""
     mesh: tuple[tuple[int, int] | None, ...]
@@ -70,13 +71,25 @@ class StepTick(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchCircuit(Command):
+    """Rebuild the state for another circuit of the query, and answer Switched or Failed."""
+
+    generation: int
+    """The number of this attempt, as of a tick."""
+    graph: ShippedGraph
+    """The distributed circuit."""
+    snapshot: int | None = None
+    """The tick of the common snapshot, if the shard writes a snapshot of the new circuit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Commit(Command):
-    """Commit the tick that is ready."""
+    """Commit the tick or the circuit that is ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class RollBack(Command):
-    """Undo the tick that is ready."""
+    """Undo the tick or the circuit that is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,13 @@ class ReadInput(Command):
     """Send the rows of an input."""
 
     input: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRelation(Command):
+    """Send the rows that the shard keeps of a relation."""
+
+    relation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +180,20 @@ class Ready:
     present: Mapping[str, int] = field(default_factory=dict)
     status: ShardStatus | None = None
     """The state of the checkpoint, which has recorded the tick; None for a run without one."""
+    gathered: int = 0
+    """The bytes of the state of gathered recursions, in memory and in files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switched(Ready):
+    """The run has another circuit, and can continue with it or with the one before."""
+
+    signature: str = ""
+    """The signature of the circuit in snapshots."""
+    kept: int = 0
+    rebuilt: int = 0
+    dropped: int = 0
+    """The traces and tables, as in `Replanned`."""
 
 
 @dataclass(frozen=True, slots=True)

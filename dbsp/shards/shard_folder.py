@@ -19,7 +19,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +32,8 @@ from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.shards_header import HEADER, ShardsHeader, read_shards_header
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
 from dbsp.errors import CheckpointError, CheckpointWarning, counted, expect_present
-from dbsp.shards.shard_store import ShardPlace
+from dbsp.shards.placed_circuit import WrittenCircuit
+from dbsp.shards.shard_store import ShardPlace, is_of_circuit
 from dbsp.shards.snapshot_plan import ShardStatus, SnapshotPlan
 
 T = TypeVar("T")
@@ -111,15 +112,17 @@ class ShardFolder:
 
     # --- starting ---------------------------------------------------------------------------------
 
-    def expect(self, query: str, name: str, shards: int) -> None:
+    def expect(self, query: str, name: str, shards: int, circuit: WrittenCircuit | None = None) -> None:
         """Check that the folder is of this query and number of shards; begin a new folder.
 
-        `query` is the identity of the query and `name` the name of its circuit. Raises
-        CheckpointError; the folder is then released.
+        `query` is the identity of the query, `name` the name of its circuit, and `circuit` the
+        circuit, which may change until the first tick. Raises CheckpointError; the folder
+        is then released.
         """
+        circuit = circuit or WrittenCircuit()
         try:
             if self.header is None:
-                self._begin(query, name, shards)
+                self._begin(query, name, shards, circuit)
                 return
             found = len(self.header.shards)
             if self.header.query != query:
@@ -135,12 +138,16 @@ class ShardFolder:
                     "ShardFolder(folder, reshard=True), or choose another folder",
                     code="checkpoint-other-shards",
                 )
+            if not self.tick and self.header.circuit != circuit.circuit:
+                self._write(replace(self.header, **asdict(circuit), signature="", since=0))
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, query: str, name: str, shards: int) -> None:
-        header = ShardsHeader(uuid.uuid4().hex, name, query, [f"shard-{n}" for n in range(shards)])
+    def _begin(self, query: str, name: str, shards: int, circuit: WrittenCircuit) -> None:
+        header = ShardsHeader(
+            uuid.uuid4().hex, name, query, [f"shard-{n}" for n in range(shards)], **asdict(circuit)
+        )
         record = CommitRecord(self.folder, header.id, self.sync)
         record.create()
         header.write(self.folder, self.sync)  # last: it makes the folder one of a sharded run
@@ -207,24 +214,17 @@ class ShardFolder:
                 damage = damage or error
                 continue
             if manifest is not None:
-                found.add(self._expect_counted(folder / file, manifest))
+                self._expect_counted(folder / file, manifest)
+                header = self.expect_header()
+                if manifest.tick >= header.since and is_of_circuit(manifest, header.signature):
+                    found.add(manifest.tick)
         if not found and damage is None and not self.tick:
             found.add(0)  # the run ended before this shard wrote its first file
         return found, damage or (None if found else unreadable(folder / CURRENT, "the file is missing"))
 
-    def _expect_counted(self, path: Path, manifest: Manifest) -> int:
+    def _expect_counted(self, path: Path, manifest: Manifest) -> None:
         if manifest.tick > self.tick:
             raise unreadable(path, f"it is of tick {manifest.tick}, but the latest tick is {self.tick}")
-        return manifest.tick
-
-    def circuit(self, tick: int) -> str | None:
-        """Return the circuit of the snapshots of a tick as JSON; None if it has no such form."""
-        folder = self.folder / self.expect_header().shards[0]
-        for file in (CURRENT, PREVIOUS):
-            manifest = read_manifest(folder / file)
-            if manifest is not None and manifest.tick == tick and manifest.snapshot is not None:
-                return manifest.snapshot.circuit
-        return None
 
     def place(self, shard: int, tick: int) -> ShardPlace:
         """Return where a shard continues, from its snapshot of this tick."""
@@ -234,6 +234,7 @@ class ShardFolder:
             query=header.identity(shard),
             start=tick,
             until=self.tick,
+            signature=header.signature,
             options=self._options,
         )
 
@@ -249,18 +250,52 @@ class ShardFolder:
     def new_places(self, header: ShardsHeader) -> list[ShardPlace]:
         """Return where the shards of a new header begin, without ticks."""
         return [
-            ShardPlace((self.folder / name).absolute(), header.identity(shard), 0, 0, self._options)
+            ShardPlace((self.folder / name).absolute(), header.identity(shard), 0, 0, options=self._options)
             for shard, name in enumerate(header.shards)
         ]
 
     def adopt(self, header: ShardsHeader) -> None:
         """Continue with the shards of a new header, and remove others. Raises CheckpointError."""
-        self._expect_owner().check()
-        header.write(self.folder, self.sync)
-        self.header = header
+        self._write(header)
         for path in self.folder.glob("shard-*"):
             if path.name not in header.shards:
                 shutil.rmtree(path, ignore_errors=True)  # what stays is never read
+
+    def _write(self, header: ShardsHeader) -> None:
+        self._expect_owner().check()
+        header.write(self.folder, self.sync)
+        self.header = header
+
+    # --- another circuit --------------------------------------------------------------------------
+
+    def note_circuit(self, signature: str) -> None:
+        """Note the circuit that the shards have, before they write snapshots of another one.
+
+        Raises CheckpointError.
+        """
+        header = self.expect_header()
+        if header.signature != signature:
+            self._write(replace(header, signature=signature))
+
+    def next_circuit(self, circuit: WrittenCircuit, signature: str) -> ShardsHeader:
+        """Return the header with another circuit, of which all shards have snapshots."""
+        return replace(self.expect_header(), **asdict(circuit), signature=signature, since=self.tick)
+
+    def switch(self, header: ShardsHeader) -> None:
+        """Continue with another circuit. Raises CheckpointError if it does not count."""
+        try:
+            self._write(header)
+        except CheckpointError:
+            if not self.switched(header):
+                raise
+        self.plan.continue_from(self.tick)
+
+    def switched(self, header: ShardsHeader) -> bool:
+        """Return whether a header counts whose writing was interrupted or has failed."""
+        found = read_shards_header(self.folder)
+        if found == header:
+            self.header = header
+        return found == header
 
     # --- ticks ------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class ShardGroup:
                     None if pair is None else (pair[0].fileno(), pair[1].fileno()) for pair in mesh[number]
                 )
                 place = None if places is None else places[number]
-                start = Start(number, shards, graph.data, graph.main_module, memory_limit, ends, place)
+                start = Start(number, shards, graph, memory_limit, ends, place)
                 call_undisturbed(shard.send, start)
             self._wait(all_or_none=True)
             self._raise_lost("at its start")

@@ -16,10 +16,12 @@ from typing import Any
 from dbsp.circuit.operator_roles import RowMoving
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.durable.step_memory import signature
 from dbsp.errors import expect_present, expect_type
 from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
+from dbsp.runtime.transplant import Transplant
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
 from dbsp.shards.common_decision import CommonDecision, WithdrawnError
@@ -36,6 +38,7 @@ from dbsp.shards.shard_commands import (
     ReadInput,
     ReadInputs,
     ReadLatest,
+    ReadRelation,
     ReadStats,
     ReadView,
     Ready,
@@ -45,13 +48,16 @@ from dbsp.shards.shard_commands import (
     Start,
     StepTick,
     Stop,
+    SwitchCircuit,
+    Switched,
     WriteSnapshot,
 )
-from dbsp.shards.shard_questions import input_rows
+from dbsp.shards.shard_questions import gathered_bytes, input_rows, relation_schema
 from dbsp.shards.shard_stats import ShardStats
 from dbsp.shards.shard_store import ShardStore
 from dbsp.shards.shipped_errors import ship_error
-from dbsp.shards.shipped_graph import ShippedGraph, receive_graph
+from dbsp.shards.shipped_graph import receive_graph
+from dbsp.shards.snapshot_plan import ShardStatus
 from dbsp.shards.socket_mesh import SocketMesh
 
 _COORDINATOR_ENDED = 3
@@ -91,7 +97,7 @@ class Shard:
     """The run of one shard."""
 
     def __init__(self, start: Start, channel: CommandChannel) -> None:
-        graph = receive_graph(ShippedGraph(start.graph, start.main_module))
+        graph = receive_graph(start.graph)
         ends = [
             None if pair is None else (socket.socket(fileno=pair[0]), socket.socket(fileno=pair[1]))
             for pair in start.mesh
@@ -102,6 +108,7 @@ class Shard:
         self._link = AbortableLink(self._exchanges)
         self._post = BatchPost(interner)
         self._epoch = 0
+        self._gathered = start.graph.gathered
         self._ready = False
         """Whether the results of the open tick have been sent."""
         self._committing = False
@@ -148,23 +155,32 @@ class Shard:
                 self._epoch = command.epoch
                 self._post.reset()
                 self._exchanges.reset()
-            if isinstance(command, StepTick):
-                self._step(command, buffers)
+            if isinstance(command, StepTick | SwitchCircuit):
+                self._act_together(command, buffers)
             else:
                 self._read(command, buffers)
 
-    # --- a tick -----------------------------------------------------------------------------------
+    # --- a tick, and another circuit --------------------------------------------------------------
 
-    def _step(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
+    def _act_together(self, command: StepTick | SwitchCircuit, buffers: Sequence[Buffer]) -> None:
         error: BaseException | None = None
         try:
-            self._compute(command, buffers)
+            self._ready = self._committing = False
+            self._exchanges.begin(command.generation)
+            self._raise_late()
+            self._link.begin_computing()
+            if isinstance(command, StepTick):
+                self._compute(command, buffers)
+            else:
+                self._switch(command)
         except WithdrawnError:
-            pass  # the run has rolled the tick back
+            pass  # the run has rolled it back
         except ChannelClosedError:
             raise
         except BaseException as failure:
             error = failure
+        finally:
+            self._link.end_computing()
         if self._committing:
             self._late = error
             if error is not None:
@@ -186,19 +202,14 @@ class Shard:
             raise error
 
     def _compute(self, command: StepTick, buffers: Sequence[Buffer]) -> None:
-        self._ready = self._committing = False
+        staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
+        if self.store is not None and command.snapshot is not None:
+            self.store.order_snapshot(command.snapshot)
         try:
-            self._exchanges.begin(command.generation)
-            self._raise_late()
-            self._link.begin_computing()
-            staged = self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
-            if self.store is not None and command.snapshot is not None:
-                self.store.order_snapshot(command.snapshot)
             self._link.changed = command.changed
             self.run.step_staged(staged, command.label)
         finally:
             self._link.changed = None
-            self._link.end_computing()
 
     def _decide(self, run: RunBase) -> bool:
         """Send the results of the tick; return whether the coordinator commits it."""
@@ -206,17 +217,51 @@ class Shard:
         absent = {name: port.absent for name, port in run.input_ports.items() if port.absent}
         present = {name: port.present for name, port in run.input_ports.items() if port.present}
         packed = self._post.pack(deltas, run.outputs)
-        status = None if self.store is None else self.store.status()
-        answer = Ready(packed.names, packed.packets, absent, present, status)
+        gathered = gathered_bytes(run, self._gathered)
+        answer = Ready(packed.names, packed.packets, absent, present, self._status(), gathered)
+        return self._decided(answer, packed.buffers)
+
+    def _status(self) -> ShardStatus | None:
+        return None if self.store is None else self.store.status()
+
+    def _switch(self, command: SwitchCircuit) -> None:
+        graph = receive_graph(command.graph)
+        after = signature(graph)
+        store = self.store
+        if store is not None:
+            store.signature = signature(self.run.graph)
+
+        def agree(done: Transplant) -> None:
+            """Return when all shards have the circuit. Raises WithdrawnError if they do not."""
+            if store is not None and command.snapshot is not None:
+                store.snapshot_now(command.snapshot, other_circuit=True)
+            answer = Switched(
+                status=self._status(),
+                signature=after,
+                kept=done.kept,
+                rebuilt=done.rebuilt,
+                dropped=done.dropped,
+            )
+            if not self._decided(answer):
+                raise WithdrawnError
+            if store is not None:
+                store.signature = after
+            self._gathered = command.graph.gathered
+            self._exchanges.counters.clear()  # their names are those of the circuit before
+
+        self.run.switch_circuit(graph, agree)
+
+    def _decided(self, answer: Ready, buffers: Sequence[Buffer] = ()) -> bool:
+        """Send the results, wait, and return whether the coordinator commits them."""
         self._link.end_computing()
         # Here, since after the decision it may be the request to abort the next tick.
         self._link.end_tick()
         self._ready = True
-        self._channel.send(answer, packed.buffers)
+        self._channel.send(answer, buffers)
         decision, _ = self._channel.receive()
         self._committing = isinstance(decision, Commit)
         if not self._committing:
-            expect_type(decision, RollBack, "the decision on a tick")
+            expect_type(decision, RollBack, "the decision of the coordinator")
         return self._committing
 
     # --- other commands ---------------------------------------------------------------------------
@@ -236,6 +281,10 @@ class Shard:
                     rows = input_rows(self.run, name)
                     packed = self._post.pack({name: rows}, {name: self.run.inputs[name]})
                     buffers = packed.buffers
+                case ReadRelation(relation=name):
+                    keeper = expect_present(self.run.keeper(name), "the rows of a relation")
+                    schema = relation_schema(self.run, name)
+                    buffers = self._post.pack({name: keeper.integral()}, {name: schema}).buffers
                 case Ask(question=question):
                     result = question(self.run)
                 case ReadStats():

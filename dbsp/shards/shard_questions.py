@@ -5,7 +5,7 @@ A node travels as its position in the circuit, which is the same in every proces
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,8 +16,11 @@ from dbsp.circuit.operator_roles import HashPlaced
 from dbsp.circuit.step_roles import KeepingStep
 from dbsp.data.batch import Batch
 from dbsp.data.columns import decode_column
+from dbsp.data.schema import Schema
+from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError
 from dbsp.runtime.run import Run
+from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.scope import Scope
 
 Question: TypeAlias = Callable[[Run], Any]
@@ -42,6 +45,16 @@ def evaluations(run: Run) -> dict[int, str]:
 def iterations(run: Run) -> dict[str, int]:
     """Return the number of iterations of each fixpoint in the latest tick."""
     return run.iterations()
+
+
+def sizes(run: Run) -> dict[str, int]:
+    """Return the number of kept rows of each relation whose rows are kept."""
+    return run.sizes()
+
+
+def circuit_signature(run: Run) -> str:
+    """Return the signature of the circuit in the snapshots of the shard."""
+    return signature(run.graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,24 @@ def heavy_keys(run: Run) -> dict[int, HeavyKey]:
                 )
                 found[position] = HeavyKey(key, int(counts[most]), len(rows))
     return found
+
+
+def gathered_bytes(run: RunBase, positions: Sequence[int]) -> int:
+    """Return the bytes of the state of fixpoints, in memory and in files."""
+    total = 0
+    for position in positions:
+        bodies = run.graph.nodes[position].operator.children()
+        for scope in run.scope.children:
+            if scope.graph in bodies:
+                total += sum(trace.nbytes + trace.file_bytes for trace in scope.traces)
+                total += sum(table.nbytes for table in scope.tables)
+    return total
+
+
+def relation_schema(run: RunBase, name: str) -> Schema:
+    """Return the columns of a relation whose rows are kept."""
+    stream = run.graph.named.get(name)
+    return run.inputs[name] if stream is None else stream.schema
 
 
 def input_rows(run: Run, name: str) -> Batch:

@@ -42,6 +42,8 @@ class ShardPlace:
     """The tick of the snapshot from which all shards continue."""
     until: int
     """The latest tick that counts."""
+    signature: str = ""
+    """The signature of the circuit of that snapshot; without it, any."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The options of the checkpoint."""
 
@@ -64,6 +66,8 @@ class ShardStore(Store):
         self.place = place
         self.decide = decide
         self.before_repeating = before_repeating
+        self.signature = place.signature
+        """The signature of the circuit that counts on every shard; without it, any."""
         self._decided = 0
         """The latest tick that counts on every shard."""
         self._ordered: int | None = None
@@ -91,7 +95,7 @@ class ShardStore(Store):
         if self._recovered is not None or self._manifest is None:
             return
         start, until = self.place.start, self.place.until
-        manifests = [each for each in self._manifests if isinstance(each, Manifest) and each.tick == start]
+        manifests = [each for each in self._own() if each.tick == start]
         if not manifests:
             raise unreadable(self.folder, f"it has no intact snapshot of tick {start}")
         self._recovered = read_intact(self.folder, manifests, self._journal, self.verify, until)
@@ -147,23 +151,35 @@ class ShardStore(Store):
         """Begin a snapshot before the next tick; `common` is the tick of the common one."""
         self._ordered = common
 
-    def snapshot_now(self, common: int) -> None:
+    def snapshot_now(self, common: int, other_circuit: bool = False) -> None:
         """Write a snapshot, and wait until it is durable; `common` is as in `order_snapshot`.
 
-        Raises CheckpointError.
+        A snapshot of another circuit than that of the common one is always written; it counts when
+        the header of the run has that circuit. Raises CheckpointError.
         """
-        self._write_now(lambda newest: (self._common(common), []))
+        self._write_now(lambda newest: (self._common(common), []), always=other_circuit)
 
     def snapshot(self) -> None:
         """Do nothing, as after `compact` of the shard: all shards write snapshots together."""
 
     def status(self) -> ShardStatus:
         """Return what the run needs to know to order the next snapshot."""
-        return ShardStatus(self._expect_manifest().tick, self._writer.work is not None, self._journal.written)
+        tick = max(each.tick for each in self._own())
+        return ShardStatus(tick, self._writer.work is not None, self._journal.written)
 
     def _common(self, tick: int) -> Manifest:
         """Return the manifest of the common snapshot."""
-        for each in self._manifests or [self._expect_manifest()]:
-            if isinstance(each, Manifest) and each.tick == tick:
+        for each in self._own():
+            if each.tick == tick:
                 return each
         raise AssertionError(f"{self.folder} has no snapshot of tick {tick}, which all shards have")
+
+    def _own(self) -> list[Manifest]:
+        """Return the manifests whose circuit counts: not those of a circuit that was withdrawn."""
+        found = [each for each in self._manifests or [self._expect_manifest()] if isinstance(each, Manifest)]
+        return [each for each in found if is_of_circuit(each, self.signature)]
+
+
+def is_of_circuit(manifest: Manifest, signature: str) -> bool:
+    """Return whether a snapshot is of a circuit; without a signature, of any circuit."""
+    return not signature or manifest.snapshot is None or manifest.snapshot.signature == signature

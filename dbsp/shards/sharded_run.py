@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
@@ -29,13 +29,14 @@ from dbsp.display.displayed import Displayed
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError, ShardError, counted, expect_present, expect_type, wrong_argument
 from dbsp.runtime.compaction import Compacted
-from dbsp.runtime.memory import capacity_of
+from dbsp.runtime.memory import MAX_SIZE, capacity_of
 from dbsp.runtime.open_work import OpenWork
+from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
 from dbsp.shards.dealing import Dealer, DistributedPorts, SummedPort, sum_of
-from dbsp.shards.gathered_reports import GatheredReports
 from dbsp.shards.group_start import GroupStart
+from dbsp.shards.placed_circuit import Distribute, PlacedCircuit
 from dbsp.shards.remote_shard import RemoteShard, result_of
 from dbsp.shards.resharding import reshard
 from dbsp.shards.shard_commands import (
@@ -53,13 +54,16 @@ from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats, ShardStatsList
-from dbsp.shards.sharded_ticks import ShardedTicks
+from dbsp.shards.sharded_replanning import ShardedReplanning
 from dbsp.shards.shared_log import SharedLog
-from dbsp.shards.shipped_graph import refuse_in_shard, ship_graph
+from dbsp.shards.shipped_graph import refuse_in_shard
 from dbsp.shards.snapshot_plan import ShardStatus
 
+DEFAULT_MEMORY = "50%"
+"""The share of the machine's memory for gathered recursions if there is no limit."""
 
-class ShardedRun(ShardedTicks, GatheredReports, Displayed):
+
+class ShardedRun(ShardedReplanning, Displayed):
     """A running circuit in several processes. `step` returns the deltas that a `Run` returns.
 
     Every shard is a process that runs the same distributed circuit on a part of the rows; exchanges
@@ -83,6 +87,11 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         folder: the checkpoint, from which the run continues.
         query: the identity of the query in the checkpoint; by default that of the circuit.
         interner: the interner of the coordinator, if changes are encoded before the start.
+        distribute: distributes a physical circuit, for `replan` and recursions that grow.
+        placed: what is known of the circuit `graph`, if `distribute` has made it.
+        scopes: where recursions without a pivot run: "gather" for the first shard, "exchange" for
+            all shards; by default on the first shard until their state is larger than the memory
+            of a shard.
 
     Raises:
         ArgumentError: `shards` or `memory_limit` is not an amount.
@@ -111,6 +120,9 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         folder: ShardFolder | None = None,
         query: str | None = None,
         interner: Interner | None = None,
+        distribute: Distribute | None = None,
+        placed: PlacedCircuit | None = None,
+        scopes: str | None = None,
     ) -> None:
         refuse_in_shard()
         if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
@@ -123,10 +135,9 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
             )
         if not isinstance(graph, Graph):
             raise wrong_argument("graph", 'a distributed circuit, as circuit.circuit("distributed")', graph)
-        # Weak, so that the processes of a run that nobody has any more end at once.
-        read = weakref.WeakMethod(self._read_view)
-        self._ports = DistributedPorts.of(graph, lambda port: expect_present(read(), "the run")(port))
-        shipped = ship_graph(graph)
+        self._ports = self._new_ports(graph)
+        self._placed = PlacedCircuit(graph) if placed is None else placed
+        shipped = self._placed.shipped
         self._owner = os.getpid()
         self._closed = False
         self._generation = 0
@@ -135,12 +146,17 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         self.graph = graph
         self.planner: Planner | None = None
         """The planner that chose the circuit, if there is one."""
+        self._distribute, self._scopes = distribute, scopes
+        self._planned_for: dict[str, int] = {}
         self._dealer = Dealer(self._ports.inputs, shards, self.interner)
         share = None if limit is None else max(1, limit // shards)
+        self._share = (capacity_of(DEFAULT_MEMORY) or MAX_SIZE) // shards if share is None else share
         self._folder = folder
         self._start = GroupStart(shards, shipped, share, self.interner, folder)
         if folder is not None:
-            folder.expect(signature(graph) if query is None else query, graph.name, shards)
+            folder.expect(
+                signature(graph) if query is None else query, graph.name, shards, self._placed.written()
+            )
         try:
             if folder is not None and len(folder.expect_header().shards) != shards:
                 reshard(self._start, shards, graph, self._ports, self.interner)
@@ -165,11 +181,13 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
         self._ticks = self._generation = folder.tick
         self.log = log
 
-    def install(self, graph: Graph, scope: Scope) -> None:
-        # The scope has no steps: the shards step the circuit.
-        self.graph, self._scope = graph, scope
-        self.input_ports = self._ports.inputs
-        self.output_ports = self._ports.outputs
+    def ports_of(self, scope: Scope) -> tuple[Mapping[str, InputPort], Mapping[str, OutputPort]]:
+        return self._ports.inputs, self._ports.outputs  # the shards step the circuit, not this scope
+
+    def _new_ports(self, graph: Graph) -> DistributedPorts:
+        # Weak, so that the processes of a run that nobody has any more end at once.
+        read = weakref.WeakMethod(self._read_view)
+        return DistributedPorts.of(graph, lambda port: expect_present(read(), "the run")(port))
 
     _described_by = "dbsp.shards.sharded_display:sharded_run_document"
 
@@ -342,12 +360,6 @@ class ShardedRun(ShardedTicks, GatheredReports, Displayed):
             sum(each.rows for each in done),
             size + sum(each.bytes for each in done),
             self.values_kept_because(),
-        )
-
-    def replan(self) -> NoReturn:
-        """Raise CircuitError: a sharded run keeps the plans of its first tick."""
-        raise _unsupported(
-            "replan", "its rows are placed for the plans of its first tick; start a new run to plan again"
         )
 
     def observe(self, on: bool = True) -> NoReturn:

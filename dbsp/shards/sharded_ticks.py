@@ -37,6 +37,8 @@ class ShardedTicks(ValueFreeing):
     _dealer: Dealer
     _ports: DistributedPorts
     _folder: ShardFolder | None
+    _gathered_bytes: int = 0
+    """The bytes of the state of the gathered recursions after the latest tick."""
     _generation: int
     """The number of the latest attempt of a tick."""
     _statuses: list[ShardStatus]
@@ -44,9 +46,13 @@ class ShardedTicks(ValueFreeing):
 
     def _compute(self, staged: Mapping[str, Batch]) -> None:
         """Let the shards compute a tick; the ports then have its deltas and counts."""
+        self._together(lambda: self._compute_once(staged))
+
+    def _together(self, act: Callable[[], T]) -> T:
+        """Return the result of a call that all shards compute together."""
         while True:
             try:
-                return self._repeated(lambda: self._compute_once(staged))
+                return self._repeated(act)
             except TickAbortedError:
                 # Not an interrupt of this process: the signal for an earlier tick came after its
                 # end, or another program has sent it.
@@ -101,6 +107,7 @@ class ShardedTicks(ValueFreeing):
         for port in self.input_ports.values():
             port.absent = sum(answer.absent.get(port.relation, 0) for answer in answers)
             port.present = sum(answer.present.get(port.relation, 0) for answer in answers)
+        self._gathered_bytes = sum(answer.gathered for answer in answers)
         deltas: dict[str, list[Batch]] = {}
         schemas = self.outputs
         for shard, answer in zip(shards, answers, strict=True):

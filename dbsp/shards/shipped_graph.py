@@ -27,9 +27,11 @@ class ShippedGraph:
 
     data: bytes
     main_module: dict[str, Any] | None
+    gathered: tuple[int, ...] = ()
+    """The positions of the fixpoints whose state the first shard measures."""
 
 
-def ship_graph(graph: Graph) -> ShippedGraph:
+def ship_graph(graph: Graph, gathered: tuple[int, ...] = ()) -> ShippedGraph:
     """Return the circuit as bytes. Raises CircuitError with the node that cannot be pickled."""
     file = io.BytesIO()
     pickler = _GraphPickler(file)
@@ -42,7 +44,7 @@ def ship_graph(graph: Graph) -> ShippedGraph:
         main_module = _main_module()
         if main_module is None:
             raise _refusal(graph, None)
-    return ShippedGraph(file.getvalue(), main_module)
+    return ShippedGraph(file.getvalue(), main_module, gathered)
 
 
 def receive_graph(shipped: ShippedGraph) -> Graph:

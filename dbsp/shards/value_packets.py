@@ -110,17 +110,21 @@ class Inbox:
         other columns, or not the next one; then the next packet must follow a reset of the other
         end.
         """
+        batch = self.unpack_unsorted(buffers, schema)
+        if batch is None or not _form(schema.types).interned:
+            return batch
+        # The ids of the values are in another order here than at the sender.
+        return Batch(*consolidate(batch.rows, batch.weights))
+
+    def unpack_unsorted(self, buffers: Sequence[Buffer], schema: Schema) -> Batch | None:
+        """Do as `unpack`, but return the rows in the order of the sender."""
         if not buffers:
             return None
         try:
-            rows, weights = self._rows(buffers, schema)
+            return Batch(*self._rows(buffers, schema))
         except BaseException:
             self.reset()
             raise
-        if _form(schema.types).interned:
-            # The ids of the values are in another order here than at the sender.
-            rows, weights = consolidate(rows, weights)
-        return Batch(rows, weights)
 
     def _rows(self, buffers: Sequence[Buffer], schema: Schema) -> tuple[Codes, Codes]:
         head, arrays = read_packet(buffers)

@@ -369,6 +369,10 @@ class Pipeline:
         nothing and stops the query; `query.exception()` returns it. A restarted query repeats the
         same micro-batch.
 
+        With the option `shards`, Spark's executors run the circuit: no row passes this process, and
+        `checkpointLocation` and the folders of sinks must be shared with all executors. A folder of
+        a sink then has a folder of parts for each tick.
+
         Cost per micro-batch: Spark's own minimum, some 15 ms to fetch the rows as Arrow, and the
         tick.
 
@@ -448,7 +452,9 @@ class Pipeline:
     def run(self) -> dict[str, Any]:
         """Apply batch DataFrames to the program in one tick.
 
-        Sinks receive their deltas first. Nothing is stored.
+        Sinks receive their deltas first. Nothing is stored. With the option `shards`, Spark's
+        executors compute, and the results are files that they write, in `stateLocation` or in a
+        temporary folder of this machine, which is removed when this process ends.
 
         Returns:
             A DataFrame of rows for each output, by name; without outputs of objects whose Spark

@@ -174,8 +174,7 @@ def error_in_text(text: str) -> DbspError | None:
 
     The error has the class, the text and the code of the original, and the place in the text.
 
-    >>> text = 'Traceback ...\\n  File "a.py", line 3\\ndbsp.errors.InputError: no x [unknown-input]\\n SQLSTATE: 38000'
-    >>> error = error_in_text(text)
+    >>> error = error_in_text("Traceback ...\\ndbsp.errors.InputError: no x [unknown-input]\\n SQLSTATE: 1")
     >>> type(error).__name__, error.message, error.code
     ('InputError', 'no x', 'unknown-input')
     """

@@ -370,11 +370,11 @@ class DeltaMultiwayJoin(Operator):
         return self.join.label
 
     def schema(self, *inputs: Schema) -> Schema:
-        return self.join.checked_schema(*self._inputs(inputs))
+        return self.join.checked_schema(*self.inputs_of(inputs))
 
     def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         join = self.join
-        schemas = self._inputs([stream.schema for stream in inputs])
+        schemas = self.inputs_of([stream.schema for stream in inputs])
         for start, (row, actions) in enumerate(zip(self.places, join.terms(schemas), strict=True)):
             read = column_sets(actions)
             for atom, place in enumerate(row):
@@ -394,7 +394,7 @@ class DeltaMultiwayJoin(Operator):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.join.yields_set([inputs[row[i]] for i, row in enumerate(self.places)])
 
-    def _inputs(self, given: Sequence[Schema]) -> list[Schema]:
+    def inputs_of(self, given: Sequence[Schema]) -> list[Schema]:
         """Return the schemas of the streams of the atoms."""
         atoms = len(self.join.atoms)
         places = {place for row in self.places for place in row}
@@ -412,7 +412,7 @@ class DeltaMultiwayJoin(Operator):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         join = self.join
-        schemas = self._inputs([stream.schema for stream in node.inputs])
+        schemas = self.inputs_of([stream.schema for stream in node.inputs])
         terms: list[TermStep] = []
         if impossible(join.atoms, schemas, scope.interner):
             return MultiwayJoinStep(terms, scope)

@@ -22,7 +22,7 @@ from typing import Any
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node
 from dbsp.circuit.node_numbers import numbered
-from dbsp.circuit.operator_roles import HashPlaced, RowMoving, RowPlacing
+from dbsp.circuit.operator_roles import HashPlaced, RowCopying, RowMoving, RowPlacing
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import MeetingStep
 from dbsp.circuit.step_scope import StepScope
@@ -84,7 +84,7 @@ class Gather(Placing, RowMoving):
 
 
 @dataclass(frozen=True)
-class Broadcast(Placing):
+class Broadcast(Placing, RowCopying):
     """Sends all rows to every shard."""
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:

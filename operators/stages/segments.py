@@ -26,6 +26,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.circuit.node_numbers import numbered
 from dbsp.errors import CircuitError
+from dbsp.operators.joins.placed_multiway_join import PlacedMultiwayJoin
 from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.segment_ports import Carried, Received
@@ -78,7 +79,7 @@ class Segment:
 def segments_of(distributed: Graph) -> list[Segment]:
     """Return the segments of a distributed circuit, by level. O(nodes * levels).
 
-    Raises CircuitError if an exchange is inside a recursive scope.
+    Raises CircuitError if an exchange is inside of a recursive scope or of a multi-way join.
     """
     _refuse_inner_exchanges(distributed)
     levels = _levels(distributed)
@@ -88,10 +89,11 @@ def segments_of(distributed: Graph) -> list[Segment]:
 
 def _refuse_inner_exchanges(distributed: Graph) -> None:
     for node in distributed.walk():
-        if node.graph is not distributed and isinstance(node.operator, MOVERS):
+        inside = node.graph is not distributed and isinstance(node.operator, MOVERS)
+        if inside or isinstance(node.operator, PlacedMultiwayJoin):
             raise CircuitError(
-                "expected a circuit without exchanges inside of recursions, got one that exchanges rows in "
-                "every iteration; distribute it with recursions on one shard",
+                "expected a circuit without exchanges inside of recursions and joins, got one that waits for "
+                'other shards there; distribute it with scopes="gather" and inner_exchanges=False',
                 where=node.describe(),
                 code="not-shardable",
             )

@@ -31,10 +31,12 @@ from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.stages import circuit_stages
+from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.fit import expect_stream, located, widened
 from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
 from dbsp.operators.streams.sharded_start import (
+    expect_scopes,
     expect_shards,
     open_shard_folder,
     start_sharded,
@@ -445,6 +447,7 @@ class Circuit(graph.Graph):
         checkpoint: str | Path | Checkpoint | None = ...,
         memory_limit: int | str | None = ...,
         shards: None = ...,
+        scopes: None = ...,
     ) -> Run: ...
 
     @overload
@@ -455,6 +458,7 @@ class Circuit(graph.Graph):
         checkpoint: ShardedPlace | None = ...,
         memory_limit: int | str | None = ...,
         shards: int,
+        scopes: ScopePolicy | str | None = ...,
     ) -> ShardedRun: ...
 
     def start(
@@ -464,6 +468,7 @@ class Circuit(graph.Graph):
         checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
         shards: int | None = None,
+        scopes: ScopePolicy | str | None = None,
     ) -> Run | ShardedRun:
         """Start a run of the circuit; `run.step` takes changes and returns the changes of outputs.
 
@@ -481,6 +486,9 @@ class Circuit(graph.Graph):
             shards: the number of processes that run the circuit, each on a part of the rows. The
                 stage is then "physical" or "distributed", and the memory limit that of all
                 together. `run.close()` ends the processes.
+            scopes: where recursions run that no column divides: "gather" for the first shard,
+                "exchange" for all shards together. By default they begin on the first shard, and
+                are exchanged when their state is larger than the memory of a shard.
 
         Returns:
             A run in its initial state, or in that of the checkpoint; with `shards` a `ShardedRun`.
@@ -501,10 +509,11 @@ class Circuit(graph.Graph):
         """
         stage = choice("stage", Stage, stage)
         limit = capacity_of(memory_limit)
+        policy = expect_scopes(scopes, shards)
         if shards is not None:
             expect_shards(shards, stage)
-            distributed = self.runnable(Stage.DISTRIBUTED)
-            return start_sharded(distributed, shards, limit, open_shard_folder(checkpoint))
+            graph = self.runnable(Stage.PHYSICAL)
+            return start_sharded(graph, shards, limit, open_shard_folder(checkpoint), scopes=policy)
         if checkpoint is None:
             return self.start_within(stage, limit, None)
         opened = open_checkpoint(checkpoint)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.data.interner import Interner
+from dbsp.durable.circuit_match import starting
+from dbsp.durable.step_memory import signature
 from dbsp.errors import ArgumentError, choice, wrong_argument
+from dbsp.operators.recursion.fixpoint import Fixpoint
+from dbsp.operators.stages.passes.distribute import ScopePolicy, distribute
+from dbsp.operators.stages.placing.placed_scopes import pivots_of
 from dbsp.runtime.checkpoints import Checkpoint
 
 if TYPE_CHECKING:  # most runs have no shards
+    from dbsp.shards.placed_circuit import PlacedCircuit
     from dbsp.shards.shard_folder import ShardFolder
     from dbsp.shards.sharded_run import ShardedRun
 
@@ -33,6 +40,15 @@ def expect_shards(shards: int, stage: Stage | str) -> None:
         )
 
 
+def expect_scopes(scopes: ScopePolicy | str | None, shards: int | None) -> ScopePolicy | None:
+    """Return the place of recursions without a pivot. Raises ArgumentError."""
+    if scopes is None:
+        return None
+    if shards is None:
+        raise ArgumentError("scopes= needs shards=, the number of processes")
+    return choice("scopes", ScopePolicy, scopes)
+
+
 def open_shard_folder(place: ShardedPlace | Checkpoint | None) -> ShardFolder | None:
     """Open the checkpoint of a sharded run. Raises CheckpointError, ArgumentError."""
     if place is None:
@@ -47,25 +63,77 @@ def open_shard_folder(place: ShardedPlace | Checkpoint | None) -> ShardFolder | 
 
 
 def start_sharded(
-    distributed: Graph,
+    physical: Graph,
     shards: int,
     memory_limit: int | None,
     folder: ShardFolder | None = None,
     *,
+    scopes: ScopePolicy | None = None,
     query: str | None = None,
     interner: Interner | None = None,
+    functors: Mapping[str, Callable[..., Any]] | None = None,
 ) -> ShardedRun:
-    """Start a distributed circuit on shards; the folder is released if that fails.
+    """Start a physical circuit on shards; the folder is released if that fails.
 
-    Raises the errors of `ShardedRun`.
+    A folder with ticks has the circuit with which the run continues.
+    `query` is the identity of the query, by default that of the circuit. Raises the errors of
+    `ShardedRun`.
     """
     from dbsp.shards.sharded_run import ShardedRun
 
     try:
+        placed = place(physical, scopes is ScopePolicy.EXCHANGE)
+        query = signature(physical) if query is None else query
+        if folder is not None:
+            placed = _circuit_of(folder, query, placed, functors or {})
         return ShardedRun(
-            distributed, shards, memory_limit=memory_limit, folder=folder, query=query, interner=interner
+            placed.graph,
+            shards,
+            memory_limit=memory_limit,
+            folder=folder,
+            query=query,
+            interner=interner,
+            distribute=place,
+            placed=placed,
+            scopes=scopes,
         )
     except BaseException:
         if folder is not None:
             folder.close()
         raise
+
+
+def place(physical: Graph, supersteps: bool) -> PlacedCircuit:
+    """Distribute a physical circuit; with `supersteps`, scopes without a pivot exchange rows."""
+    from dbsp.shards.placed_circuit import PlacedCircuit
+
+    scopes = ScopePolicy.EXCHANGE if supersteps else ScopePolicy.GATHER
+    graph = distribute(physical, scopes=scopes)
+    return PlacedCircuit(graph, physical, () if supersteps else _gathered(physical, graph), supersteps)
+
+
+def _gathered(physical: Graph, graph: Graph) -> tuple[int, ...]:
+    """Return the positions in the distributed circuit of the fixpoints without a pivot."""
+    pivots = pivots_of(physical)
+    before = [node for node in physical.nodes if isinstance(node.operator, Fixpoint)]
+    after = [at for at, node in enumerate(graph.nodes) if isinstance(node.operator, Fixpoint)]
+    return tuple(at for at, node in zip(after, before, strict=True) if node not in pivots)
+
+
+def _circuit_of(
+    folder: ShardFolder, query: str, placed: PlacedCircuit, functors: Mapping[str, Callable[..., Any]]
+) -> PlacedCircuit:
+    """Return the circuit with which a run continues: that of the folder, if it has ticks."""
+    header = folder.header
+    if header is None or header.query != query or header.circuit is None or not folder.tick:
+        return placed
+    from dbsp.operators.streams.circuit_reader import read_circuit  # it imports the builder
+    from dbsp.shards.placed_circuit import PlacedCircuit
+
+    with starting(folder.folder, header.circuit):
+        graph = read_circuit(header.circuit, functors, like=placed.graph)
+        if header.physical is None:
+            return PlacedCircuit(graph, supersteps=header.supersteps)
+        physical = read_circuit(header.physical, functors, like=placed.graph)
+    gathered = () if header.supersteps else _gathered(physical, graph)
+    return PlacedCircuit(graph, physical, gathered, header.supersteps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -44,6 +44,13 @@ class ComparedShards:
             assert (self.many.absent, self.many.present) == (result.absent, result.present)
         assert self.many.views() == views(self.one), self._where(changes)
 
+    def switch(self, physical: Graph, *, scopes: str = "gather") -> None:
+        """Switch both to another circuit of the query; compare the views."""
+        self.one.replan(physical)
+        self.graph = distribute(physical, scopes=scopes, checked=True)
+        self.many.switch(self.graph)
+        assert self.many.views() == views(self.one)
+
     def _expect(self, error: DbspError, changes: Change) -> None:
         try:
             deltas = self.many.step(changes)
@@ -56,17 +63,17 @@ class ComparedShards:
         return f"tick {self.one.tick + 1} of {len(self.many.runs)} shards: {changes}"
 
 
-def fail_at_every_call(shards: ThreadShards, changes: Change) -> int:
-    """Let each shard fail at each of its calls in a tick; return the number of calls of a shard.
+def fail_at_every_call(shards: ThreadShards, act: Callable[[], object]) -> int:
+    """Let each shard fail at each of its calls in an act; return the number of calls of a shard.
 
-    The tick is undone on all shards every time, and can be applied afterwards.
+    The act is a tick or a switch. It is undone on all shards every time, and can be repeated.
     """
     before = shards.views()
     for link in shards.links:
         for call in count(1):
             link.fault = call
             with pytest.raises(Fault) as fault:
-                shards.step(changes)
+                act()
             assert shards.views() == before, str(fault.value)
             if str(fault.value).endswith(": record"):
                 break

@@ -1,8 +1,8 @@
 """Shards that step a circuit segment by segment, without links between them.
 
 Each segment of each shard has a run, an image of its state, and a journal of the messages that the
-ticks since then have received. `forget` drops a run; the next tick makes it again from the image and
-the journal, as another process would.
+ticks since then have received. `forget` drops a run; the next tick makes it again from the image
+and the journal, as another process would.
 """
 
 from __future__ import annotations
@@ -89,6 +89,11 @@ class SegmentShards:
                 found[name] = add(*(run.view(name).to_dict() for run in runs))
         return found
 
+    def runs_of(self, output: str) -> list[SegmentRun]:
+        """Return the runs by shard of the segment that has an output."""
+        segment = next(segment for segment in self.segments if output in segment.outputs)
+        return [self._run(segment, shard) for shard in range(self.shards)]
+
     def forget(self, place: tuple[int, int] | None = None) -> None:
         """Drop the run of one segment of one shard, or all."""
         if place is None:
@@ -160,7 +165,7 @@ class ComparedSegments(ComparedShards):
     def __init__(self, physical: Graph, shards: int, seed: int = 0, whole_outputs: bool = False) -> None:
         self.one = Run(physical)
         self._draw = random.Random(seed)
-        self.graph = distribute(physical, checked=True, whole_outputs=whole_outputs)
+        self.graph = distribute(physical, inner_exchanges=False, checked=True, whole_outputs=whole_outputs)
         self.many: Any = SegmentShards(self.graph, shards, self._draw)
         self.many.whole = whole_outputs
 

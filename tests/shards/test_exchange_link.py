@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dbsp.circuit.shard_link import Alone
+from dbsp.circuit.shard_link import Alone, SentRows
 from dbsp.data.batch import Batch, combine
 from dbsp.data.columns import decode_column, encode_column
 from dbsp.data.interner import Interner
@@ -121,6 +121,55 @@ def test_a_single_part_is_not_copied_or_sorted() -> None:
     assert third is None
     assert np.array_equal(second.rows, sent.rows) and np.array_equal(second.weights, sent.weights)
     assert second.rows.base is not None and second.rows.flags.writeable
+
+
+@pytest.mark.parametrize("schema", [INTS, MIXED], ids=["ints", "values"])
+def test_several_streams_travel_together_as_they_are(schema: Schema) -> None:
+    made = links(3)
+
+    def unsorted(link: ExchangeLink, of: int, stream: int, to: int) -> Batch | None:
+        """The rows in descending order, with a weight of 0 in the place of 3."""
+        batch = batch_of(schema, rows_of(schema, 7, of, stream, to), link.interner)
+        if batch is None:
+            return None
+        weights = np.where(batch.weights == 3, 0, batch.weights)
+        return Batch(np.ascontiguousarray(batch.rows[::-1]), weights[::-1].copy())
+
+    def values(link: ExchangeLink, batch: Batch | None) -> Any:
+        if batch is None:
+            return None
+        columns = (
+            decode_column(type_, batch.rows[:, at], link.interner) for at, type_ in enumerate(schema.types)
+        )
+        return list(zip(*columns, batch.weights.tolist(), strict=True))
+
+    def work(shard: int) -> Any:
+        link = made[shard]
+        sent = [
+            SentRows([unsorted(link, shard, stream, to) for to in range(3)], schema) for stream in range(2)
+        ]
+        got = link.exchange_all("node", sent, [shard, -(2**63)])
+        assert list(got.numbers) == [(of, -(2**63)) for of in range(3)]
+        return [[values(link, part) for part in stream] for stream in got.parts]
+
+    received = run_all(work, 3)
+    for shard, found in enumerate(received):
+        for stream in range(2):
+            for of in range(3):
+                mine = values(made[of], unsorted(made[of], of, stream, shard))
+                assert Counter(found[stream][of] or ()) == Counter(mine or ())
+                assert schema is MIXED or found[stream][of] == mine, "the order stays"
+    assert made[0].counters["node"].calls == 1 and made[0].counters["node"].rows_received > 0
+    own = SentRows([Batch.empty(2)], INTS)
+    alone = Alone().exchange_all("node", [own], [4])
+    assert alone.parts == [own.parts] and alone.numbers == [(4,)]
+
+
+def test_different_numbers_of_streams_are_a_defect() -> None:
+    made = links(2)
+    sent = SentRows([None, None], INTS)
+    for error in run_all(lambda shard: made[shard].exchange_all("node", [sent] * shard, [1]), 2):
+        assert isinstance(error, InvariantError) and "node sends" in str(error)
 
 
 def test_votes_are_told_by_shard() -> None:

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 import dbsp
 from benchmarks.fault_circuits import CIRCUITS, FaultCircuit
+from dbsp import CircuitError
+from dbsp.operators.stages.passes.distribute import distribute
+from dbsp.operators.stages.segments import segments_of
 from dbsp.runtime.agreement import random_changes
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
 from tests.random_datalog import programs
@@ -90,3 +93,32 @@ def test_every_program(path: Path) -> None:
 def test_every_stateful_operator(circuit: FaultCircuit) -> None:
     compared = ComparedSegments(circuit.start().graph, 3, 7)
     follow(compared, [circuit.first, *map(circuit.tick, range(8)), {}])
+
+
+def test_a_multiway_join_is_divided_by_a_variable() -> None:
+    rules = """
+        .decl e(x: number, y: number) .input e
+        .decl t(x: number, y: number, z: number) .output t
+        t(x, y, z) :- e(x, y), e(y, z), e(z, x).
+    """
+    reasons: list[str] = []
+    physical = dbsp.compile(rules, "wcoj").circuit("physical")
+    distribute(physical, reasons, inner_exchanges=False)
+    assert any("the join is divided by " in reason for reason in reasons), reasons
+    compared = ComparedSegments(physical, 3)
+    edges = {(x, y): 1 for x in range(5) for y in range(5) if x != y}
+    follow(compared, [{"e": edges}, {"e": {(0, 1): -1}}, {"e": {(0, 1): 1, (2, 3): -1}}])
+    found = [run.run.view("t").to_dict() for run in compared.many.runs_of("t")]
+    assert sum(map(bool, found)) > 1, "all triangles are on one shard"
+
+
+def test_an_exchange_inside_of_a_node_is_refused() -> None:
+    rules = """
+        .decl e(x: number, y: number) .input e
+        .decl t(x: number, y: number, z: number) .output t
+        t(x, y, z) :- e(x, y), e(y, z), e(z, x).
+    """
+    graph = dbsp.compile(rules, "wcoj").circuit("distributed")
+    with pytest.raises(CircuitError, match="expected a circuit without exchanges inside") as error:
+        segments_of(graph)
+    assert error.value.code == "not-shardable"

@@ -224,12 +224,6 @@ def test_rows_that_no_shard_keeps(sold: ShardedRun) -> None:
     assert sold.asserted("sold").to_dict() == dict.fromkeys(SOLD, 1)
 
 
-def test_a_sharded_run_is_not_replanned(run: ShardedRun) -> None:
-    with pytest.raises(CircuitError, match="a sharded run has no replan; its rows are placed") as caught:
-        run.replan()
-    assert caught.value.code == "not-shardable"
-
-
 def test_the_reports_are_sums_over_the_shards(program: dbsp.Program, run: ShardedRun) -> None:
     one = program.start({"edge": EDGES})
     assert run.iterations().keys() == one.iterations().keys()

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from dbsp import Run
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.shard_link import ShardLink
+from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
@@ -109,6 +109,27 @@ class ThreadLink(ShardLink):
 
         return self._call(f"exchange of {node}", (parts, self.interner), read)
 
+    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
+        for stream in sent:
+            parts = [part for shard, part in enumerate(stream.parts) if part and shard != self.shard]
+            self.sent[node] += sum(map(len, parts))
+
+        def read(messages: list[tuple[Sequence[SentRows], Sequence[int], Interner]]) -> Exchanged:
+            streams: list[list[Batch | None]] = []
+            for number, own in enumerate(sent):
+                streams.append([])
+                for theirs, _, interner in messages:
+                    part, schema = theirs[number].parts[self.shard], own.schema
+                    assert theirs[number].schema.types == schema.types, f"{node} sends other columns"
+                    if part is not None:
+                        rows = recode_rows(part.rows, schema, interner, schema, self.interner)
+                        part = Batch(rows, part.weights)
+                    streams[-1].append(part)
+            return Exchanged(streams, [tuple(theirs) for _, theirs, _ in messages])
+
+        call = f"exchange of {len(sent)} streams and {len(numbers)} numbers of {node}"
+        return self._call(call, (sent, numbers, self.interner), read)
+
     def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
         return self._call(f"vote of {len(numbers)} numbers", tuple(map(int, numbers)), lambda votes: votes)
 
@@ -196,11 +217,7 @@ class ThreadShards:
             run.log = CommonCommit(link)
             self.links.append(link)
             self.runs.append(run)
-        self._dealt = {
-            node.operator.relation: node.operator.dealt
-            for node in graph.nodes
-            if isinstance(node.operator, DealtInput)
-        }
+        self._dealt = dealing(graph)
         assert set(self._dealt) == set(self._front.inputs), "an input of the circuit is not dealt to shards"
 
     def step(self, changes: Mapping[str, Any] | None = None) -> dict[str, Z]:
@@ -227,6 +244,28 @@ class ThreadShards:
         self.present = _counted([result.present for result in results])
         deltas = {name: add(*(result[name].to_dict() for result in results)) for name in self.runs[0].outputs}
         return {name: delta for name, delta in deltas.items() if delta}
+
+    def switch(self, graph: Graph) -> None:
+        """Let all shards switch to another distributed circuit together, or none.
+
+        A fault at a call of a shard is counted as in a tick.
+        """
+        self.meeting.renew()
+        with ThreadPoolExecutor(len(self.runs)) as threads:
+            futures = [threads.submit(self._switch, shard, graph) for shard in range(len(self.runs))]
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, Abandoned)), errors[0])
+        self._dealt = dealing(graph)
+
+    def _switch(self, shard: int, graph: Graph) -> None:
+        link = self.links[shard]
+        link.calls = 0
+        try:
+            self.runs[shard].switch_circuit(graph, lambda transplant: link.record())
+        except BaseException:
+            self.meeting.abandon()
+            raise
 
     def view(self, name: str) -> Z:
         return add(*(run.view(name).to_dict() for run in self.runs))
@@ -275,6 +314,15 @@ class ThreadShards:
                 if part is not None:
                     parts[shard][name] = part
         return parts
+
+
+def dealing(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Return by input the columns by which its rows are dealt."""
+    return {
+        node.operator.relation: node.operator.dealt
+        for node in graph.nodes
+        if isinstance(node.operator, DealtInput)
+    }
 
 
 def _counted(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -162,10 +163,10 @@ def failing_sink(spark: Any, root: Path) -> Any:
 def refused(spark: Any, root: Path) -> Any:
     """What `start` refuses before a query starts."""
     arrivals = Arrivals(root / "in", "x long, y long")
-    lock = open(root / "lock", "w")
+    lock = threading.Lock()
 
     def not_picklable(frame: Any, tick: int) -> None:
-        lock.write(str(tick))
+        lock.acquire()
 
     def pipeline() -> dbsp.spark.Pipeline:
         return dbsp.spark.stream(FACT).source("edge", arrivals.frame(spark))

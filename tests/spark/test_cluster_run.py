@@ -36,7 +36,7 @@ class Compared:
     ) -> None:
         self.spark = spark
         self.one = Run(physical)
-        self.graph = distribute(physical)
+        self.graph = distribute(physical, inner_exchanges=False)
         self.shards = shards
         self.folder = folder
         self.image_from = image_from

@@ -132,13 +132,13 @@ def batches(folder: Path | None, **settings: Any) -> ConnectBatches:
 
 def test_a_server_with_another_version_is_refused() -> None:
     with pytest.raises(
-        SetupError, match="the client of Spark Connect runs dbsp 0 on Python 3.9, its server dbsp"
+        SetupError, match=r"the client of Spark Connect runs dbsp 0 on Python 3.9, its server dbsp"
     ):
         batches(None, version="dbsp 0 on Python 3.9")(FakeFrame(), 0)
 
 
 def test_a_server_that_does_not_see_the_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="expected Spark's file 'metadata' in .*folder-not-shared"):
+    with pytest.raises(CheckpointError, match=r"expected Spark's file 'metadata' in .*folder-not-shared"):
         batches(tmp_path / "checkpoint")(FakeFrame(), 0)
 
 

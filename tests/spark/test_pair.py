@@ -13,7 +13,7 @@ import pytest
 import dbsp
 from benchmarks.fake_spark import TWO, FakeFrame, driver_of
 from dbsp import Circuit, InputError
-from dbsp.spark import SparkSink, SparkSource, pipeline
+from dbsp.spark import SparkSink, SparkSource, held_folders
 from dbsp.spark.query_reports import cause_of
 from dbsp.spark.sink_delivery import SinkDelivery
 from tests.spark.lives import ticks
@@ -126,12 +126,12 @@ def test_a_start_waits_until_the_pipeline_before_it_has_ended(
 
     monkeypatch.setattr(SinkDelivery, "close", slow)
     query = SimpleNamespace(isActive=False, name="before")
-    monkeypatch.setitem(pipeline._HOLDERS, folder, (before, query))
+    monkeypatch.setitem(held_folders._HOLDERS, str(folder), (before, query))
     ending = threading.Thread(target=before.close)
     ending.start()
     assert closing.wait(30)
     threading.Timer(0.2, proceed.set).start()
-    pipeline._release(folder)
+    held_folders.release(str(folder), str(tmp_path))
     driver_of(dbsp.spark.stream(TWO).source("e", FakeFrame()), folder).close()
     ending.join()
 

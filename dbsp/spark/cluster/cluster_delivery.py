@@ -70,11 +70,12 @@ class ClusterDelivery:
     def deliver_latest_tick(self, jobs: JobNames) -> None:
         """Write to every sink what it lacks of the ticks of previous processes."""
         tick = self._run.tick
+        written: set[str] = set()
         if self._viewed:
             with jobs.of(f"views after tick {tick}"):
-                self._run.write_views([sink.part for sink in self._viewed])
+                written = self._run.write_views([sink.part for sink in self._viewed])
         for sink in self.sinks:
-            if sink in self._viewed or self._run.commit.parts.get(sink.name):
+            if sink.name in written or self._run.commit.parts.get(sink.name):
                 self._write(sink, tick, jobs)
         self._viewed = []
         back = [known for sink in self.sinks if (known := self._record.sinks[sink.name]).left_out]

@@ -116,6 +116,39 @@ class ClusterRun:
         Returns the reports of the tasks. When it raises, nothing has changed.
         """
         tick = self.commit.tick + 1
+        rows = self._plan(tick, frames, facts)
+        told_facts = told(messages_in(rows.toArrow().to_batches()))
+        reports = [facts for facts in told_facts if "level" in facts]
+        self._commit(tick, label, reports)
+        self.reports = reports
+        self.dealt = Counter()
+        for facts_of_task in told_facts:
+            self.dealt.update(facts_of_task.get("dealt", {}))
+        return reports
+
+    def write_views(self, sinks: Sequence[PartSink]) -> set[str]:
+        """Write the views after the latest tick to sinks, as the parts of that tick.
+
+        Returns the names of the sinks that have parts; a sink of deltas has none of an empty view.
+        """
+        by_level: dict[int, list[PartSink]] = {}
+        for segment in self.segments:
+            if chosen := [sink for sink in sinks if sink.operator.relation in segment.outputs]:
+                by_level[segment.level] = chosen
+        task = ViewTask(self._query, self.tick, self.commit.versions, by_level)
+        rows = self._started().repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
+        reports = told(messages_in(rows.toArrow().to_batches()))
+        for sink in sinks:
+            sink.folder.remove(tick_folder(self.tick))  # an ended process may have written it
+            sink.publish(
+                self.tick, [facts["parts"][sink.name] for facts in reports if sink.name in facts["parts"]]
+            )
+        return {name for facts in reports for name in facts["parts"]}
+
+    def _plan(
+        self, tick: int, frames: Sequence[DealtFrame | DealtUnion], facts: Mapping[str, Any] | None
+    ) -> Any:
+        """Return the DataFrame whose computation is the tick, and whose rows are for the driver."""
         dealt = [self._started(), *(dealt_rows(self._query, self._levels, frame) for frame in frames)]
         if facts:
             dealt.append(self._frame_of(self._messages(facts)))
@@ -137,29 +170,7 @@ class ClusterRun:
                 segment_name(self.segments, segment.level),
             )
             rows = rows.repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
-        told_facts = told(messages_in(rows.toArrow().to_batches()))
-        reports = [facts for facts in told_facts if "level" in facts]
-        self._commit(tick, label, reports)
-        self.reports = reports
-        self.dealt = Counter()
-        for facts_of_task in told_facts:
-            self.dealt.update(facts_of_task.get("dealt", {}))
-        return reports
-
-    def write_views(self, sinks: Sequence[PartSink]) -> None:
-        """Write the views after the latest tick to sinks, as the parts of that tick."""
-        by_level: dict[int, list[PartSink]] = {}
-        for segment in self.segments:
-            if chosen := [sink for sink in sinks if sink.operator.relation in segment.outputs]:
-                by_level[segment.level] = chosen
-        task = ViewTask(self._query, self.tick, self.commit.versions, by_level)
-        rows = self._started().repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
-        reports = told(messages_in(rows.toArrow().to_batches()))
-        for sink in sinks:
-            sink.folder.remove(tick_folder(self.tick))  # an ended process may have written it
-            sink.publish(
-                self.tick, [facts["parts"][sink.name] for facts in reports if sink.name in facts["parts"]]
-            )
+        return rows
 
     # --- the rows of a tick -----------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 import uuid
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.compiler.first_tick import has_first_tick
+from dbsp.durable.step_memory import signature
 from dbsp.errors import CheckpointError, DbspError, InputError
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
@@ -65,8 +68,15 @@ class ClusterStart:
         parts = self.parts
         _refuse_state_of_one_process(self.folder)
         circuit = parts.running_circuit(self.sources)
-        graph = distribute(circuit.runnable(Stage.PHYSICAL), whole_outputs=True)
-        run = ClusterRun(self.session, graph, self.shards, self.folder, image_from=image_from(parts.options))
+        graph = distribute(circuit.runnable(Stage.PHYSICAL), inner_exchanges=False, whole_outputs=True)
+        run = ClusterRun(
+            self.session,
+            graph,
+            self.shards,
+            self.folder,
+            query=self._identity(graph),
+            image_from=image_from(parts.options),
+        )
         sinks = [self._sink(name, operator, run) for name, operator in parts.sink_operators().items()]
         shared = [sink.part.folder for sink in sinks if isinstance(sink.target, PartTarget)]
         check_executors(self.session, run.query, [self.folder, *shared], self.shards)
@@ -85,6 +95,11 @@ class ClusterStart:
             with jobs.of("the facts of the program"):
                 run.step([], facts=program.facts)
         return driver
+
+    def _identity(self, graph: Graph) -> str:
+        """Return what identifies the query: its circuit, and the text of the program."""
+        text = "" if isinstance(self.parts.program, Circuit) else self.parts.program.text
+        return hashlib.blake2b(f"{signature(graph)}\0{text}".encode(), digest_size=16).hexdigest()
 
     def _sink(self, name: str, operator: SparkSink, run: ClusterRun) -> ClusterSink:
         settings = self.parts.sinks.get(name)

@@ -125,7 +125,7 @@ class SharedFolder:
                 self.write(f"{name}/{path.relative_to(source).as_posix()}", path.read_bytes())
 
     def fetched_folder(self, name: str, into: Path) -> Path:
-        """Return a folder as one of this machine, in a copy if it is not. Raises CheckpointError."""
+        """Return a folder as one of this machine, or in a copy. Raises CheckpointError."""
         from pyarrow.fs import FileSelector, FileType
 
         if self.local is not None:

@@ -29,16 +29,20 @@ def distribute(
     changes: list[str] | None = None,
     *,
     scopes: str = "gather",
-    checked: bool = False,
+    inner_exchanges: bool = True,
     whole_outputs: bool = False,
+    checked: bool = False,
 ) -> Graph:
     """Return the distributed circuit of a physical circuit. O(nodes), without the search of pivots.
 
     `changes` receives one line per exchange with its reason, and one per join, aggregate or
     distinct that needs none. Recursive scopes without a pivot run on the first shard, or with
-    `scopes="exchange"` in supersteps on all shards. A `checked` circuit asserts at run time that
-    every row that an operator reads by a key is on its shard. With `whole_outputs` equal rows of an
-    output are on one shard, so that no shard retracts what another one inserts.
+    `scopes="exchange"` in supersteps on all shards. Without `inner_exchanges`, no multi-way join
+    exchanges prefixes; it is divided by one variable, with the other relations on every shard. A
+    circuit without exchanges inside of nodes can be cut into segments. With `whole_outputs` equal
+    rows of an output are on one shard, so that no shard retracts what another one inserts. A
+    `checked` circuit asserts at run time that every row that an operator reads by a key is on its
+    shard.
     """
     target = Graph(physical.name)
     reasons = [] if changes is None else changes
@@ -51,6 +55,7 @@ def distribute(
         pivots,
         reasons,
         supersteps=supersteps,
+        inner_exchanges=inner_exchanges,
         checked=checked,
         whole_outputs=whole_outputs,
     )

@@ -9,6 +9,7 @@ the atoms that are divided. At least one atom has to be.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin
 
@@ -38,6 +39,33 @@ def divided_columns(operator: DeltaMultiwayJoin, names: Sequence[str]) -> list[C
             return [next(iter(found), None) for found in wanted]
         divided -= {atom for row in operator.places for atom, place in enumerate(row) if place in mixed}
     return None
+
+
+def most_shared(join: MultiwayJoin) -> str | None:
+    """Return the variable that most atoms have; None if no atom has one."""
+    atoms = [_variables(terms) for terms in join.atoms]
+    return max(free_variables(join), key=lambda name: sum(name in names for names in atoms), default=None)
+
+
+def divided_by(
+    operator: DeltaMultiwayJoin, name: str
+) -> tuple[DeltaMultiwayJoin, list[tuple[int, Columns | None]]]:
+    """Return the join with an input of its own for each placement of an input, and the placements.
+
+    The atoms with the variable are placed by it, and every shard has the others. The placements are
+    the numbers of the inputs before, each with the columns that place its rows.
+    """
+    found: dict[tuple[int, Columns | None], int] = {}
+    places = []
+    for row in operator.places:
+        moved = []
+        for atom, place in enumerate(row):
+            divided = name in _variables(operator.join.atoms[atom])
+            columns = _columns(operator, atom, place, (name,)) if divided else None
+            moved.append(found.setdefault((place, columns), len(found)))
+        places.append(tuple(moved))
+    arranged = tuple(operator.arranged[place] for place, _ in found)
+    return replace(operator, places=tuple(places), arranged=arranged), list(found)
 
 
 def _variables(terms: Sequence[object]) -> set[object]:

@@ -46,6 +46,7 @@ class PlacedGraph:
         changes: list[str],
         *,
         supersteps: bool = False,
+        inner_exchanges: bool = True,
         checked: bool = False,
         whole_outputs: bool = False,
     ) -> None:
@@ -55,6 +56,7 @@ class PlacedGraph:
         self.pivots = pivots
         self.changes = changes
         self.supersteps = supersteps
+        self.inner_exchanges = inner_exchanges
         self.checked = checked
         self.whole_outputs = whole_outputs
         self._images: dict[Node, list[Image]] = {}

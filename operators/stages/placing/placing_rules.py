@@ -21,6 +21,7 @@ from dataclasses import fields
 
 from dbsp.circuit.graph import Node, Stream
 from dbsp.operators.groups.aggregate import AccumulatedAggregate
+from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import DealtInput, Input
 from dbsp.operators.ports.output import Output
@@ -28,6 +29,7 @@ from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
 from dbsp.operators.shards.exchange import Broadcast
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement, by
+from dbsp.operators.stages.placing.divided_joins import divided_by, most_shared
 from dbsp.operators.stages.placing.key_choice import chosen_part, columns_at, copied_inputs
 from dbsp.operators.stages.placing.keyed_reads import KeyedReads, keyed_reads
 from dbsp.operators.stages.placing.pivots import named
@@ -71,8 +73,11 @@ def place_node(placed: PlacedGraph, node: Node) -> None:
         return _place_row_operator(placed, node, columns)
     reads = keyed_reads(node)
     if reads is not None and not any(is_external(stream) for stream in node.inputs):
-        if not reads.positions and exchanges_prefixes(placed, node):
-            return place_prefix_terms(placed, node)
+        if not reads.positions and isinstance(operator, DeltaMultiwayJoin):
+            if not placed.inner_exchanges:
+                return _place_divided_join(placed, node, operator)
+            if exchanges_prefixes(placed, node):
+                return place_prefix_terms(placed, node)
         return _place_keyed(placed, node, reads)
     _gather(placed, node)
 
@@ -235,6 +240,23 @@ def _place_keyed(placed: PlacedGraph, node: Node, reads: KeyedReads) -> None:
     if len(placed.changes) == before:
         placed.stays(node, together)
     _add_keyed(placed, node, [inputs[place] for place in range(len(sources))], placement)
+
+
+def _place_divided_join(placed: PlacedGraph, node: Node, operator: DeltaMultiwayJoin) -> None:
+    """Divide a multi-way join by the variable that most atoms have; every shard has the others."""
+    sources = [stream.node for stream in node.inputs]
+    name = most_shared(operator.join)
+    if name is None or all(placed.placement(source) == FIRST_SHARD for source in sources):
+        return _gather(placed, node)
+    join, placements = divided_by(operator, name)
+    inputs = []
+    for place, columns in placements:
+        why = f"the join is divided by {name}" + (", which these rows do not have" if columns is None else "")
+        wanted = EVERYWHERE if columns is None else by(columns)
+        inputs.append(placed.image(sources[place], wanted, node, why))
+    emitted = join.join.columns
+    placement = by([emitted.index(name)]) if name in emitted else UNKNOWN
+    placed.place(node, placed.add(node, join, *inputs), placement)
 
 
 def _must_meet(placed: PlacedGraph, node: Node, reads: KeyedReads, place: int, wanted: Placement) -> str:

@@ -252,6 +252,9 @@ class Votes(ShardLink):
     def exchange(self, node: str, parts: Any, schema: Schema) -> Any:
         raise AssertionError("no test exchanges rows")
 
+    def exchange_all(self, node: str, sent: Any, numbers: Any) -> Any:
+        raise AssertionError("no test exchanges rows")
+
     def vote(self, numbers: Any) -> list[tuple[int, ...]]:
         return [tuple(numbers)] * 2
 
