@@ -21,6 +21,7 @@ from dbsp.datomic.transaction import PreparedTransaction
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import CheckpointError, DbspError, InputError, SchemaError, choice, wrong_argument
 from dbsp.spark.query_reports import QueryReport, keep_report
+from dbsp.spark.session_kinds import stays_here
 
 STREAM: Final = Keyword("dbsp.spark/stream")
 BATCH: Final = Keyword("dbsp.spark/batch")
@@ -60,6 +61,9 @@ class DatabaseFeed:
         self._connection = connection
         self._form = form
         self._on_report = on_report
+
+    def __reduce__(self) -> Any:
+        raise stays_here("the connection")
 
     def __call__(self, frame: Any, batch: int) -> None:
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")

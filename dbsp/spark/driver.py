@@ -28,6 +28,7 @@ from dbsp.spark.job_names import JobNames
 from dbsp.spark.pipeline_record import PipelineRecord
 from dbsp.spark.query_reports import QueryReport, SparkTick
 from dbsp.spark.row_order import RowOrder
+from dbsp.spark.session_kinds import streaming_query
 from dbsp.spark.sink_delivery import SinkDelivery
 from dbsp.spark.sink_opening import BoundSink
 from dbsp.spark.tagged_union import divide
@@ -55,6 +56,8 @@ class Driver:
         self.run = run
         self.sources = dict(sources)
         self.report = QueryReport()
+        self.query: str | None = None
+        """The id of Spark's query; None to ask the classic session of a micro-batch."""
         self.jobs = JobNames(run.graph.name)
         self._orders = dict(orders or {})
         self._cut = cut
@@ -90,8 +93,7 @@ class Driver:
                     f"the pipeline has ended; micro-batch {batch} was not applied", code="run-closed"
                 )
             try:
-                query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-                self._record.check_query(query)
+                self._record.check_query(streaming_query(frame) if self.query is None else self.query)
                 self._apply(frame, batch)
             except BaseException as error:
                 self.report.error = error

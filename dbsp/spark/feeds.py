@@ -14,6 +14,7 @@ from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 from dbsp.spark.port_binding import check_frame
 from dbsp.spark.row_order import unknown_order
+from dbsp.spark.session_kinds import stays_here, streaming_query
 
 _BATCHES: WeakKeyDictionary[Run, Batches] = WeakKeyDictionary()
 
@@ -40,9 +41,11 @@ class Feed:
             _BATCHES[run] = Batches(run)
         self._batches = _BATCHES[run]
 
+    def __reduce__(self) -> Any:
+        raise stays_here("the run")
+
     def __call__(self, frame: Any, batch: int) -> None:
-        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        name = f"{self._source.relation}/{query}"
+        name = f"{self._source.relation}/{streaming_query(frame)}"
         check_frame(self._source, frame.schema)
         with self._batches.lock:
             if batch <= self._batches.latest.get(name, -1):

@@ -15,6 +15,8 @@ class PipelineDriver(Protocol):
     """The function that Spark calls with every micro-batch of a query."""
 
     report: QueryReport
+    query: str | None
+    """The id of Spark's query; None to ask the classic session of a micro-batch."""
 
     def __call__(self, frame: Any, batch: int) -> None: ...
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dbsp.spark.session_kinds import context_of
+
 _PROPERTY = "spark.job.description"
 
 
@@ -13,9 +15,9 @@ class JobNames:
     """Names jobs: `circuit 'reach': rows of micro-batch 3`, `... tick 4 to sink 'path'`."""
 
     def __init__(self, circuit: str, session: Any = None) -> None:
-        """Without a session, nothing is named."""
+        """Without a session, or with one of Spark Connect, nothing is named."""
         self._circuit = circuit
-        self._context = None if session is None else session.sparkContext
+        self._context = None if session is None else context_of(session)
 
     @contextmanager
     def of(self, what: str) -> Iterator[None]:

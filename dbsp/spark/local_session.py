@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from dbsp.errors import SetupError
+from dbsp.errors import SetupError, cause_text
 from dbsp.spark.java import ensure_java
 
 # Measured: each of these shortens the start or a small micro-batch on one machine.
@@ -26,7 +27,11 @@ _SETTINGS = {
 
 
 def session(
-    name: str = "dbsp", *, master: str = "local[2]", settings: Mapping[str, Any] | None = None
+    name: str = "dbsp",
+    *,
+    master: str = "local[2]",
+    remote: str = "",
+    settings: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the active SparkSession, or start one configured for small steps on this machine.
 
@@ -37,13 +42,16 @@ def session(
     Parameters:
         name: the name of the application.
         master: Spark's master URL.
+        remote: for a session of Spark Connect: the URL of its server, such as "sc://host", or
+            "local[2]" to start a server on this machine. Needs the extra `spark-connect`.
         settings: Spark settings that override the defaults of this function.
 
     Returns:
         The SparkSession.
 
     Raises:
-        SetupError: pyspark is not installed, or no suitable Java was found.
+        SetupError: pyspark is not installed, or the packages of Spark Connect, or no suitable Java
+            was found.
 
     Examples:
         >>> spark = dbsp.spark.session()
@@ -55,12 +63,33 @@ def session(
 
     if (running := SparkSession.getActiveSession()) is not None:
         return running
-    ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if remote:
+        return _connected(SparkSession.builder.appName(name), remote, settings or {})
+    ensure_java()
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in {**_SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _connected(builder: Any, remote: str, settings: Mapping[str, Any]) -> Any:
+    """Return a session of Spark Connect."""
+    if remote.startswith("local"):
+        ensure_java()
+        settings = {**_SETTINGS, **settings}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        with warnings.catch_warnings():
+            # A local server has these settings; the session tries to set them once more.
+            warnings.filterwarnings("ignore", "Failed to set .* CANNOT_MODIFY_CONFIG")
+            return builder.remote(remote).getOrCreate()
+    except ImportError as error:
+        raise SetupError(
+            f"Spark Connect needs packages that are not installed ({cause_text(error)}):"
+            " pip install 'dbsp-circuits[spark-connect]'"
+        ) from None
 
 
 def pyspark_or_advice() -> Any:

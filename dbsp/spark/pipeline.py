@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, TypeAlias
@@ -20,6 +20,7 @@ from dbsp.spark.cluster.cluster_start import (
     run_batch,
     state_folder,
 )
+from dbsp.spark.connect_batches import connect_batches
 from dbsp.spark.held_folders import PipelineDriver, hold, release
 from dbsp.spark.job_names import JobNames
 from dbsp.spark.local_session import pyspark_or_advice
@@ -27,7 +28,8 @@ from dbsp.spark.metrics import observed
 from dbsp.spark.pipeline_options import canonical
 from dbsp.spark.pipeline_parts import PipelineParts, SinkSettings, SourceSettings
 from dbsp.spark.port_binding import view_frame
-from dbsp.spark.query_reports import keep_report
+from dbsp.spark.query_reports import QueryReport, keep_report
+from dbsp.spark.session_kinds import is_connect
 from dbsp.spark.tagged_union import TAG, unite
 from dbsp.spark.targets import local_path
 
@@ -404,6 +406,11 @@ class Pipeline:
         sources = parts.bind(frames)
         ordered, orders = parts.ordered(sources, frames)
         schemas = {name: frame.schema for name, frame in frames.items()}
+        if is_connect(session):
+            batches = connect_batches(parts, session, sources, schemas, orders)
+            query = self._started(ordered, batches)
+            keep_report(query.id, QueryReport(in_server=True))
+            return query
         location, shards = parts.location(session), parts.shards
         driver: PipelineDriver
         if shards is not None:
@@ -423,20 +430,24 @@ class Pipeline:
             alone.jobs = JobNames(alone.run.graph.name, session)
             driver = alone
         try:
-            writer = observed(ordered, unite(ordered), TAG).writeStream.foreachBatch(driver)
-            if "checkpointLocation" in parts.options:
-                writer = writer.option("checkpointLocation", str(parts.options["checkpointLocation"]))
-            if parts.query_name is not None:
-                writer = writer.queryName(parts.query_name)
-            if self._trigger:
-                writer = writer.trigger(**self._trigger)
-            query = writer.start()
+            query = self._started(ordered, driver)
         except BaseException:
             driver.close()
             raise
         keep_report(query.id, driver.report)
         hold(held, driver, query, ended)
         return query
+
+    def _started(self, frames: Mapping[str, Any], batches: Callable[[Any, int], None]) -> Any:
+        """Start Spark's query, which calls a function with every micro-batch."""
+        writer = observed(frames, unite(frames), TAG).writeStream.foreachBatch(batches)
+        if "checkpointLocation" in self._parts.options:
+            writer = writer.option("checkpointLocation", str(self._parts.options["checkpointLocation"]))
+        if self._parts.query_name is not None:
+            writer = writer.queryName(self._parts.query_name)
+        if self._trigger:
+            writer = writer.trigger(**self._trigger)
+        return writer.start()
 
     def run(self) -> dict[str, Any]:
         """Apply batch DataFrames to the program in one tick.

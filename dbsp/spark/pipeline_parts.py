@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dbsp.compiler.program import Program
-from dbsp.data.schema import suggestion
+from dbsp.data.schema import Schema, suggestion
 from dbsp.durable import Store
 from dbsp.errors import CheckpointError, DbspError, InputError
 from dbsp.operators.ports.input import Input
@@ -246,11 +246,14 @@ class PipelineParts:
             )
         sync = synced(self.options)
         operators = self.sink_operators()
-        times = {name: settings.event_time for name, settings in self.sources.items() if settings.event_time}
-        cut = cut_of(self.options, times, sources)
+        cut = cut_of(self.options, self._event_times(), sources)
         run = self._run(sources, folder)
         try:
-            sinks = [self._sink(name, operator, run, session, folder) for name, operator in operators.items()]
+            state = None if folder is None or run.log is None else (folder, run.log.id)
+            sinks = [
+                self._sink(name, operator, run.outputs, session, state)
+                for name, operator in operators.items()
+            ]
             described = {
                 name: json.dumps({"key": source.key, "columns": schemas[name].simpleString()})
                 for name, source in sources.items()
@@ -261,22 +264,47 @@ class PipelineParts:
                 run.log.close()
             raise
 
-    def _sink(self, name: str, operator: SparkSink, run: Run, session: Any, folder: Path | None) -> BoundSink:
+    def check_settings(self, session: Any, sources: Mapping[str, SparkSource]) -> None:
+        """Raise an error for an option or a sink that is not valid; open nothing."""
+        synced(self.options)
+        snapshot_every(self.options)
+        memory_limit(self.options)
+        cut_of(self.options, self._event_times(), sources)
+        columns = {
+            node.operator.relation: node.schema
+            for node in self._query.nodes
+            if isinstance(node.operator, Output)
+        }
+        for name, operator in self.sink_operators().items():
+            self._sink(name, operator, columns, session, None)
+
+    def _event_times(self) -> dict[str, str]:
+        return {name: settings.event_time for name, settings in self.sources.items() if settings.event_time}
+
+    def _sink(
+        self,
+        name: str,
+        operator: SparkSink,
+        outputs: Mapping[str, Schema],
+        session: Any,
+        state: tuple[Path, str] | None,
+    ) -> BoundSink:
+        """Return a sink. `state` is the folder of a durable pipeline, and the id of its state."""
         settings = self.sinks.get(name)
         target = operator.target if settings is None or settings.target is None else settings.target
         schema = None if settings is None else settings.schema
         try:
-            operator = replace(operator, columns=run.outputs[operator.relation])
-            struct = sink_struct(operator, struct_of(run.outputs[operator.relation], schema))
+            operator = replace(operator, columns=outputs[operator.relation])
+            struct = sink_struct(operator, struct_of(outputs[operator.relation], schema))
             if not target:
                 raise InputError(
                     f"the SparkSink of the circuit has no target; add .sink('{name}', target)",
                     code="spark-sink",
                 )
             ledger = None
-            if folder is not None and run.log is not None:
-                path = folder / f"sink-{quote(name, safe='')}.json"
-                ledger = CheckedFile(path, "dbsp sink ledger", run.log.id)
+            if state is not None:
+                path = state[0] / f"sink-{quote(name, safe='')}.json"
+                ledger = CheckedFile(path, "dbsp sink ledger", state[1])
             return BoundSink(name, operator, struct, target_of(target, session, ledger, self.form))
         except DbspError as error:
             error.where = error.where or operator.where
@@ -306,11 +334,6 @@ def check_kind(frame: Any, streaming: bool, where: str) -> None:
     message = ""
     if not hasattr(frame, "isStreaming"):
         message = f"expected a Spark DataFrame, got {type(frame).__name__}"
-    elif type(frame).__module__.startswith("pyspark.sql.connect"):
-        message = (
-            "expected a DataFrame of a classic session (SparkSession.builder.master(...)), got one of"
-            " Spark Connect, which calls foreachBatch in a process without the circuit"
-        )
     elif streaming and not frame.isStreaming:
         message = (
             "expected a streaming DataFrame, got a batch DataFrame; read it with spark.readStream,"

@@ -7,11 +7,17 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dbsp import errors
 from dbsp.errors import DbspError, InputError, SparkError, shorten
 
 _JAVA_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.*)$", re.MULTILINE)
 _PYTHON_STACK = "Traceback (most recent call last)"
 _PYTHON_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+_RAISED = re.compile(r"^dbsp\.errors\.(\w+): ", re.MULTILINE)
+_END_OF_STACK = re.compile(r"^ SQLSTATE: |^=== Streaming Query ===|^\tat ", re.MULTILINE)
+"""What follows the stack of a Python process in the text of an error of Spark Connect."""
+_CODED = re.compile(r"(.*) \[([a-z][a-z0-9-]*)\]", re.DOTALL)
+"""A message and its code."""
 _REMEMBERED = 1_000
 """The number of latest ticks whose metrics are kept."""
 
@@ -66,6 +72,8 @@ class QueryReport:
 
     ticks: deque[SparkTick] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     error: BaseException | None = None
+    in_server: bool = False
+    """Whether the circuit is in a process of a Spark Connect server, which has the ticks."""
 
 
 _REPORTS: dict[str, QueryReport] = {}
@@ -104,7 +112,8 @@ def ticks(query: Any) -> list[dict[str, Any]]:
         A dictionary of metrics per tick.
 
     Raises:
-        InputError: the query was not started by a pipeline of this process.
+        InputError: the query was not started by a pipeline of this process, or it is a query of
+            Spark Connect.
 
     Examples:
         >>> try:
@@ -113,7 +122,14 @@ def ticks(query: Any) -> list[dict[str, Any]]:
         ...     print(error.message)
         expected a query that a pipeline of this process started, got 'another query'
     """
-    return [tick.metrics() for tick in list(_report(query).ticks)]
+    report = _report(query)
+    if report.in_server:
+        raise InputError(
+            "the process of the Spark Connect server that runs the circuit has the metrics of its ticks; read"
+            " the rows of micro-batches from query.recentProgress, or start the query in a classic session",
+            code="unknown-query",
+        )
+    return [tick.metrics() for tick in list(report.ticks)]
 
 
 def error(query: Any) -> DbspError | None:
@@ -144,10 +160,35 @@ def error(query: Any) -> DbspError | None:
         return raised
     if raised is None:
         spark = query.exception() if hasattr(query, "exception") else None
-        return None if spark is None else SparkError(f"Spark ended the query: {cause_of(str(spark))}")
+        if spark is None:
+            return None
+        found = error_in_text(str(spark)) if report.in_server else None
+        return found or SparkError(f"Spark ended the query: {cause_of(str(spark))}")
     if type(raised).__module__.partition(".")[0] in ("pyspark", "py4j"):
         return SparkError(f"Spark could not compute the micro-batch: {cause_of(str(raised))}")
     return SparkError(f"the micro-batch raised {type(raised).__name__}: {raised}")
+
+
+def error_in_text(text: str) -> DbspError | None:
+    """Return the error of this package that a Python process of Spark raised; None without one.
+
+    The error has the class, the text and the code of the original, and the place in the text.
+
+    >>> error = error_in_text("Traceback ...\\ndbsp.errors.InputError: no x [unknown-input]\\n SQLSTATE: 1")
+    >>> type(error).__name__, error.message, error.code
+    ('InputError', 'no x', 'unknown-input')
+    """
+    shown = _END_OF_STACK.split(text, maxsplit=1)[0]
+    raised = list(_RAISED.finditer(shown))
+    kind = getattr(errors, raised[-1][1], None) if raised else None  # the others are its causes
+    if not (isinstance(kind, type) and issubclass(kind, DbspError)):
+        return None
+    told = shown[raised[-1].end() :].strip()
+    coded = _CODED.fullmatch(told)
+    message, code = (told, None) if coded is None else coded.groups()
+    error = kind.__new__(kind, message)
+    DbspError.__init__(error, message, code=code)
+    return error
 
 
 def cause_of(text: str) -> str:

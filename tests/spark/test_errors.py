@@ -89,11 +89,6 @@ def unreadable_sink(path: Path) -> None:
     DbspSource({"path": str(path)}).schema()
 
 
-def connected(path: Path) -> None:
-    remote = type("DataFrame", (), {"isStreaming": False, "__module__": "pyspark.sql.connect.dataframe"})
-    dbsp.spark.stream(circuit()).source("in", remote()).run()
-
-
 BATCH = pa.RecordBatch.from_arrays([pa.array(["a"])], ["x"])
 NEGATIVE = ZSet({(1,): -1}, Schema.of(x=int))
 
@@ -122,7 +117,6 @@ NEGATIVE = ZSet({(1,): -1}, Schema.of(x=int))
             "expected .option('output', ...) with one of left, right, got no such option [unknown-output]",
         ),
         (damaged, "1.parquet: it has no checksum"),
-        (connected, "expected a DataFrame of a classic session"),
         (
             lambda path: conformed(BATCH, pa.schema({"xs": pa.string()})),
             "unknown column 'xs' in the recording (x)",

@@ -23,6 +23,7 @@ from dbsp.spark.job_names import JobNames
 from dbsp.spark.pipeline_record import PipelineRecord
 from dbsp.spark.query_reports import QueryReport, SparkTick
 from dbsp.spark.row_order import RowOrder
+from dbsp.spark.session_kinds import streaming_query
 
 
 class ClusterDriver:
@@ -40,6 +41,8 @@ class ClusterDriver:
         """Raises CheckpointError if something else than a pipeline has stepped the state."""
         self.run = run
         self.report = QueryReport()
+        self.query: str | None = None
+        """The id of Spark's query; None to ask the classic session of a micro-batch."""
         self.jobs = jobs
         self._sources = dict(sources)
         self._orders = dict(orders)
@@ -60,8 +63,7 @@ class ClusterDriver:
                     f"the pipeline has ended; micro-batch {batch} was not applied", code="run-closed"
                 )
             try:
-                query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-                self._record.check_query(query)
+                self._record.check_query(streaming_query(frame) if self.query is None else self.query)
                 self._apply(frame, batch)
             except BaseException as error:
                 self.report.error = error

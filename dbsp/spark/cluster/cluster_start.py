@@ -40,6 +40,7 @@ from dbsp.spark.pipeline_parts import PipelineParts
 from dbsp.spark.pipeline_record import RECORD, RECORD_FORM, PipelineRecord
 from dbsp.spark.port_binding import sink_struct
 from dbsp.spark.row_order import RowOrder
+from dbsp.spark.session_kinds import context_of
 from dbsp.spark.spark_types import arrow_types, struct_of
 from dbsp.spark.targets import Target, is_folder, target_of
 
@@ -174,7 +175,8 @@ def state_folder(session: Any, location: str | None, option: str, within: str) -
     """
     if location is not None:
         return SharedFolder(f"{location_of(location)}/{within}")
-    master = session.sparkContext.master
+    context = context_of(session)
+    master = "the Spark Connect server" if context is None else context.master
     if not master.startswith("local"):
         raise InputError(
             f"the executors of {master} need a folder that they share with the driver; set "
