@@ -18,7 +18,7 @@ def context_of(session: Any) -> Any:
 
 
 def stays_here(what: str) -> InputError:
-    """Return the error for a function of micro-batches that Spark Connect cannot send to its server."""
+    """Return the error for a function of batches that Spark Connect cannot send to its server."""
     return InputError(
         f"{what} of this process cannot be used in a process of the Spark Connect server, which calls"
         " foreachBatch; use a classic session, or dbsp.spark.stream",
