@@ -24,6 +24,7 @@ These measure nothing, check that results are exact, and are not part of `all`: 
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `shard-kills` kills shards and coordinators of a durable sharded run (10, 60 or 200 times),
+`spark-kills` kills executors, workers and drivers of a run on shards on Spark (5, 30 or 100 times),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
 run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `windows`
 steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both stay flat. `damage`
@@ -113,10 +114,11 @@ from benchmarks.shapes import SHARES as SHAPES
 from benchmarks.shapes import measure_shapes
 from benchmarks.shard_kills import SHARD_KILLS, measure_shard_kills
 from benchmarks.sharded import SHARDS, measure_shards
-from benchmarks.sharded_report import print_shard_kills, print_shards
+from benchmarks.sharded_report import print_shard_kills, print_shards, print_spark_kills
 from benchmarks.soak import measure_soak
 from benchmarks.spark import DRIVEN, PASSING, measure_driven, measure_passing
 from benchmarks.spark_crash import KILLS, measure_crashes
+from benchmarks.spark_kills import SPARK_KILLS, measure_spark_kills
 from benchmarks.spark_shards import DRIVER_MEMORY, SPARK_SHARDS, measure_spark_shards
 from benchmarks.spark_shards_report import print_spark_shards
 from benchmarks.startup import REPEATS as STARTS
@@ -172,6 +174,7 @@ class What(StrEnum):
     faults = "faults"
     kills = "kills"
     shard_kills = "shard-kills"
+    spark_kills = "spark-kills"
     soak = "soak"
     windows = "windows"
     spark_crash = "spark-crash"
@@ -203,6 +206,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.faults: [],
     What.kills: [],
     What.shard_kills: [],
+    What.spark_kills: [],
     What.soak: [],
     What.windows: [],
     What.spark_crash: [],
@@ -377,6 +381,11 @@ def main(
         agreed = print_kills(console, measure_kills(one_of(KILLED, size, what), only=part))
     if what is What.shard_kills:
         agreed = print_shard_kills(console, measure_shard_kills(one_of(SHARD_KILLS, size, what)))
+    if what is What.spark_kills:
+        kills = one_of(SPARK_KILLS, size, what)
+        with console.status("spark-kills"):
+            spark_killed = measure_spark_kills(kills, time.time_ns() if seed is None else seed)
+        agreed = print_spark_kills(console, spark_killed)
     if what is What.soak:
         with tempfile.TemporaryDirectory() as folder:
             agreed = print_soak(console, measure_soak(seconds, Path(folder)))

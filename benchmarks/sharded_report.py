@@ -10,6 +10,7 @@ from rich.table import Table
 from benchmarks.report import bytes_text, time_text
 from benchmarks.shard_kills import ShardsKilled
 from benchmarks.sharded import Phase, Sharded
+from benchmarks.spark_kills import SparkKilled
 
 WORST_SHARE = 1.15
 """Target: the state of a shard divided by its even share of the state of one process."""
@@ -74,6 +75,19 @@ def print_shard_kills(console: Console, done: ShardsKilled) -> bool:
     """Print the outcome; return whether every tick was right."""
     console.print(
         f"{done.shards:,} kills of shards, {done.coordinators:,} of coordinators, {done.ticks:,} ticks, "
+        f"{done.ahead:,} not acknowledged, {len(done.problems)} wrong, {done.seconds:.0f} s"
+    )
+    for problem in done.problems:
+        console.print(problem, style="red", markup=False)
+    return not done.problems
+
+
+def print_spark_kills(console: Console, done: SparkKilled) -> bool:
+    """Print the outcome; return whether every tick was right."""
+    kills = ", ".join(f"{count:,} of {kind}s" for kind, count in sorted(done.kills.items()))
+    traps = ", ".join(f"{count:,} {kind}" for kind, count in sorted(done.traps.items())) or "none"
+    console.print(
+        f"kills: {kills}; traps: {traps}; {done.ticks:,} ticks, {done.failed:,} raised and repeated, "
         f"{done.ahead:,} not acknowledged, {len(done.problems)} wrong, {done.seconds:.0f} s"
     )
     for problem in done.problems:

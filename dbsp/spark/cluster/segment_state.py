@@ -184,16 +184,15 @@ def next_version(
     Writes an image once the journal since the last one costs more than that image, and than
     `image_from` bytes; so images cost at most as much as the journal, and a journal stays short.
     """
-    file = f"{place.folder}/{name}.journal"
-    content = written_journal(place, file, received)
-    least = image_from // (_IMAGE_TICKS if content else _IMAGE_EMPTY)
-    cost = before.journal_cost + max(len(content), least)
+    size = sum(len(message) for messages in received.values() for message in messages)
+    cost = before.journal_cost + max(size, image_from // (_IMAGE_TICKS if received else _IMAGE_EMPTY))
     if cost > max(image_from, before.image_bytes):
         image = f"{place.folder}/{name}.image"
         return Version(name, image, (), 0, _written_image(run, folder, image))
     journal = before.journal
-    if content:
-        folder.write(file, content)
+    if received:
+        file = f"{place.folder}/{name}.journal"
+        folder.write(file, written_journal(place, file, received))
         journal = (*journal, file)
     elif journal and isinstance(latest := journal[-1], int):
         journal = (*journal[:-1], latest + 1)
@@ -223,10 +222,8 @@ def _size(folder: Path) -> int:
 
 
 def written_journal(place: Place, file: str, received: Received) -> bytes:
-    """Return the messages of a tick as the content of a file; empty without messages."""
+    """Return the messages of a tick as the content of a file."""
     parts = [(name, message) for name, messages in received.items() for message in messages]
-    if not parts:
-        return b""
     head = json.dumps([(name, len(message)) for name, message in parts]).encode()
     sealed = seal(f"{place.query}/{file}", [head, b"\n", *(message for _, message in parts)])
     return b"".join(sealed.parts)

@@ -1,0 +1,27 @@
+"""After kills of executors, workers and drivers of a run on shards, every tick is exact."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from benchmarks.sharded_report import print_spark_kills
+from benchmarks.spark_kills import SparkKilled, measure_spark_kills
+
+
+@pytest.mark.crash
+def test_killed_at_random() -> None:
+    """Run two kills; `python -m benchmarks spark-kills` runs thirty."""
+    done = measure_spark_kills(2, seed=15)
+    assert done.problems == []
+    assert sum(done.kills.values()) == 2 and done.ticks > 2
+    assert print_spark_kills(Console(file=io.StringIO()), done)
+
+
+def test_a_wrong_tick_is_printed() -> None:
+    printed = io.StringIO()
+    wrong = SparkKilled(problems=["tick 3 of totals: expected {}, got {(1,): 1}"])
+    assert not print_spark_kills(Console(file=printed, width=200), wrong)
+    assert "1 wrong" in printed.getvalue() and "got {(1,): 1}" in printed.getvalue()
