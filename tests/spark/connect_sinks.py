@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Appended:
-    """A function sink that appends its calls to a file; it fails while the file `failing` exists."""
+    """A function sink that appends its calls to a file; it fails while `failing` exists."""
 
     path: Path
     failing: Path | None = None
