@@ -21,7 +21,7 @@ from dbsp.datomic.transaction import PreparedTransaction
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import CheckpointError, DbspError, InputError, SchemaError, choice, wrong_argument
 from dbsp.spark.query_reports import QueryReport, keep_report
-from dbsp.spark.session_kinds import stays_here
+from dbsp.spark.session_kinds import refuse_connect
 
 STREAM: Final = Keyword("dbsp.spark/stream")
 BATCH: Final = Keyword("dbsp.spark/batch")
@@ -61,9 +61,6 @@ class DatabaseFeed:
         self._connection = connection
         self._form = form
         self._on_report = on_report
-
-    def __reduce__(self) -> Any:
-        raise stays_here("the connection")
 
     def __call__(self, frame: Any, batch: int) -> None:
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -215,6 +212,7 @@ def feed_database(
 
     Raises:
         ArgumentError: the first argument is not a connection, or the form is unknown.
+        InputError: the sessions of this process are those of Spark Connect.
         CheckpointError: the connection is read-only or closed.
 
     Examples:
@@ -227,6 +225,7 @@ def feed_database(
     """
     if not isinstance(connection, Connection):
         raise wrong_argument("connection", "a connection of dbsp.datomic.connect", connection)
+    refuse_connect("the connection")
     chosen = choice("form", Form, form)
     known = connection.sync().schema.by_ident
     if STREAM not in known or BATCH not in known:

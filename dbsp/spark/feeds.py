@@ -14,7 +14,7 @@ from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 from dbsp.spark.port_binding import check_frame
 from dbsp.spark.row_order import unknown_order
-from dbsp.spark.session_kinds import stays_here, streaming_query
+from dbsp.spark.session_kinds import refuse_connect, streaming_query
 
 _BATCHES: WeakKeyDictionary[Run, Batches] = WeakKeyDictionary()
 
@@ -40,9 +40,6 @@ class Feed:
         if run not in _BATCHES:
             _BATCHES[run] = Batches(run)
         self._batches = _BATCHES[run]
-
-    def __reduce__(self) -> Any:
-        raise stays_here("the run")
 
     def __call__(self, frame: Any, batch: int) -> None:
         name = f"{self._source.relation}/{streaming_query(frame)}"
@@ -95,8 +92,8 @@ def feed(
         A function of a DataFrame and a batch id.
 
     Raises:
-        InputError: the run has no such input, the encoding is unknown, or the order of the changes
-            matters and is unknown.
+        InputError: the sessions of this process are those of Spark Connect, the run has no such
+            input, the encoding is unknown, or the order of the changes matters and is unknown.
         SchemaError: the column of the weight or operation is a column of the relation.
 
     Examples:
@@ -104,6 +101,7 @@ def feed(
         >>> rows = dbsp.spark.session().readStream.format("rate").load().selectExpr("value AS x")
         >>> writer = rows.writeStream.foreachBatch(dbsp.spark.feed(run, "r"))  # then writer.start()
     """
+    refuse_connect("the run")
     ports = run.input_ports
     if relation not in ports:
         raise InputError(f"unknown input '{relation}'{suggestion(relation, ports)}", code="unknown-input")

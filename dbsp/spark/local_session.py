@@ -83,7 +83,7 @@ def _connected(builder: Any, remote: str, settings: Mapping[str, Any]) -> Any:
     try:
         with warnings.catch_warnings():
             # A local server has these settings; the session tries to set them once more.
-            warnings.filterwarnings("ignore", "Failed to set .* CANNOT_MODIFY_CONFIG")
+            warnings.filterwarnings("ignore", r"Failed to set .*\[CANNOT_MODIFY")
             return builder.remote(remote).getOrCreate()
     except ImportError as error:
         raise SetupError(

@@ -17,13 +17,19 @@ def context_of(session: Any) -> Any:
     return None if is_connect(session) else session.sparkContext
 
 
-def stays_here(what: str) -> InputError:
-    """Return the error for a function of batches that Spark Connect cannot send to its server."""
-    return InputError(
-        f"{what} of this process cannot be used in a process of the Spark Connect server, which calls"
-        " foreachBatch; use a classic session, or dbsp.spark.stream",
-        code="spark-source",
-    )
+def refuse_connect(what: str) -> None:
+    """Raise InputError if the sessions of this process are those of Spark Connect.
+
+    `what` names the object of this process that a process of the server would need.
+    """
+    from pyspark.sql.utils import is_remote
+
+    if is_remote():
+        raise InputError(
+            f"{what} of this process cannot be used in a process of the Spark Connect server, which calls"
+            " foreachBatch; use a classic session, or dbsp.spark.stream",
+            code="spark-source",
+        )
 
 
 def streaming_query(frame: Any) -> str:

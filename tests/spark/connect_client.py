@@ -1,6 +1,6 @@
 """A client of Spark Connect: runs its scenarios in a process of its own, writes what each found.
 
-    python -m tests.spark.connect_client FOLDER        writes FOLDER/found.json
+    python -m tests.spark.connect_client FOLDER [SCENARIO...]        writes FOLDER/found.json
 
 A process has either classic sessions or those of Spark Connect, so the tests start this one. The
 server that it starts calls the functions of micro-batches in further processes.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import dbsp
+import dbsp.datomic
 from dbsp import Circuit, col
 from tests.spark.connect_sinks import Appended
 from tests.spark.support import CLOSURE, Arrivals, finish
@@ -58,13 +59,12 @@ def found_by(spark: Any, root: Path) -> dict[str, Any]:
     }
 
 
-def restarts(spark: Any, root: Path, shards: int | None = None) -> Any:
+def restarts(spark: Any, root: Path) -> Any:
     """Two micro-batches, a restart, and one more; then a restart of a query that was stopped."""
     arrivals = Arrivals(root / "in", "x long, y long")
 
     def pipeline() -> dbsp.spark.Pipeline:
-        made = pipeline_of(spark, root, arrivals)
-        return made if shards is None else made.option("shards", shards)
+        return pipeline_of(spark, root, arrivals)
 
     arrivals.put((1, 2))
     arrivals.put((2, 3))
@@ -80,7 +80,14 @@ def restarts(spark: Any, root: Path, shards: int | None = None) -> Any:
 
 
 def shards(spark: Any, root: Path) -> Any:
-    return restarts(spark, root, shards=2)
+    """Two micro-batches, a restart, and one more, on two shards."""
+    arrivals = Arrivals(root / "in", "x long, y long")
+    arrivals.put((1, 2))
+    arrivals.put((2, 3))
+    finish(pipeline_of(spark, root, arrivals).option("shards", 2))
+    arrivals.put((3, 4))
+    finish(pipeline_of(spark, root, arrivals).option("shards", 2))
+    return found_by(spark, root)
 
 
 def functions(spark: Any, root: Path) -> Any:
@@ -181,7 +188,8 @@ def refused(spark: Any, root: Path) -> Any:
         "batch": refusal(
             dbsp.spark.stream(FACT).source("edge", spark.range(3).selectExpr("id x", "id y")).start
         ),
-        "feed": refusal(lambda: arrivals.frame(spark).writeStream.foreachBatch(dbsp.spark.feed(run, "edge"))),
+        "feed": refusal(lambda: dbsp.spark.feed(run, "edge")),
+        "database": refusal(lambda: dbsp.spark.feed_database(dbsp.datomic.connect())),
     }
 
 
@@ -194,11 +202,14 @@ def refusal(action: Any) -> str:
     return "nothing was refused"
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, names: list[str]) -> None:
+    """Run the scenarios of these names, or all of them."""
     settings = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.log.level": "OFF"}
     spark = dbsp.spark.session("connect tests", remote="local[2]", settings=settings)
     found: dict[str, Any] = {}
     for scenario in (restarts, functions, several, batch, failing, failing_sink, refused, shards):
+        if names and scenario.__name__ not in names:
+            continue
         root = folder / scenario.__name__
         root.mkdir()
         try:
@@ -210,4 +221,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])
