@@ -118,6 +118,23 @@ def test_an_append_sink_refuses_retractions(spark: Any, tmp_path: Path) -> None:
     }
 
 
+def test_shards_do_not_retract_what_others_insert(spark: Any, tmp_path: Path) -> None:
+    circuit, calls = Circuit("projection"), Collected()
+    circuit.output("b", circuit.input("a", x=int, y=int).project("y"))
+    arrivals = Arrivals(tmp_path / "a", "x long, y long, weight long")
+    arrivals.put(*((x, x % 2, 1) for x in range(8)))
+    arrivals.put(*((x, x % 2, -1) for x in range(8)), *((x, x % 2, 1) for x in range(8, 16)))
+    arrivals.put((20, 1, 1))
+    pipeline = dbsp.spark.stream(circuit).source("a", arrivals.frame(spark), encoding="weight")
+    finish(
+        pipeline.sink("b", calls).sink("b", tmp_path / "b", name="f", encoding="append").option("shards", 3)
+    )
+    assert calls.ticks == [(1, {(0,): 4, (1,): 4}), (3, {(1,): 1})]
+    assert sorted(tuple(row) for row in spark.read.parquet(f"{tmp_path}/b").collect()) == sorted(
+        [(0, 1), (1, 1)] * 4 + [(1, 3)]
+    )
+
+
 def test_jobs_and_their_plans_are_named_after_the_circuit(spark: Any, tmp_path: Path) -> None:
     described: list[str] = []
     plans: list[str] = []
