@@ -17,7 +17,7 @@ choose_tier(COMPILED)
 # The first call of a kernel compiles it, so no example has a deadline.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=60, **_COMMON)
-settings.register_profile("ci", max_examples=60, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=45, derandomize=True, **_COMMON)
 settings.register_profile("fast", max_examples=10, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=2000, **_COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")

@@ -28,10 +28,8 @@ from tests.spark.support import CLOSURE
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the scenarios found."""
-    folder = tmp_path_factory.mktemp("connect")
+def found_in(folder: Path) -> dict[str, Any]:
+    """Run all scenarios in one process; return what they found."""
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     client = subprocess.run(
         [sys.executable, "-m", "tests.spark.connect_client", str(folder)],
@@ -44,6 +42,17 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     assert client.returncode == 0, client.stderr[-4000:]
     read: dict[str, Any] = json.loads((folder / "found.json").read_text())
     return read
+
+
+def test_pipelines_of_spark_connect(tmp_path: Path) -> None:
+    """One test, since the process with a server takes half a minute."""
+    found = found_in(tmp_path)
+    # The facts and two micro-batches; one after a restart; one of a query that was stopped.
+    check_ticks_arrive_once(found, "restarts", [0, 0, 0, 3, 4])
+    check_ticks_arrive_once(found, "shards", [0, 0, 0, 3])
+    check_sources_circuits_and_batches(found)
+    check_errors_reach_the_client(found)
+    check_refusals_at_the_start(found)
 
 
 def outcome(found: dict[str, Any], scenario: str) -> Any:
@@ -63,17 +72,8 @@ def deltas() -> dict[int, list[list[int]]]:
     return by_tick
 
 
-@pytest.mark.parametrize(
-    ("scenario", "started"),
-    [
-        # The facts and two micro-batches; one after a restart; one of a query that was stopped.
-        ("restarts", [0, 0, 0, 3, 4]),
-        ("shards", [0, 0, 0, 3]),
-    ],
-)
-def test_every_tick_arrives_once_in_processes_of_the_server(
-    found: Any, scenario: str, started: list[int]
-) -> None:
+def check_ticks_arrive_once(found: dict[str, Any], scenario: str, started: list[int]) -> None:
+    """In processes of the server; `started` has the first tick of the process of each tick."""
     has = outcome(found, scenario)
     expected = dict(list(deltas().items())[: len(started)])
     rows = sorted([tick, *row] for tick, delta in expected.items() for row in delta)
@@ -85,13 +85,13 @@ def test_every_tick_arrives_once_in_processes_of_the_server(
     assert [processes.index(process) for process in processes] == started
 
 
-def test_sources_circuits_and_batches(found: Any) -> None:
+def check_sources_circuits_and_batches(found: dict[str, Any]) -> None:
     assert outcome(found, "functions") == [[2, 2, 1]]
     assert outcome(found, "several") == [[1, 2, 6, "b", 1], [2, 1, 5, "c", 1]]
     assert outcome(found, "batch") == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
 
 
-def test_errors_reach_the_client(found: Any) -> None:
+def check_errors_reach_the_client(found: dict[str, Any]) -> None:
     has = outcome(found, "failing")
     message = (
         "relation 'edge': column 'y': expected int, got None; to allow None, declare the column optional"
@@ -108,7 +108,7 @@ def test_errors_reach_the_client(found: Any) -> None:
     assert [(call["tick"], call["rows"]) for call in has["calls"]] == list(deltas().items())[:2]
 
 
-def test_a_start_refuses_what_the_server_cannot_use(found: Any) -> None:
+def check_refusals_at_the_start(found: dict[str, Any]) -> None:
     has = outcome(found, "refused")
     assert "cannot be sent to the server of Spark Connect (TypeError: cannot pickle" in has["pickle"]
     assert has["pickle"].endswith("[not-picklable]")
