@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import MeetingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.operators.ports.input import Input
-from dbsp.operators.shards.exchange import Placing, PlacingStep
+from dbsp.operators.shards.exchange import Placing, SendingStep
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,8 @@ class Received(Input):
         return self.sets_only
 
 
-class CarriedStep(PlacingStep, MeetingStep):
+class CarriedStep(SendingStep):
     __slots__ = ()
-
-    def step(self) -> None:
-        self.out = self._link.exchange(self._where, self._parts(), self._schema)
-
-    def pack(self) -> Any:
-        return self._link.pack(self._where, self._parts(), self._schema)
 
     def _parts(self) -> Sequence[Batch | None]:
         link = self._link

@@ -15,6 +15,7 @@ exchange inside of their operators; BigDatalog, SIGMOD 2016, plans it as here.)
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,6 +124,22 @@ class PlacingStep(Step):
         self._where = numbered(node)
 
 
+class SendingStep(PlacingStep, MeetingStep):
+    """A step that sends a part of its rows to each shard, and emits what all shards send to it."""
+
+    __slots__ = ()
+
+    def step(self) -> None:
+        self.out = self._link.exchange(self._where, self._parts(), self._schema)
+
+    def pack(self) -> Any:
+        return self._link.pack(self._where, self._parts(), self._schema)
+
+    @abstractmethod
+    def _parts(self) -> Sequence[Batch | None]:
+        """Return the rows to send, by shard."""
+
+
 class HashingStep(PlacingStep):
     """A step that places rows by the hash of some columns."""
 
@@ -138,29 +155,19 @@ class HashingStep(PlacingStep):
         return self._hashes.split(batch, self._columns, self._schema.types, self._link.shards)
 
 
-class ExchangeStep(HashingStep, MeetingStep):
+class ExchangeStep(HashingStep, SendingStep):
     __slots__ = ()
-
-    def step(self) -> None:
-        self.out = self._link.exchange(self._where, self._parts(), self._schema)
-
-    def pack(self) -> Any:
-        return self._link.pack(self._where, self._parts(), self._schema)
 
     def _parts(self) -> Sequence[Batch | None]:
         batch, shards = self._source.out, self._link.shards
         return [batch] * shards if batch is None or shards == 1 else self._split(batch)
 
 
-class BroadcastStep(PlacingStep, MeetingStep):
+class BroadcastStep(SendingStep):
     __slots__ = ()
 
-    def step(self) -> None:
-        link = self._link
-        self.out = link.exchange(self._where, [self._source.out] * link.shards, self._schema)
-
-    def pack(self) -> Any:
-        return self._link.pack(self._where, [self._source.out] * self._link.shards, self._schema)
+    def _parts(self) -> Sequence[Batch | None]:
+        return [self._source.out] * self._link.shards
 
 
 class OwnedStep(HashingStep):
