@@ -183,9 +183,9 @@ def error_in_text(text: str) -> DbspError | None:
     kind = getattr(errors, raised[-1][1], None) if raised else None  # the others are its causes
     if not (isinstance(kind, type) and issubclass(kind, DbspError)):
         return None
-    told = shown[raised[-1].end() :].strip()
-    coded = _CODED.fullmatch(told)
-    message, code = (told, None) if coded is None else coded.groups()
+    text = shown[raised[-1].end() :].strip()
+    coded = _CODED.fullmatch(text)
+    message, code = (text, None) if coded is None else coded.groups()
     error = kind.__new__(kind, message)
     DbspError.__init__(error, message, code=code)
     return error

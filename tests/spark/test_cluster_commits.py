@@ -12,7 +12,7 @@ import pytest
 from dbsp import CheckpointError, InputError
 from dbsp.durable.sealed_files import sealed_json
 from dbsp.spark.cluster.commits import ClusterCommit, Commits, open_state
-from dbsp.spark.cluster.messages import DRIVER, Message, failure, messages_in, report, told
+from dbsp.spark.cluster.messages import DRIVER, Message, facts_in, failure, messages_in, report
 from dbsp.spark.cluster.segment_state import HeldRows, Version
 from dbsp.spark.cluster.shared_folder import SharedFolder
 
@@ -126,11 +126,11 @@ def test_messages_travel_as_rows() -> None:
 
 
 def test_the_driver_raises_the_error_of_the_first_level() -> None:
-    assert told([report(0, {"a": 1}), report(1, {"b": 2})]) == [{"a": 1}, {"b": 2}]
+    assert facts_in([report(0, {"a": 1}), report(1, {"b": 2})]) == [{"a": 1}, {"b": 2}]
     later = failure(0, 2, InputError("later", code="weight"))
     first = failure(1, 1, InputError("first", where="operator 'x'", code="weight"))
     assert first.level == DRIVER
     for messages in ([later, report(0, {}), first], [first, later]):
         with pytest.raises(InputError, match="first") as error:
-            told(messages)
+            facts_in(messages)
         assert (error.value.where, error.value.code) == ("operator 'x'", "weight")

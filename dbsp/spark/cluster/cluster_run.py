@@ -27,7 +27,7 @@ from dbsp.shards.dealing import Dealer, DistributedPorts
 from dbsp.shards.segment_run import written_rows
 from dbsp.spark.cluster.commits import ClusterCommit, Commits, open_state
 from dbsp.spark.cluster.deal_tasks import DealtFrame, DealtUnion, dealt_rows
-from dbsp.spark.cluster.messages import COLUMNS, START, Message, messages_in, told
+from dbsp.spark.cluster.messages import COLUMNS, START, Message, facts_in, messages_in
 from dbsp.spark.cluster.part_sink import PartSink, tick_folder
 from dbsp.spark.cluster.segment_names import segment_name
 from dbsp.spark.cluster.segment_state import HeldRows, Version
@@ -131,12 +131,12 @@ class ClusterRun:
             self._publish_parts()
         tick = self.commit.tick + 1
         rows = self._plan(tick, frames, facts)
-        told_facts = told(messages_in(rows.toArrow().to_batches()))
-        reports = [facts for facts in told_facts if "level" in facts]
+        found = facts_in(messages_in(rows.toArrow().to_batches()))
+        reports = [facts for facts in found if "level" in facts]
         self._commit(tick, label, reports)
         self.reports = reports
         self.dealt = Counter()
-        for facts_of_task in told_facts:
+        for facts_of_task in found:
             self.dealt.update(facts_of_task.get("dealt", {}))
         return reports
 
@@ -151,7 +151,7 @@ class ClusterRun:
                 by_level[segment.level] = chosen
         task = ViewTask(self._query, self.tick, self.commit.versions, by_level)
         rows = self._started().repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
-        reports = told(messages_in(rows.toArrow().to_batches()))
+        reports = facts_in(messages_in(rows.toArrow().to_batches()))
         for sink in sinks:
             sink.folder.remove(tick_folder(self.tick))  # an ended process may have written it
             sink.publish(

@@ -60,7 +60,7 @@ def failure(shard: int, level: int, error: Exception) -> Message:
     return Message(shard, DRIVER, f"{_ERROR} {level}", ship_error(error))
 
 
-def told(messages: Iterable[Message]) -> list[dict[str, Any]]:
+def facts_in(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Return the facts of all reports; raise the error of the first level that failed."""
     facts, errors = [], []
     for message in messages:

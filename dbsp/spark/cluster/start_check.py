@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dbsp.errors import CheckpointError, CircuitError, DbspError, SetupError, cause_text
-from dbsp.spark.cluster.messages import COLUMNS, START, failure, messages_in, report, told
+from dbsp.spark.cluster.messages import COLUMNS, START, facts_in, failure, messages_in, report
 from dbsp.spark.cluster.segment_tasks import ClusterQuery
 from dbsp.spark.cluster.shared_folder import SharedFolder
 
@@ -85,7 +85,7 @@ def check_executors(session: Any, query: ClusterQuery, folders: Sequence[SharedF
             if problem is None:
                 raise
             raise problem from None
-        written = {facts["file"]: facts["host"] for facts in told(messages_in(answers.to_batches()))}
+        written = {facts["file"]: facts["host"] for facts in facts_in(messages_in(answers.to_batches()))}
         for folder in folders:
             present = folder.names(f"{_PROBE}-{probe}")
             for name, host in written.items():
