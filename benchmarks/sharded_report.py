@@ -88,7 +88,8 @@ def print_spark_kills(console: Console, done: SparkKilled) -> bool:
     traps = ", ".join(f"{count:,} {kind}" for kind, count in sorted(done.traps.items())) or "none"
     console.print(
         f"{done.kills.total():,} kills ({kills}); traps: {traps}; {done.ticks:,} ticks, {done.failed:,} "
-        f"raised and repeated, {done.ahead:,} not acknowledged, {len(done.problems)} wrong, {done.seconds:.0f} s"
+        f"raised and repeated, {done.ahead:,} not acknowledged, {len(done.problems)} wrong, "
+        f"{done.seconds:.0f} s"
     )
     for problem in done.problems:
         console.print(problem, style="red", markup=False)

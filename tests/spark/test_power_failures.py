@@ -97,7 +97,7 @@ def test_a_folder_that_was_removed_is_made_durable_again(tmp_path: Path, disk: D
 def test_the_cost_of_a_file_in_a_known_folder(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = SharedFolder(str(tmp_path), sync=True)
+    folder = SharedFolder(str(tmp_path.parent), sync=True).within(tmp_path.name)
     folder.write("state/0-0/first", b"")
     before = disk.calls
     folder.write("state/0-0/second", b"")
@@ -106,3 +106,12 @@ def test_the_cost_of_a_file_in_a_known_folder(
     for number in range(20):
         folder.write(f"new-{number}/file", b"")
         assert len(synced_files._DURABLE) <= 3
+
+
+def test_a_folder_that_another_process_has_made(tmp_path: Path, disk: Disk) -> None:
+    """It may not have synchronized the name of the folder yet."""
+    (tmp_path / "0" / "state" / "0-0").mkdir(parents=True)
+    folder = SharedFolder(str(tmp_path / "0"), sync=True)
+    folder.write("state/0-0/first", b"x")
+    disk.lose_power(tmp_path / "0", tmp_path / "1")
+    assert (tmp_path / "1/state/0-0/first").read_bytes() == b"x"
