@@ -5,9 +5,9 @@ in one of Spark Connect with a server of its own ("connect"). It never ends, unl
 process of its folder: that one processes what has arrived, and writes the views.
 
 The parent sets *traps* in a folder: files that the folders of the state look for. The first task
-that finds one of `TRAPS` takes it: it raises an error after it has written, ends its process, sleeps
-until Spark starts a second attempt, or finds a full disk. While there is a file of `WEATHER`, every
-call of the file system is slow, or some fail, on the driver and on the executors.
+that finds one of `TRAPS` takes it: it raises an error after it has written, ends its process,
+sleeps until Spark starts a second attempt, or finds a full disk. While there is a file of
+`WEATHER`, every call of the file system is slow, or some fail, on the driver and on the executors.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A child process is the driver of a circuit on a local cluster of two executors, or the client of a
 server of Spark Connect (`benchmarks.spark_kill_children`). The parent kills a Python worker, the
 JVM of an executor, the driver, its JVM, the server, or the process of a query on the server with
-SIGKILL after a random time. It sets traps, which tasks take, and makes the file system slow, or let it fail.
+SIGKILL after a random time. It sets traps, which tasks take, and makes the file system slow, or
+lets it fail.
 
 - A run that the child steps reports each tick that `step` has returned. The next driver must find
   all of them, and at most one more.
