@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class SparkTogether(LoadScopeScheduling):
-    """Runs all of tests/spark in one worker, so that they share a session, and the rest one by one."""
+    """Runs all of tests/spark in one worker, so that they share a session; the rest one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if nodeid.startswith("tests/spark/") else nodeid
@@ -51,7 +51,7 @@ class SparkTogether(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(
     config: pytest.Config, log: Callable[..., None]
 ) -> LoadScopeScheduling | None:
-    """Schedule the tests of `--dist loadgroup`; its own groups by marks do nothing with pytest 9.2."""
+    """Schedule the tests of `--dist loadgroup`; its groups by marks do nothing with pytest 9.2."""
     return SparkTogether(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
