@@ -175,7 +175,7 @@ def say_failure(spark: Any, error: Exception) -> None:
     context = getattr(spark, "_sc", None)
     if context is not None and context._gateway.proc.poll() is not None:
         os._exit(3)
-    time.sleep(0.1)
+    time.sleep(1)
 
 
 def step(spark: Any, folder: Path, final: bool) -> None:
@@ -208,6 +208,8 @@ def step(spark: Any, folder: Path, final: bool) -> None:
             say_failure(spark, error)
             if getattr(error, "code", "") == "run-closed":
                 run = None  # it does not know whether its latest tick counts
+            elif run is not None:
+                say("opened", tick=run.tick, label=run.commit.label)
 
 
 def sinks_of(graph: Graph, folder: Path, traps: str) -> list[PartSink]:

@@ -41,7 +41,7 @@ class Disk:
     def _node(self, path: Path) -> Node:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
         found = os.fstat(descriptor)
-        assert stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode), f"expected a file or a folder, got {path}"
+        assert stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode), f"{path} is a link"
         if self._opened.setdefault((found.st_dev, found.st_ino), descriptor) != descriptor:
             os.close(descriptor)
         return found.st_dev, found.st_ino
