@@ -24,7 +24,7 @@ from dbsp.errors import CheckpointError, CircuitError, cause_text
 from dbsp.operators.stages.segments import segments_of
 from dbsp.runtime.run import Run
 from dbsp.shards.dealing import Dealer, DistributedPorts
-from dbsp.shards.segment_run import written_rows
+from dbsp.shards.row_messages import written_rows
 from dbsp.spark.cluster.commits import ClusterCommit, Commits, open_state
 from dbsp.spark.cluster.deal_tasks import DealtFrame, DealtUnion, dealt_rows
 from dbsp.spark.cluster.messages import COLUMNS, START, Message, facts_in, messages_in

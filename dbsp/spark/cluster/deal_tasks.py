@@ -19,7 +19,7 @@ from dbsp.errors import DbspError
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
 from dbsp.shards.dealing import Dealer, DistributedPorts
-from dbsp.shards.segment_run import written_rows
+from dbsp.shards.row_messages import written_rows
 from dbsp.spark.cluster.messages import COLUMNS, DRIVER, Message, failure, report
 from dbsp.spark.cluster.segment_tasks import ClusterQuery
 from dbsp.spark.row_order import RowOrder
