@@ -104,9 +104,7 @@ class SegmentLink(ShardLink):
             return [tuple(numbers)]
         return self._votes(self._answers(numbers, ()), len(numbers))
 
-    def _exchanged(
-        self, packed: Sequence[tuple[str, Sequence[Batch | None], Schema]]
-    ) -> list[Batch | None]:
+    def _exchanged(self, packed: Sequence[tuple[str, Sequence[Batch | None], Schema]]) -> list[Batch | None]:
         if self.shards == 1:
             return [parts[0] for _, parts, _ in packed]
         answers = self._answers((), packed)
@@ -159,7 +157,9 @@ class SegmentLink(ShardLink):
                 "computed a round again; the tick is rolled back and can be repeated"
             )
         if any(len(header) != _DIGEST + 8 * count for header in headers):
-            raise InvariantError(f"the shards do different calls in round {self.round}; this is a defect of dbsp")
+            raise InvariantError(
+                f"the shards do different calls in round {self.round}; this is a defect of dbsp"
+            )
         self.round += 1
         self.digest = blake2b(b"".join(headers), digest_size=_DIGEST).digest()
         return [struct.unpack(f"<{count}q", header[_DIGEST:]) for header in headers]

@@ -50,6 +50,7 @@ class SegmentRun:
         self._link = SegmentLink(graph, shard, shards, self._interner)
         self._call: SuspendableCall[TickResult] | None = None
         self._received: dict[str, Sequence[bytes]] = {}
+        self._ended = 0
         if image is None:
             self.run = Run(graph, interner=self._interner, link=self._link)
         else:
@@ -59,6 +60,11 @@ class SegmentRun:
     def received(self) -> Mapping[str, Sequence[bytes]]:
         """What the latest tick has received so far, as `step` takes it: inputs and answers."""
         return self._received
+
+    @property
+    def tick(self) -> int:
+        """The number of ticks that have ended."""
+        return self.run.tick if self._call is None else self._ended
 
     @property
     def rounds(self) -> int:
@@ -86,14 +92,13 @@ class SegmentRun:
         result = self.run.step_staged(staged)
         return self._link.take(), result
 
-    def begin(
-        self, received: Mapping[str, Sequence[bytes]], rounds: Sequence[Answers] = ()
-    ) -> SegmentStep:
+    def begin(self, received: Mapping[str, Sequence[bytes]], rounds: Sequence[Answers] = ()) -> SegmentStep:
         """Apply the messages of a tick by input, and the answers of its first rounds.
 
         Raises as `step`.
         """
         staged = self._staged(received, rounds)
+        self._ended = self.run.tick
         call = self._call = SuspendableCall(lambda: self.run.step_staged(staged), self._link.shard)
         self._link.begin(rounds, call.ask)
         call.start()
@@ -118,9 +123,7 @@ class SegmentRun:
         self._call = None
         return SegmentStep(self._link.take(), call.result())
 
-    def _staged(
-        self, received: Mapping[str, Sequence[bytes]], rounds: Sequence[Answers]
-    ) -> dict[str, Batch]:
+    def _staged(self, received: Mapping[str, Sequence[bytes]], rounds: Sequence[Answers]) -> dict[str, Batch]:
         self.abandon()
         self._received = dict(received)
         for number, answers in enumerate(rounds):
