@@ -58,6 +58,7 @@ class SegmentShards:
         """By segment and shard what the latest tick has sent for the next one."""
         self.absent: dict[str, int] = {}
         self.present: dict[str, int] = {}
+        self.tick = 0
         self.lost = 0
         """The runs that were lost while they waited."""
         self.rounds = 0
@@ -69,8 +70,12 @@ class SegmentShards:
         try:
             results, received, held = self._stepped(staged)
         except BaseException:
-            self.forget()
+            for place, run in list(self._runs.items()):
+                run.abandon()
+                if run.tick > self.tick:  # its segment has ended
+                    self.forget(place)
             raise
+        self.tick += 1
         self._held = held
         for place, messages in received.items():
             self._journals[place].append(messages)

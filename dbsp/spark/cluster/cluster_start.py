@@ -115,8 +115,8 @@ class ClusterStart:
             if other is not scopes and known == self._identity(_distributed(physical, other)):
                 raise CheckpointError(
                     f"the state in {self.folder.location} was written with the option 'scopes' as '{other}', "
-                    f"got '{scopes}'; start with option('scopes', '{other}'), or choose another folder and load "
-                    "the data again",
+                    f"got '{scopes}'; start with option('scopes', '{other}'), or choose another folder and "
+                    "load the data again",
                     code="checkpoint-other-shards",
                 ) from None
 
