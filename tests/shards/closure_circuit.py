@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from dbsp import Circuit, col, count
 from dbsp.circuit.graph import Graph
@@ -10,19 +11,22 @@ from dbsp.circuit.graph import Graph
 Rows = dict[tuple[int, ...], int]
 
 
-def closure(undefined_at: int | None = None) -> Graph:
+UNDEFINED_AT_5 = 10 // (col("y") - 5) != 100
+"""Divides by zero for a pair of nodes that ends at 5; true for others."""
+
+
+def closure(condition: Any = None) -> Graph:
     """Return the circuit of the pairs of connected nodes, and of how many end at each node.
 
-    It divides by zero for a pair of connected nodes that ends at `undefined_at`, unless an edge
-    connects them.
+    `condition` holds for pairs that no edge connects.
     """
     circuit = Circuit("closure")
     edge = circuit.input("edge", x=int, y=int)
     with circuit.fixpoint("path") as scope:
         path = scope.variable("path", {"x": int, "y": int})
         ends = path.rename(z="y").join(path.rename(z="x"), on="z").project("x", "y")
-        if undefined_at is not None:
-            ends = ends.filter(10 // (col("y") - undefined_at) != 100)
+        if condition is not None:
+            ends = ends.filter(condition)
         scope.define(path, (edge + ends).distinct())
     paths = scope.leave(path)
     circuit.output("path", paths)

@@ -177,6 +177,7 @@ def test_jobs_and_their_plans_are_named_after_the_circuit(spark: Any, tmp_path: 
         ("tickWindow", "1 day", "invalid-option", "'tickWindow' cannot be combined with 'shards'"),
         ("memoryLimit", "1G", "invalid-option", "'memoryLimit' cannot be combined with 'shards'"),
         ("sync", "true", "invalid-option", "'sync' cannot be combined with 'shards'"),
+        ("scopes", "all", "invalid-option", "'scopes' expects 'gather' or 'exchange', got 'all'"),
         ("snapshotEvery", 9, "invalid-option", "'snapshotEvery' expects bytes of journal such as '64 MB'"),
     ],
 )
@@ -186,11 +187,13 @@ def test_options(spark: Any, name: str, value: Any, code: str, message: str) -> 
     assert raised.value.code == code
 
 
-def test_a_place_of_the_state_needs_shards(spark: Any) -> None:
-    pipeline = closure(spark).option("stateLocation", "state")
+@pytest.mark.parametrize(("name", "value"), [("stateLocation", "state"), ("scopes", "exchange")])
+def test_options_that_need_shards(spark: Any, name: str, value: str) -> None:
+    pipeline = closure(spark).option(name, value)
     del pipeline._parts.options["shards"]
-    with pytest.raises(InputError, match="'stateLocation' needs the option 'shards'"):
+    with pytest.raises(InputError, match=f"'{name}' needs the option 'shards'") as raised:
         pipeline.run()
+    assert raised.value.code == "missing-option"
 
 
 def test_executors_elsewhere_need_a_folder(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
