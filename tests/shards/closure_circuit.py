@@ -11,8 +11,9 @@ from dbsp.circuit.graph import Graph
 Rows = dict[tuple[int, ...], int]
 
 
-UNDEFINED_AT_5 = 10 // (col("y") - 5) != 100
-"""Divides by zero for a pair of nodes that ends at 5; true for others."""
+def undefined_at(node: int) -> Any:
+    """Return a condition that divides by zero for a pair that ends at a node; true for others."""
+    return 10 // (col("y") - node) != 100
 
 
 def closure(condition: Any = None) -> Graph:

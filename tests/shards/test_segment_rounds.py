@@ -17,7 +17,7 @@ from dbsp.shards.segment_link import MovedRows, RoundsDifferError, SegmentLink
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.shards.suspendable_call import SuspendableCall
 from dbsp.shards.transport import ShardAborted
-from tests.shards.closure_circuit import UNDEFINED_AT_5, RandomEdges, closure
+from tests.shards.closure_circuit import RandomEdges, closure, undefined_at
 from tests.shards.segment_shards import ComparedSegments, SegmentShards
 
 
@@ -92,7 +92,7 @@ def answers(rounds: list[list[MovedRows]], shard: int) -> dict[str, list[bytes]]
 
 def test_an_error_in_the_middle_of_a_scope() -> None:
     """The shards that wait are rolled back, and the next tick is right."""
-    closures = compared(UNDEFINED_AT_5)
+    closures = compared(undefined_at(5))
     closures.tick({"edge": {(n, n + 1): 1 for n in range(3)}})
     for _ in range(2):
         with pytest.raises(EvaluationError, match="division by zero"):

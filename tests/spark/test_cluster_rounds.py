@@ -19,7 +19,7 @@ from dbsp.spark.cluster.commits import ClusterCommit
 from dbsp.spark.cluster.segment_state import forget_runs
 from dbsp.spark.cluster.suspended_ticks import Suspension
 from dbsp.spark.cluster.tick_jobs import TickJobs
-from tests.shards.closure_circuit import UNDEFINED_AT_5, RandomEdges, closure
+from tests.shards.closure_circuit import RandomEdges, closure, undefined_at
 from tests.spark.fake_session import fake_tasks
 from tests.spark.test_cluster_faults import Life
 from tests.spark.test_cluster_run import Changes
@@ -89,6 +89,7 @@ def test_a_worker_that_has_missed_rounds_continues(tmp_path: Path, monkeypatch: 
     from dbsp.spark.cluster import segment_state
 
     kept: list[dict[Any, Any]] = [{}, {}]
+    processes = [0, 1]
     read: list[str] = []
     unchanged = segment_state.read_journal
 
@@ -101,7 +102,7 @@ def test_a_worker_that_has_missed_rounds_continues(tmp_path: Path, monkeypatch: 
 
     def in_turn(jobs: TickJobs) -> Any:
         for number, task in enumerate(stages(jobs)):
-            monkeypatch.setattr(segment_state, "_KEPT", kept[number % 2])
+            monkeypatch.setattr(segment_state, "_KEPT", kept[processes[number % len(processes)]])
             yield task
 
     monkeypatch.setattr(TickJobs, "stages", in_turn)
@@ -111,10 +112,22 @@ def test_a_worker_that_has_missed_rounds_continues(tmp_path: Path, monkeypatch: 
     assert len(read) == len(set(read)), "a process has read the same round twice"
     assert rounds <= len(read) <= 2 * (rounds + 1)
     life.tick({"edge": {(2, 3): -1}})
+    # A tick that fails between two jobs: the first process keeps runs that wait in it.
+    life.many = life.started()
+    with monkeypatch.context() as patch, pytest.raises(CheckpointError, match="no space"):
+        patch.setattr(TickJobs, "take", _fail)
+        life.apply({"edge": {(7, 8): 1, (8, 9): 1}})
+    assert [len(each.files) for each in kept[0].values() if each.files] == [2, 2]
+    processes[:] = [1, 1, 1, 0]  # the first process does the second round
+    life.tick({"edge": {(2, 3): 1, (0, 1): -1}})
     life.check()
     for each in kept:
         monkeypatch.setattr(segment_state, "_KEPT", each)
         forget_runs()
+
+
+def _fail(*_: Any) -> None:
+    raise CheckpointError("no space", code="checkpoint-write")
 
 
 def test_files_of_rounds_are_removed(tmp_path: Path) -> None:
@@ -161,12 +174,12 @@ def test_a_file_system_that_fails(after: bool, tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_program_in_a_round(tmp_path: Path) -> None:
-    life = Rounds(closure(UNDEFINED_AT_5), 2, "local", tmp_path)
-    life.tick(chain(3))
-    with pytest.raises(EvaluationError, match="division by zero"):
-        life.apply({"edge": {(3, 4): 1, (4, 5): 1}})
-    assert life.many.tick == 1
+    life = Rounds(closure(undefined_at(5)), 2, "local", tmp_path)
     life.tick({"edge": {(3, 4): 1}})
+    with pytest.raises(EvaluationError, match="division by zero"):
+        life.apply({"edge": {(4, 5): 1}})
+    assert life.many.tick == 1
+    life.tick({"edge": {(2, 3): 1}})
     life.check()
 
 

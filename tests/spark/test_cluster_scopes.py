@@ -12,7 +12,7 @@ import pytest
 
 import dbsp
 from dbsp import CheckpointError, EvaluationError
-from tests.shards.closure_circuit import UNDEFINED_AT_5, RandomEdges, closure
+from tests.shards.closure_circuit import RandomEdges, closure, undefined_at
 from tests.spark.support import Arrivals, Collected, finish
 from tests.spark.test_cluster_run import Compared
 from tests.spark.test_cluster_stream import CASES, alone, arriving, on_shards
@@ -70,7 +70,7 @@ def test_a_process_that_ends_in_a_round_and_a_driver_that_continues(spark: Any, 
 
 
 def test_an_error_of_the_program_in_a_round(spark: Any, tmp_path: Path) -> None:
-    compared = Rounds(spark, closure(UNDEFINED_AT_5), 2, tmp_path)
+    compared = Rounds(spark, closure(undefined_at(5)), 2, tmp_path)
     compared.tick({"edge": {(3, 4): 1}})
     with pytest.raises(EvaluationError) as expected:
         compared.one.step({"edge": {(4, 5): 1}})
