@@ -142,7 +142,7 @@ class SegmentLink(ShardLink):
 
     def _votes(self, answers: Answers, count: int) -> list[tuple[int, ...]]:
         """Return the votes in the answers of a round, which now counts."""
-        headers = []
+        headers: list[bytes] = []
         for shard in range(self.shards):
             found = answers.get(f"from {shard}", ())
             if len(found) > 1:
