@@ -66,7 +66,8 @@ class ChangeStep:
     one for each premise that ended some. `fact` is what the tick did with the row as an input fact,
     or "" if the row was none. `leaf` says why the explanation ends at this row, such as "input
     fact". `derivations` is None if the depth limit was reached. `unexplained` is the number of lost
-    derivations that are not among them.
+    derivations that are not among them; `circular` more used the row itself, so they were part of no
+    proof of it.
     """
 
     key: Key
@@ -77,6 +78,7 @@ class ChangeStep:
     derivations: tuple[ChangedDerivation, ...] | None
     notes: tuple[str, ...] = ()
     unexplained: int = 0
+    circular: int = 0
 
     @property
     def is_input_change(self) -> bool:
@@ -216,6 +218,7 @@ def _step_document(step: ChangeStep, numbers: Mapping[Key, int]) -> dict[str, An
         "leaf": step.leaf,
         "notes": list(step.notes),
         "unexplained": step.unexplained,
+        "circular": step.circular,
         "derivations": None
         if derivations is None
         else [
@@ -312,6 +315,8 @@ class _Drawing:
         hidden = sum(1 + each.others for each in derivations[SHOWN:]) + step.unexplained
         if hidden:
             below.append((f"... and {hidden:,} more lost derivations", level))
+        if step.circular:
+            below.append((f"{counted(step.circular, 'more derivation')} used the row itself", level))
         return [text], below
 
     def _premise(self, premise: ChangedPremise, level: int) -> _Expanded:

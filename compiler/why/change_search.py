@@ -38,6 +38,8 @@ class Explanation:
     row: ChangedRow
     expansion: Expansion
     chosen: tuple[tuple[Evidence, Change | None, int], ...]
+    circular: int = 0
+    """The number of derivations that are left out, because they used the row itself."""
 
     def causes(self) -> Iterator[ChangedRow]:
         """Yield the changed rows that the explanation uses."""

@@ -18,6 +18,7 @@ from dbsp.compiler.why.change_reason import (
     Effect,
 )
 from dbsp.compiler.why.change_search import ChangeSearch, Explanation
+from dbsp.compiler.why.circular_derivations import without_circular
 from dbsp.compiler.why.proof import Key
 from dbsp.compiler.why.rule_body import RuleBody, row_at, row_text
 from dbsp.compiler.why.tick_sides import ChangedRow, Side
@@ -34,7 +35,7 @@ class ChangeSteps:
 
     def steps(self, goal: ChangedRow, depth: int | None) -> Mapping[Key, ChangeStep]:
         """Return the steps that explain a changed row, the one of the row first."""
-        found = self.search.explain(goal, depth)
+        found = without_circular(goal, self.search.explain(goal, depth))
         steps = (self._step(row, explanation) for row, explanation in found.items())
         return {step.key: step for step in steps}
 
@@ -56,6 +57,7 @@ class ChangeSteps:
             None if explanation is None else tuple(self._derivations(side, explanation)),
             tuple(expansion.notes),
             expansion.unexplained,
+            0 if explanation is None else explanation.circular,
         )
 
     def _derivations(self, side: Side, explanation: Explanation) -> Iterator[ChangedDerivation]:
