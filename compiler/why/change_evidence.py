@@ -140,7 +140,9 @@ class EvidenceSearch:
         positions = [int(table.positions(pair[None, :])[0]) for pair in pairs]
         changed = side.changed(relation)
         return self._rows_evidence(
-            relation, [(side, at) for at in positions], [at for at, each in enumerate(positions) if changed[each]]
+            relation,
+            [(side, at) for at in positions],
+            [at for at, each in enumerate(positions) if changed[each]],
         )
 
     # --- retracted rows --------------------------------------------------------------------------
@@ -217,7 +219,11 @@ class EvidenceSearch:
         codes = self.side(row).tables[row.relation].rows[row.at]
         at = int(side.tables[removed_rows(row.relation)].positions(codes[None, :])[0])
         reason = side.own.removals.reason(row.relation, at)
-        kept = [each for each in side.own.removals.keeping(row.relation, codes) if side.changed(row.relation)[each]]
+        kept = [
+            each
+            for each in side.own.removals.keeping(row.relation, codes)
+            if side.changed(row.relation)[each]
+        ]
         if not kept:
             return Expansion(None, [], 0, [f"{'before' if row.inserted else 'after'} the tick, {reason}"])
         rows = kept[:LIMIT] if row.inserted else kept[:1]

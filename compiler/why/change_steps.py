@@ -133,9 +133,7 @@ class ChangeSteps:
     ) -> Iterator[tuple[str, str | None, str | None]]:
         """Yield the text of each aggregate of a literal, its value before and its value after."""
         literals = [each for each in side.groups(body).get(place, ()) if isinstance(each, AggregateLiteral)]
-        for aggregation, literal in zip(
-            body.aggregations(place, found, side.solver), literals, strict=True
-        ):
+        for aggregation, literal in zip(body.aggregations(place, found, side.solver), literals, strict=True):
             own, other = aggregation.value, self._value(side.other, literal, found)
             yield (aggregation.text, other, own) if side.is_after else (aggregation.text, own, other)
 

@@ -53,8 +53,8 @@ class BulkProgress(OpenWork):
 
     __slots__ = (
         "_handles",
-        "_inputs",
         "_input_rows",
+        "_inputs",
         "_listeners",
         "_notices",
         "_outputs",

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import dbsp
-from dbsp.compiler.why.opaque_relations import opaque_relations
 from tests.change_checker import ChangeChecker, State
 from tests.live_program import LiveProgram, Subject
 from tests.random_datalog import programs
-from tests.reference_datalog.values import TooLargeError
 from tests.test_programs import SCALE, VALUES, program_changes
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -25,6 +22,8 @@ def state_of(live: LiveProgram) -> State:
 def check_tick(live: LiveProgram, before: State) -> None:
     """Every row that the tick changed has a reason that holds; rows that it did not change, too."""
     program, after = live.subject.program, state_of(live)
+    session = program.state(live.run)
+    session.tables(program.relations)  # all at once
     checker = ChangeChecker(before, after, live.run.tick == 1)
     for name in program.relations:
         old, new = checker.before[name], after.complete[name]
