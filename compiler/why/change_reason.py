@@ -171,7 +171,7 @@ class ChangeReason(Displayed):
     def lines(self, depth: int | None = None) -> Iterator[str]:
         """Yield the lines of the drawing. Parts deeper than `depth` are omitted, with a remark."""
         if self.steps:
-            yield from _Drawing(self, depth).lines()
+            yield from Drawing(self, depth).lines()
             return
         yield f"{self.text}   {self.headline}"
         if self.proof is not None:
@@ -262,7 +262,7 @@ def premise_remark(premise: ChangedPremise) -> str:
     return "inserted" if gained else "retracted"
 
 
-class _Drawing:
+class Drawing:
     """The drawing of the steps: a row is expanded where it occurs first."""
 
     def __init__(self, reason: ChangeReason, depth: int | None) -> None:
@@ -275,7 +275,7 @@ class _Drawing:
         waiting: list[_Place] = [_Place("", "", self.reason.steps[self.reason.goal], 0)]
         while waiting:
             place = waiting.pop()
-            (first, *rule), children = self._expanded(place.part, place.level)
+            (first, *rule), children = self.expanded(place.part, place.level)
             yield place.lead + first
             bar = "│" if children else " "
             yield from (f"{place.indent}{bar}  {text}" for text in rule)
@@ -285,7 +285,7 @@ class _Drawing:
                 lead = place.indent + ("└─ " if last else "├─ ")
                 waiting.append(_Place(lead, place.indent + ("   " if last else "│  "), part, level))
 
-    def _expanded(self, part: _Part, level: int) -> _Expanded:
+    def expanded(self, part: Part, level: int) -> Expanded:
         """Return the lines of a part, and the parts below it with their levels."""
         match part:
             case str():
@@ -298,7 +298,7 @@ class _Drawing:
             case ChangedPremise():
                 return self._premise(part, level)
 
-    def _step(self, step: ChangeStep, level: int) -> _Expanded:
+    def _step(self, step: ChangeStep, level: int) -> Expanded:
         what = self.reason.headline if not level else step.change
         text = f"{step.text}   {f'{step.leaf}, ' if step.leaf else ''}{what}"
         derivations = step.derivations
@@ -307,7 +307,7 @@ class _Drawing:
         self.drawn.add(step.key)
         if derivations is None or (derivations and self.depth is not None and level >= self.depth):
             return [f"{text}   ... explanation not shown"], []
-        below: list[tuple[_Part, int]] = [(note, level) for note in step.notes]
+        below: list[tuple[Part, int]] = [(note, level) for note in step.notes]
         if step.change == "inserted":
             below += [(premise, level) for each in derivations for premise in each.premises]
             return [text, *(f"{each.place}: {each.rule}" for each in derivations)], below
@@ -319,21 +319,21 @@ class _Drawing:
             below.append((f"{counted(step.circular, 'more derivation')} used the row itself", level))
         return [text], below
 
-    def _premise(self, premise: ChangedPremise, level: int) -> _Expanded:
+    def _premise(self, premise: ChangedPremise, level: int) -> Expanded:
         steps = [self.reason.steps[key] for key in premise.causes]
         if premise.kind in ("row", "kept") and steps:
             return self._step(steps[0], level + 1)
         remark = premise_remark(premise)
         text = f"{premise.text}   {remark}" if remark else premise.text
-        below: list[tuple[_Part, int]] = [(step, level + 1) for step in steps[:SHOWN]]
+        below: list[tuple[Part, int]] = [(step, level + 1) for step in steps[:SHOWN]]
         hidden = max(0, len(steps) - SHOWN) + premise.more
         if hidden:
             below.append((f"... and {hidden:,} more changed rows", level))
         return [text], below
 
 
-_Part: TypeAlias = str | ChangeStep | ChangedDerivation | ChangedPremise
-_Expanded: TypeAlias = tuple[list[str], list[tuple[_Part, int]]]
+Part: TypeAlias = str | ChangeStep | ChangedDerivation | ChangedPremise
+Expanded: TypeAlias = tuple[list[str], list[tuple[Part, int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,5 +342,5 @@ class _Place:
 
     lead: str
     indent: str
-    part: _Part
+    part: Part
     level: int

@@ -130,7 +130,7 @@ def test_commands_that_show_the_state(folder: Path, say: Say) -> None:
     assert say("graph circuit.svg") == "wrote circuit.svg\n"
     assert (folder / "circuit.svg").read_text().startswith("<?xml")
     assert all(usage in say("help") for usage, _ in HELP)
-    assert say("help why").count("\n") == 2
+    assert say("help why").count("\n") == 3
 
 
 def test_proofs(say: Say) -> None:
