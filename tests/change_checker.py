@@ -147,7 +147,7 @@ class ChangeChecker:
             assert premise.causes in ((), (premise.key,))
         if premise.kind == "aggregate":
             assert premise.change == "unchanged" or premise.before != premise.after
-            assert premise.text.startswith(f"{premise.after if inserted else premise.before} = ")
+            assert f"{premise.after if inserted else premise.before}" in premise.text
 
     def _check_inserted(self, step: ChangeStep) -> None:
         """The rule derives the row from rows of smaller heights, and a premise is new."""

@@ -29,7 +29,8 @@ class ChangedPremise:
     itself; for an absence the rows that were retracted, or one that was inserted; for an aggregate
     the changed rows of its group, whose value was `before` and is `after`. The rows beyond the
     first `LIMIT` causes are counted in `more`. A premise of the kind "kept" is the row that a
-    choice or a subsumption keeps, or kept, instead of the explained row.
+    choice or a subsumption keeps, or kept, instead of the explained row. An aggregate may have
+    another value and be "unchanged", if the rule holds with both values.
     """
 
     kind: ChangedKind
@@ -247,19 +248,19 @@ def _premise_document(premise: ChangedPremise, numbers: Mapping[Key, int]) -> di
 
 def premise_remark(premise: ChangedPremise) -> str:
     """Return what the tick did with a premise, in a few words."""
-    gained = premise.change == "gained"
+    effect = premise.change
     if premise.kind == "constraint":
-        return "" if premise.change == "unchanged" else "became true" if gained else "became false"
-    if premise.change == "unchanged":
+        return {"gained": "became true", "lost": "became false", "unchanged": ""}[effect]
+    if premise.kind == "aggregate" and premise.before != premise.after:
+        # The text of the premise has the value of the state with the derivation.
+        if effect == "lost" or not premise.text.startswith(f"{premise.after} = "):
+            return "has no value now" if premise.after is None else f"is {premise.after} now"
+        return "had no value" if premise.before is None else f"was {premise.before}"
+    if effect == "unchanged":
         return "unchanged"
-    if premise.kind == "aggregate":
-        other = premise.before if gained else premise.after
-        return f"{'was' if gained else 'is'} {'without a value' if other is None else other}" + (
-            "" if gained else " now"
-        )
     if premise.kind == "absent":
-        return "became true" if gained else "became false"
-    return "inserted" if gained else "retracted"
+        return "became true" if effect == "gained" else "became false"
+    return "inserted" if effect == "gained" else "retracted"
 
 
 class Drawing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -233,7 +233,7 @@ class WhySession:
         """Return the provers of the states before and after the latest tick."""
         after = self.prover(relation)
         if self._before is None:
-            run_before = RunBefore(self.run)
+            run_before = RunBefore(cast("Run | ShardedRun", self.run))
             self._before = run_before, WhySession(self.program, run_before, self._interner, self._circuits)
         run_before, session = self._before
         session.progress = self.progress

@@ -86,8 +86,8 @@ def why(
     compiled = program_files.load_program(program, compilation)
     ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
     run = program_files.start(compiled, fact_dir, max_iterations)
-    for tick in ticks:
-        program_files.apply_tick(run, tick, str(deltas))
+    for changes in ticks:
+        program_files.apply_tick(run, changes, str(deltas))
     form = why_answers.Form.JSON if json else why_answers.Form.DOT if dot else why_answers.Form.TEXT
     with why_answers.state_of(compiled, run) as state:
         if tick:
