@@ -159,7 +159,8 @@ class ChangeReason(Displayed):
 
     def __repr__(self) -> str:
         cited = sum(map(len, self.changes.values()))
-        return f"<{self.text}: {self.headline}, by {counted(cited, 'input change')}>"
+        by = f", by {counted(cited, 'input change')}" if self.steps else ""
+        return f"<{self.text}: {self.headline}{by}>"
 
     @property
     def headline(self) -> str:
