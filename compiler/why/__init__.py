@@ -1,4 +1,4 @@
-"""Proofs of rows, refusals of missing rows, reasons of changes, and queries about the state of a run.
+"""Proofs of rows, refusals of missing rows, reasons of changes, and queries about a run.
 
 | file | what it holds |
 |---|---|
@@ -15,7 +15,7 @@
 | `tick_sides`, `changed_groups` | the rows and literals that differ before and after the tick |
 | `change_evidence` | the derivations of a changed row, and what the tick changed in them |
 | `change_search`, `circular_derivations` | the smallest explanation of a changed row |
-| `change_steps`, `change_display` | from the explanation to the steps of the reason, and its display |
+| `change_steps`, `change_display` | the steps of a reason, and its display |
 | `opaque_relations` | relations that the rules alone do not determine |
 | `equivalence_pairs` | the pairs that connect two values of an equivalence |
 | `removals` | rows that a choice, a subsumption or a limit removed, and the rows kept instead |

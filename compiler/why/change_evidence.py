@@ -219,7 +219,7 @@ class EvidenceSearch:
                 relation, [(self.before, at) for at in others], list(range(len(others)))
             )
 
-    # --- rows that a choice or a subsumption removes -----------------------------------------------
+    # --- rows that a choice or a subsumption removes ---------------------------------------------
 
     def _was_removed(self, side: Side, relation: str, codes: Codes) -> bool:
         table = side.own.removals.table(relation)

@@ -64,11 +64,10 @@ class ChangeStep:
 
     An inserted row is an input fact or has one derivation, in which a premise was gained. A
     retracted row was an input fact, or had derivations that were all lost; `derivations` then has
-    one for each premise that ended some. `fact` is what the tick did with the row as an input fact,
-    or "" if the row was none. `leaf` says why the explanation ends at this row, such as "input
-    fact". `derivations` is None if the depth limit was reached. `unexplained` is the number of lost
-    derivations that are not among them; `circular` more used the row itself, so they were part of no
-    proof of it.
+    one for each premise that ended some. `leaf` says why the explanation ends at this row; it is
+    "input fact" for a change of an input. `derivations` is None if the depth limit was reached.
+    `unexplained` is the number of lost derivations that are not among them; `circular` more used
+    the row itself, so they were part of no proof of it.
     """
 
     key: Key

@@ -305,7 +305,7 @@ def _round_circuit(
     complete: Iterable[str],
     derived: Mapping[str, str],
 ) -> Graph:
-    """Return the circuit of rules: the relations of their bodies are inputs, their heads outputs."""
+    """Return the circuit of rules: inputs are the relations of bodies, outputs those of heads."""
     relations = {name: as_plain(program.relations[name]) for name in used}
     for name in complete:
         relations[_complete(name)] = replace(as_plain(program.relations[name]), name=_complete(name))

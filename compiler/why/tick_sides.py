@@ -54,7 +54,7 @@ class Side:
         return self.own.solver
 
     def changed(self, relation: str) -> Mask:
-        """Return which rows of a relation the other state lacks. The first call costs O(n log n)."""
+        """Return which rows of a relation the other state lacks. First call: O(n log n)."""
         if relation not in self._changed:
             rows = self.tables[relation].rows
             self._changed[relation] = ~self.other.tables[relation].contains(rows)
