@@ -42,7 +42,7 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
 from dbsp.display.displayed import Displayed
 from dbsp.display.report_text import Report
-from dbsp.errors import InputError, counted, wrong_argument
+from dbsp.errors import ArgumentError, InputError, counted, wrong_argument
 from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
@@ -337,6 +337,7 @@ class Program(QuestionMethods, Displayed):
         circuit: Circuit | None = ...,
         checkpoint: str | Path | Checkpoint | None = ...,
         memory_limit: int | str | None = ...,
+        observe: bool = ...,
         shards: None = ...,
         scopes: None = ...,
     ) -> Run: ...
@@ -352,6 +353,7 @@ class Program(QuestionMethods, Displayed):
         circuit: Circuit | None = ...,
         checkpoint: ShardedPlace | None = ...,
         memory_limit: int | str | None = ...,
+        observe: bool = ...,
         shards: int,
         scopes: ScopePolicy | str | None = ...,
     ) -> ShardedRun: ...
@@ -366,6 +368,7 @@ class Program(QuestionMethods, Displayed):
         circuit: Circuit | None = None,
         checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
+        observe: bool = False,
         shards: int | None = None,
         scopes: ScopePolicy | str | None = None,
     ) -> Run | ShardedRun:
@@ -393,6 +396,8 @@ class Program(QuestionMethods, Displayed):
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
                 the machine's. The state beyond it is stored in files, in the folder `spill` of the
                 checkpoint or in a temporary one, and the run continues, slower.
+            observe: collect statistics from the first tick on, as `run.observe()` does after it; for a
+                run in one process.
             shards: the number of processes that run the circuit, each on a part of the rows. The
                 stage is then "physical" or "distributed", and the memory limit that of all
                 together. `run.close()` ends the processes.
@@ -425,6 +430,11 @@ class Program(QuestionMethods, Displayed):
         """
         policy = expect_scopes(scopes, shards)
         if shards is not None:
+            if observe:
+                raise ArgumentError(
+                    "observe= measures a run in one process; leave out shards=, or call observe() on the run "
+                    "after its start"
+                )
             expect_shards(shards, stage)
             stage = Stage.PHYSICAL
         planner = None
@@ -460,6 +470,8 @@ class Program(QuestionMethods, Displayed):
 
             run = opened.resume(self._identity, resumed)
         try:
+            if observe:
+                run.observe()
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
             if run.tick:

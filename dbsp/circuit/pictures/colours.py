@@ -24,8 +24,8 @@ def coloured_by_rule(picture: PictureData) -> PictureData:
     """Return the picture with one colour per rule, and a legend of the rules."""
     texts: dict[str, str] = {}
     for node in picture.nodes:
-        if node.rule and not texts.get(node.rule):
-            texts[node.rule] = node.text
+        if node.rule and not texts.get(node.rule):  # a declaration has the name of its relation
+            texts[node.rule] = node.text or node.relation
     fills = {rule: _hue(number) for number, rule in enumerate(texts)}
     lines = [
         LegendLine(f"{rule.rpartition('/')[2]}  {text}".rstrip(), fills[rule]) for rule, text in texts.items()
