@@ -34,9 +34,11 @@ def around(
     if not start:
         known = sorted({node.relation for node in picture.nodes if node.relation})
         hint = did_you_mean(relation, known)
-        advice = f"; {hint}" if hint else f"; its relations are {', '.join(known) or 'without names'}"
+        advice = hint or (
+            f"its relations are {', '.join(known)}" if known else "the circuit names no relations"
+        )
         raise ArgumentError(
-            f"only: expected a relation of the circuit, got {relation!r}{advice}", code="unknown-relation"
+            f"only: expected a relation of the circuit, got {relation!r}; {advice}", code="unknown-relation"
         )
     kept = _reached(start, _neighbours(picture, upstream=True), depth)
     if readers:
