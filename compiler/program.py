@@ -298,8 +298,8 @@ class Program(QuestionMethods, Displayed):
             ...     .decl loop(x: number) .output loop
             ...     loop(x) :- edge(x, y), x = y.
             ... ''')
-            >>> program.draw(overview=True).picture.edges[0].target
-            'loop'
+            >>> [node.title for node in program.draw(overview=True).picture.nodes]
+            ['edge', 'loop']
             >>> [node.title for node in program.draw(only="loop").picture.nodes]
             ['Input edge', 'Filter x = y', 'Project x', 'Distinct']
         """
@@ -396,8 +396,8 @@ class Program(QuestionMethods, Displayed):
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
                 the machine's. The state beyond it is stored in files, in the folder `spill` of the
                 checkpoint or in a temporary one, and the run continues, slower.
-            observe: collect statistics from the first tick on, as `run.observe()` does after it; for a
-                run in one process.
+            observe: collect statistics from the first tick on, as `run.observe()` does later; only
+                in one process.
             shards: the number of processes that run the circuit, each on a part of the rows. The
                 stage is then "physical" or "distributed", and the memory limit that of all
                 together. `run.close()` ends the processes.

@@ -71,8 +71,8 @@ class Operator:
     def first_argument(self) -> int | None:
         """The input column from which on a projection before the operator names its arguments.
 
-        Pictures show what these columns of the projection hold, and not their names. None if there
-        is no such projection.
+        Pictures show what these columns of the projection hold, and not their names. None if the
+        arguments keep their names.
         """
         return None
 

@@ -29,6 +29,8 @@ _KINDS: dict[str, tuple[EdgeKind, str]] = {
 
 def relations_picture(program: CheckedProgram, title: str) -> PictureData:
     """Return the picture of the relations of a program. O(its size)."""
+    # A relation may be called as a keyword of a drawing language, so ids are numbers.
+    ids = {name: f"r{number}" for number, name in enumerate(program.relations)}
     strata = {name: number for number, stratum in enumerate(program.strata, 1) for name in stratum.relations}
     frames = {
         number: PictureFrame(f"stratum{number}", f"recursive stratum {number}", "stratum")
@@ -41,18 +43,19 @@ def relations_picture(program: CheckedProgram, title: str) -> PictureData:
         rules.setdefault(rule.head.relation, []).append(rule)
         for use in dependencies(rule):
             kind, label = _KINDS[use.how]
-            edges[PictureEdge(use.used, use.user, kind, label)] = None
-    used = {name for edge in edges for name in (edge.source, edge.target)}
-    shown = [
-        _node(program, relation, rules.get(name, ()), strata.get(name, 0), frames.get(strata.get(name, 0)))
-        for name, relation in program.relations.items()
-        if name in used or name in program.inputs or name in program.outputs
-    ]
+            edges[PictureEdge(ids[use.used], ids[use.user], kind, label)] = None
+    ends = {id for edge in edges for id in (edge.source, edge.target)}
+    shown = []
+    for name, relation in program.relations.items():
+        if ids[name] in ends or name in program.inputs or name in program.outputs:
+            number = strata.get(name, 0)
+            shown.append(_node(program, ids[name], relation, rules.get(name, ()), number, frames.get(number)))
     return PictureData(title, tuple(shown), tuple(edges), tuple(frames.values()))
 
 
 def _node(
     program: CheckedProgram,
+    id: str,
     relation: Relation,
     rules: Sequence[Rule],
     stratum: int,
@@ -68,7 +71,7 @@ def _node(
         notes.append("input and output")
     texts = (" ".join(program.sources.between(rule.span).split()) for rule in rules)
     return PictureNode(
-        name,
+        id,
         name,
         kind,
         f"relation {name}",
