@@ -301,7 +301,7 @@ class Program(QuestionMethods, Displayed):
             >>> [node.title for node in program.draw(overview=True).picture.nodes]
             ['edge', 'loop']
             >>> [node.title for node in program.draw(only="loop").picture.nodes]
-            ['Input edge', 'Filter x = y', 'Project x', 'Distinct']
+            ['Input edge', 'Filter x == y', 'Project x', 'Distinct']
         """
         from dbsp.circuit.circuit_drawing import drawing_of, picture_of_stages, stages_of  # loads slowly
 
