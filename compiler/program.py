@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
@@ -42,12 +42,17 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
 from dbsp.display.displayed import Displayed
 from dbsp.display.report_text import Report
-from dbsp.errors import ArgumentError, InputError, counted, wrong_argument
+from dbsp.errors import InputError, counted, wrong_argument
 from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
-from dbsp.operators.streams.sharded_start import expect_scopes, expect_shards, open_shard_folder
+from dbsp.operators.streams.sharded_start import (
+    expect_scopes,
+    expect_shards,
+    expect_unobserved,
+    open_shard_folder,
+)
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.memory import capacity_of
@@ -337,9 +342,9 @@ class Program(QuestionMethods, Displayed):
         circuit: Circuit | None = ...,
         checkpoint: str | Path | Checkpoint | None = ...,
         memory_limit: int | str | None = ...,
-        observe: bool = ...,
         shards: None = ...,
         scopes: None = ...,
+        observe: bool = ...,
     ) -> Run: ...
 
     @overload
@@ -353,9 +358,9 @@ class Program(QuestionMethods, Displayed):
         circuit: Circuit | None = ...,
         checkpoint: ShardedPlace | None = ...,
         memory_limit: int | str | None = ...,
-        observe: bool = ...,
         shards: int,
         scopes: ScopePolicy | str | None = ...,
+        observe: Literal[False] = ...,
     ) -> ShardedRun: ...
 
     def start(
@@ -368,9 +373,9 @@ class Program(QuestionMethods, Displayed):
         circuit: Circuit | None = None,
         checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
-        observe: bool = False,
         shards: int | None = None,
         scopes: ScopePolicy | str | None = None,
+        observe: bool = False,
     ) -> Run | ShardedRun:
         """Start a run of the program.
 
@@ -396,14 +401,14 @@ class Program(QuestionMethods, Displayed):
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
                 the machine's. The state beyond it is stored in files, in the folder `spill` of the
                 checkpoint or in a temporary one, and the run continues, slower.
-            observe: collect statistics from the first tick on, as `run.observe()` does later; only
-                in one process.
             shards: the number of processes that run the circuit, each on a part of the rows. The
                 stage is then "physical" or "distributed", and the memory limit that of all
                 together. `run.close()` ends the processes.
             scopes: where recursions run that no column divides: "gather" for the first shard,
                 "exchange" for all shards together. By default they begin on the first shard, and
                 are exchanged when their state is larger than the memory of a shard.
+            observe: whether to collect statistics of every node from the first tick on, as
+                `run.observe()` does from the next one; not with `shards`.
 
         Returns:
             The run, with the first tick applied; with `shards` a `ShardedRun`.
@@ -430,12 +435,8 @@ class Program(QuestionMethods, Displayed):
         """
         policy = expect_scopes(scopes, shards)
         if shards is not None:
-            if observe:
-                raise ArgumentError(
-                    "observe= measures a run in one process; leave out shards=, or call observe() on the run "
-                    "after its start"
-                )
             expect_shards(shards, stage)
+            expect_unobserved(observe)
             stage = Stage.PHYSICAL
         planner = None
         if circuit is None and self._replans(stage):
@@ -470,10 +471,10 @@ class Program(QuestionMethods, Displayed):
 
             run = opened.resume(self._identity, resumed)
         try:
-            if observe:
-                run.observe()
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
+            if observe:
+                run.observe()
             if run.tick:
                 if planner is not None:
                     planner.restored = True

@@ -226,9 +226,11 @@ def _size(source: Place) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def start_empty(program: Program, max_iterations: int, memory_limit: str | None = None) -> Run:
+def start_empty(
+    program: Program, max_iterations: int, memory_limit: str | None = None, *, observe: bool = False
+) -> Run:
     """Start a run of the program without facts from files."""
-    return program.start(max_iterations=max_iterations, memory_limit=memory_limit)
+    return program.start(max_iterations=max_iterations, memory_limit=memory_limit, observe=observe)
 
 
 def _concatenate(first: Any, second: Any) -> Any:
