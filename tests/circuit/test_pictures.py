@@ -510,7 +510,3 @@ def test_a_profile_needs_statistics(program: dbsp.Program) -> None:
     assert silent.draw(profile="state").picture.legend[0].text == "colour: state, of 0 bytes in all nodes"
     with pytest.raises(ArgumentError, match=r"^profile= expects one of 'time', 'rows', 'state', got 'hot' "):
         silent.draw(profile="hot")  # type: ignore[arg-type]
-    with pytest.raises(
-        ArgumentError, match=r"^observe= measures a run in one process; leave out shards=, or"
-    ):
-        program.start(observe=True, shards=2)
