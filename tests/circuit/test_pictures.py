@@ -13,11 +13,14 @@ import pytest
 import dbsp
 from dbsp import Circuit, Schema, col, count, max_, sum_
 from dbsp.circuit.circuit_drawing import CircuitDrawing
+from dbsp.circuit.drawn_terms import DrawnTerm
 from dbsp.circuit.pictures.circuit_picture import circuit_picture, node_ids
 from dbsp.circuit.pictures.grouping import collapsed
 from dbsp.circuit.pictures.picture import Measured, PictureData, PictureEdge, PictureFrame, PictureNode
 from dbsp.circuit.pictures.selection import around, critical_path
 from dbsp.errors import ArgumentError
+from dbsp.operators.joins.join import Join
+from dbsp.operators.time.nested import Nested
 
 TEXT = """
 .decl sale(shop: symbol, item: symbol, n: number)
@@ -233,6 +236,15 @@ def test_the_drawn_terms_are_the_change(depth: int, name: str) -> None:
     plain_picture = circuit_picture(circuit.circuit("incremental"), terms=False)
     assert "Change of Distinct" in titles(plain_picture)
     assert {frame.kind for frame in plain_picture.frames} == {"scope"}
+
+
+def test_a_drawn_product_has_new_factors_before_the_delta_and_old_ones_after_it() -> None:
+    """As in the law of products (see `dbsp.operators.time.multilinear_terms`)."""
+    product = Nested(Join((0,), (0,), (0,), ("x",)))
+    assert product.drawn_terms(2, 1) == [
+        DrawnTerm(1, (("delta",), ("old",))),
+        DrawnTerm(1, (("new",), ("delta",))),
+    ]
 
 
 # --- parts ---------------------------------------------------------------------------------------
