@@ -75,8 +75,8 @@ class Watching(Ticks):
     ) -> StreamWatch:
         """Watch the changes of any stream of the circuit from the next tick on.
 
-        The stream may be a relation, an internal stream that the compiler made, or a stream inside a
-        fixpoint. After the commit of every tick that changes it, the callback gets its delta, its
+        The stream may be a relation, an internal stream that the compiler made, or a stream inside
+        a fixpoint. After the commit of every tick that changes it, the callback gets its delta, its
         deltas by iteration, and its integral. If the callback raises, `step` raises
         UserFunctionError; the tick remains committed. The callback must not step the run. A run
         without watches does no work for them; a watch costs one check per pass of a scope, and
@@ -150,8 +150,8 @@ class Watching(Ticks):
             >>> trace = run.trace_tick({"sale": [(7,), (3,)]}, commit=False)
             >>> trace, run.tick
             (<trace of tick 1, rolled back: 4 steps, 5 rows>, 0)
-            >>> {step.label: step.emitted.rows() for step in trace.steps[:2]}
-            {'Input sale': [(3,), (7,)], 'Filter by (x > 5)': [(7,)]}
+            >>> {step.node.operator.name: step.emitted.rows() for step in trace.steps[:2]}
+            {'Input': [(3,), (7,)], 'Filter': [(7,)]}
         """
         self.refuse_inside_tick("trace_tick")
         tracer = TickTracer(max_rows)

@@ -90,8 +90,8 @@ class WatchedTick:
         run = self._run()
         if run is None or run.tick != self.number or run.graph is not self._tick.lookup.graph:
             raise InputError(
-                f"the run is past tick {self.number}, so the watch has no integral as of it; read the integral in "
-                "the callback, or use run.record()",
+                f"the run is past tick {self.number}, so the watch has no integral as of it; read the "
+                "integral in the callback, or use run.record()",
                 code="not-recorded",
             )
         return self._shown(integral_of(run.scope, self._found.node, ()))
@@ -159,8 +159,8 @@ class StreamWatch:
         if found is None:
             self.stop()
             warnings.warn(
-                f"the watch of {self._name} has ended: the run switched to a circuit without this stream before "
-                f"tick {run.tick}",
+                f"the watch of {self._name} has ended: before tick {run.tick}, the run switched to a circuit "
+                "without this stream",
                 UserWarning,
                 stacklevel=2,
             )
@@ -175,8 +175,8 @@ class StreamWatch:
             self._callback(self.latest)
         except Exception as error:
             raise UserFunctionError(
-                f"the callback of the watch of {self._name} raised {cause_text(error)}; it was called after the "
-                "commit, so the tick remains committed",
+                f"the callback of the watch of {self._name} raised {cause_text(error)}; it was called after "
+                "the commit, so the tick remains committed",
                 where=found.node.describe(),
             ) from error
 

@@ -132,8 +132,8 @@ class Recording:
             >>> circuit = Circuit("shop")
             >>> circuit.output("all", circuit.input("sale", x=int))
             >>> run = circuit.start()
-            >>> {path: node.label for path, node in run.record(ticks=10).streams().items()}
-            {'0': 'Input sale', '1': 'Arrange by 0', '2': 'Output all'}
+            >>> {path: node.operator.name for path, node in run.record(ticks=10).streams().items()}
+            {'0': 'Input', '1': 'Arrange', '2': 'Output'}
         """
         lookup = self._lookup if tick is None and not self._kept else self._tick(tick).lookup
         return lookup.paths()

@@ -39,8 +39,8 @@ class TraceStep:
         >>> circuit = Circuit("shop")
         >>> circuit.output("big", circuit.input("sale", x=int).filter(col("x") > 5))
         >>> trace = circuit.start().trace_tick({"sale": [(7,), (3,)]})
-        >>> trace.at(1).label, trace.at(1).emitted.to_dict()
-        ('Filter by (x > 5)', {(7,): 1})
+        >>> trace.at(1).node.operator.name, trace.at(1).emitted.to_dict()
+        ('Filter', {(7,): 1})
         >>> trace.at(1).read["Input sale"].rows()
         [(3,), (7,)]
     """
@@ -93,8 +93,8 @@ class TickTrace(Sequence[TraceStep]):
         >>> trace = circuit.start().trace_tick({"sale": [(7,), (3,)]})
         >>> trace
         <trace of tick 1: 4 steps, 5 rows>
-        >>> [(step.label, step.rows) for step in trace]
-        [('Input sale', 2), ('Filter by (x > 5)', 1), ('Arrange by 0', 1), ('Output big', 1)]
+        >>> [(step.node.operator.name, step.rows) for step in trace]
+        [('Input', 2), ('Filter', 1), ('Arrange', 1), ('Output', 1)]
     """
 
     def __init__(self, tick: RecordedTick, result: TickResult, committed: bool) -> None:
@@ -198,7 +198,9 @@ class _Steps:
         outer: Mapping[Node, Batch],
     ) -> dict[str, ZSet]:
         found: list[tuple[Node, Batch | None]] = [
-            (stream.node, deltas.get(stream.node)) for stream in node.inputs if stream.schema.names
+            (stream.node, deltas.get(stream.node))
+            for stream in node.inputs
+            if not stream.node.operator.children()
         ]
         if each.time:
             found += [(stream.node, before.get(stream.node)) for stream in node.strict]
