@@ -115,6 +115,21 @@ class RecordedTick:
         sums = {time: merge_sorted([(b.rows, b.weights) for b in found]) for time, found in pieces.items()}
         return {time: batch for time, batch in sums.items() if batch is not None}
 
+    def summed_by_time(self, node: Node) -> dict[PassTime, Batch]:
+        """Return by time of every pass the sum of the deltas until then, if it is not empty."""
+        pieces = self.by_time(node)
+        sums = {}
+        for now in dict.fromkeys(each.time for each in self.passes if each.graph is node.graph):
+            until = [
+                (batch.rows, batch.weights)
+                for time, batch in pieces.items()
+                if all(before <= at for before, at in zip(time, now, strict=True))
+            ]
+            total = merge_sorted(until)
+            if total is not None:
+                sums[now] = total
+        return sums
+
     def evaluation(self, graph: Graph) -> str:
         """Return how the tick evaluated a scope: "changes", "restart" or "converged early"."""
         if not self.exact(graph):

@@ -203,15 +203,22 @@ class Recording:
                 found[path] = ZSet.wrap(node.schema, kept.interner, change)
         return found
 
-    def by_iteration(self, stream: StreamChoice, tick: int | None = None) -> dict[PassTime, ZSet]:
+    def by_iteration(
+        self, stream: StreamChoice, tick: int | None = None, *, summed: bool = False
+    ) -> dict[PassTime, ZSet]:
         """Return what a stream emitted in each iteration of a recorded tick.
 
         The keys are the times of the iterations: a tuple of one number per scope around the stream,
         outermost first; `()` for a stream outside of scopes. Iterations without rows are left out.
 
+        Inside a scope, a stream emits the differences of its values from iteration to iteration.
+        `summed` adds them up: then each iteration has the change of the value that the stream has
+        in it, which is the value itself in the first tick and after a restart.
+
         Parameters:
             stream: the stream; see the class.
             tick: a recorded tick.
+            summed: whether to sum the iterations so far.
 
         Raises:
             InputError: the circuit has no such stream, or the tick or the stream is not recorded.
@@ -231,7 +238,8 @@ class Recording:
         """
         kept = self._tick(tick)
         found = kept.lookup.find(stream)
-        return {time: _shown(found, kept, batch) for time, batch in kept.by_time(found.node).items()}
+        pieces = kept.summed_by_time(found.node) if summed else kept.by_time(found.node)
+        return {time: _shown(found, kept, batch) for time, batch in pieces.items()}
 
     def iterations(self, scope: str, tick: int | None = None) -> tuple[RecordedIteration, ...]:
         """Return the iterations of a scope in a recorded tick, in their order.
