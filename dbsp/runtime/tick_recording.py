@@ -84,10 +84,9 @@ class Recording:
     ) -> None:
         self._run = weakref.ref(run)
         self._kept: deque[RecordedTick] = deque()
+        self._last: RecordedTick | None = None
         self._ticks = ticks
         self._max_rows = max_rows
-        self._dropped = 0
-        self._rows = 0
         self._observer = _Recorder(self._take, self._nodes, max_rows)
         self._lookup = run.lookup()
         self._streams = None if streams is None else [self._lookup.lasting(stream) for stream in streams]
@@ -98,7 +97,7 @@ class Recording:
             return "<recording of no ticks>"
         first, last = self._kept[0].number, self._kept[-1].number
         numbers = f"tick {first}" if first == last else f"ticks {first} to {last}"
-        return f"<recording of {numbers}: {counted(self._rows, 'row')}>"
+        return f"<recording of {numbers}: {counted(self.rows, 'row')}>"
 
     # --- what is recorded -------------------------------------------------------------------------
 
@@ -110,12 +109,15 @@ class Recording:
     @property
     def rows(self) -> int:
         """The number of recorded rows, at most `max_rows`."""
-        return self._rows
+        if not self._kept:
+            return 0
+        first, last = self._kept[0], self._kept[-1]
+        return last.rows_before + last.rows - first.rows_before
 
     @property
     def dropped(self) -> int:
         """The number of ticks that were recorded and dropped again, as the oldest ones."""
-        return self._dropped
+        return self._last.place + 1 - len(self._kept) if self._last is not None else 0
 
     @property
     def truncated(self) -> tuple[int, ...]:
@@ -382,18 +384,21 @@ class Recording:
         if run is not None:
             run.detach(self._observer)
 
-    def _take(self, observed: ObservedTick) -> None:
-        run = self._run()
+    def _take(self, number: int, observed: ObservedTick) -> None:
+        # A commit that is interrupted is repeated, so the tick may be here already.
+        run, kept, last = self._run(), self._kept, self._last
         if run is None:
             return
-        if self._lookup.graph is not run.graph:
-            self._lookup = run.lookup()
-        nodes = self._nodes()
-        self._kept.append(RecordedTick(run.tick, observed, self._lookup, run.interner, nodes))
-        self._rows += self._kept[-1].rows
-        while len(self._kept) > self._ticks or self._rows > self._max_rows:
-            self._rows -= self._kept.popleft().rows
-            self._dropped += 1
+        if last is None or last.number != number:
+            if self._lookup.graph is not run.graph:
+                self._lookup = run.lookup()
+            nodes = None if self._streams is None else self._nodes()
+            last = self._last = RecordedTick(number, observed, self._lookup, run.interner, nodes, last)
+        if not kept or kept[-1] is not last:
+            kept.append(last)
+        rows = last.rows_before + last.rows
+        while len(kept) > self._ticks or rows - kept[0].rows_before > self._max_rows:
+            kept.popleft()
 
     def _nodes(self) -> Collection[Node] | None:
         """Return the nodes to record; None for all."""
@@ -434,7 +439,7 @@ class _Recorder(PassObserver):
 
     def __init__(
         self,
-        receive: Callable[[ObservedTick], None],
+        receive: Callable[[int, ObservedTick], None],
         nodes: Callable[[], Collection[Node] | None],
         max_rows: int,
     ) -> None:
@@ -447,8 +452,10 @@ class _Recorder(PassObserver):
         nodes = self._nodes()
         return scope.steps if nodes is None else [step for step in scope.steps if step.node in nodes]
 
-    def take_tick(self, tick: ObservedTick) -> None:
-        self._receive(tick)
+    def commit_tick(self, number: int) -> None:
+        if self.pending is not None:
+            self._receive(number, self.pending)
+            self.drop()
 
 
 def _shown(found: FoundStream, tick: RecordedTick, batch: Batch | None) -> ZSet:

@@ -1,4 +1,4 @@
-"""Watches of streams and traces of ticks: their content, their errors, and what they leave behind."""
+"""Watches of streams and traces of ticks: their content and their errors."""
 
 from __future__ import annotations
 

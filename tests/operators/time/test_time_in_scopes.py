@@ -30,7 +30,7 @@ def own_recursion(circuit: Circuit, edge: Stream) -> Stream:
 
 
 def semi_naive(circuit: Circuit, edge: Stream) -> Stream:
-    """The circuit of the paper: delta_0, then D . distinct . I in a loop with z^-1, then the sum."""
+    """The circuit of the paper: delta_0, D . distinct . I in a loop with z^-1, and the sum."""
     with circuit.fixpoint("by hand") as scope:
         fresh = scope.variable("fresh", EDGES)
         found = scope.delta0(edge) + step_of(fresh, edge)
