@@ -114,11 +114,18 @@ class PassObserver(CommitListener):
         chosen = self._chosen.get(scope.graph)
         if chosen is None or chosen[0] is not scope:  # a restart replaces the scope of a graph
             chosen = self._chosen[scope.graph] = scope, self.choose(scope)
-        emitted = [each for step in chosen[1] if (out := step.out) is not None for each in (step.node, out)]
+        emitted: list[Any] = []
+        size = 0
+        for step in chosen[1]:
+            out = step.out
+            if out is not None:
+                emitted.append(step.node)
+                emitted.append(out)
+                size += len(out.weights)
         tick = self.pending
         if tick is None:
             tick = self.pending = ObservedTick()
-        tick.rows += sum([len(batch.weights) for batch in emitted[1::2]])
+        tick.rows += size
         if tick.rows > self.max_rows:
             tick.truncated = True
             tick.passes.clear()

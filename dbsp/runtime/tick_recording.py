@@ -85,6 +85,7 @@ class Recording:
         self._run = weakref.ref(run)
         self._kept: deque[RecordedTick] = deque()
         self._last: RecordedTick | None = None
+        self._owner: Watching | None = None
         self._ticks = ticks
         self._max_rows = max_rows
         self._observer = _Recorder(self._take, self._nodes, max_rows)
@@ -383,6 +384,10 @@ class Recording:
         run = self._run()
         if run is not None:
             run.detach(self._observer)
+
+    def keep(self, run: Watching) -> None:
+        """Keep the run for as long as the recording; otherwise its owner keeps it."""
+        self._owner = run
 
     def _take(self, number: int, observed: ObservedTick) -> None:
         # A commit that is interrupted is repeated, so the tick may be here already.
