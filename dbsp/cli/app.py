@@ -14,6 +14,7 @@ from dbsp.cli import (
     graph_command,
     live_command,
     run_command,
+    top_command,
     warmup_command,
     why_command,
 )
@@ -61,6 +62,7 @@ for module, command in (
     (live_command, live_command.live),
     (graph_command, graph_command.graph),
     (explain_command, explain_command.explain),
+    (top_command, top_command.top),
     (why_command, why_command.why),
     (check_command, check_command.check),
     (warmup_command, warmup_command.warmup),

@@ -77,18 +77,26 @@ def _waiting(node: str) -> InvariantError:
 class SegmentRun:
     """A run of the circuit of a segment, for one shard of a number of shards."""
 
-    def __init__(self, graph: Graph, shard: int, shards: int, image: Path | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        shard: int,
+        shards: int,
+        image: Path | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
         """Start without rows, or with the state that `write` has written to the folder `image`."""
+        self.memory_limit = memory_limit
         self._interner = Interner()
         self._link = SegmentLink(shard, shards, self._interner)
         if image is None:
-            self.run = Run(graph, interner=self._interner, link=self._link)
+            self.run = Run(graph, interner=self._interner, memory_limit=memory_limit, link=self._link)
         else:
-            self.run = read_image(image, graph, self._interner, self._link)
+            self.run = read_image(image, graph, self._interner, self._link, memory_limit)
 
-    def write(self, image: Path) -> None:
+    def write(self, image: Path, sync: bool = False) -> None:
         """Write the state to an empty folder. O(state). Raises CheckpointError."""
-        write_image(self.run, image)
+        write_image(self.run, image, sync)
 
     def step(self, received: Mapping[str, Iterable[bytes]]) -> tuple[list[MovedRows], TickResult]:
         """Apply the messages of a tick by input; return what is sent, and the deltas of outputs.

@@ -26,8 +26,6 @@ _ALONE = {
     "rowsPerTick": "a micro-batch on shards is one tick, because no process has its rows; limit what the "
     "source reads, for example with maxFilesPerTrigger",
     "tickWindow": "a micro-batch on shards is one tick, because no process has its rows",
-    "memoryLimit": "the memory of a shard is that of its executor; start more shards",
-    "sync": "the file system of the state decides what survives a power failure",
 }
 """The options that a pipeline on shards does not have, with the reason."""
 _IMAGE_FROM = 16 << 20
@@ -71,6 +69,14 @@ def memory_limit(options: Mapping[str, Any]) -> int | None:
         raise _invalid("memoryLimit", "bytes, or an amount such as '8G', '500M' or '25%'", options) from None
 
 
+def memory_of_shards(options: Mapping[str, Any]) -> int | None:
+    """Return the bytes of memory for the state of all shards together; None without a limit."""
+    if str(options.get("memoryLimit", "")).endswith("%"):
+        expected = "bytes, or an amount such as '64G', for all shards together, since 'shards' is set,"
+        raise _invalid("memoryLimit", expected, options)
+    return memory_limit(options)
+
+
 def shards_of(options: Mapping[str, Any]) -> int | None:
     """Return the number of shards; None for a pipeline in the driver's process.
 
@@ -92,6 +98,7 @@ def shards_of(options: Mapping[str, Any]) -> int | None:
             raise InputError(
                 f"the option '{name}' cannot be combined with 'shards': {reason}", code="invalid-option"
             )
+    memory_of_shards(options)
     return int(text)
 
 

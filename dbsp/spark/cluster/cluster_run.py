@@ -52,8 +52,12 @@ class ClusterRun:
         *,
         query: str | None = None,
         image_from: int = IMAGE_FROM,
+        memory_limit: int | None = None,
     ) -> None:
         """Continue from the state in the folder, which the driver and all executors share.
+
+        `memory_limit` are the bytes of memory for the state of all shards; each segment of each
+        shard has an equal part.
 
         Raises CircuitError if the circuit cannot run in segments, CheckpointError if the folder has
         another query or number of shards.
@@ -67,7 +71,8 @@ class ClusterRun:
         self._sinks = list(sinks)
         shipped = _pickled(graph)
         id_ = open_state(folder, signature(graph) if query is None else query, graph.name, shards)
-        self._query = ClusterQuery(id_, shipped, shards, folder, image_from, versions())
+        part = None if memory_limit is None else max(1, memory_limit // (shards * len(self.segments)))
+        self._query = ClusterQuery(id_, shipped, shards, folder, image_from, versions(), part)
         self._commits = Commits(folder, id_)
         self.commit = self._commits.latest()
         """The latest tick that counts."""

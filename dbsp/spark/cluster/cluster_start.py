@@ -35,7 +35,7 @@ from dbsp.spark.cluster.shared_file import SharedFile
 from dbsp.spark.cluster.shared_folder import SharedFolder
 from dbsp.spark.cluster.start_check import check_executors
 from dbsp.spark.job_names import JobNames
-from dbsp.spark.pipeline_options import image_from
+from dbsp.spark.pipeline_options import image_from, memory_of_shards
 from dbsp.spark.pipeline_parts import PipelineParts
 from dbsp.spark.pipeline_record import RECORD, RECORD_FORM, PipelineRecord
 from dbsp.spark.port_binding import sink_struct
@@ -76,6 +76,7 @@ class ClusterStart:
             self.folder,
             query=self._identity(graph),
             image_from=image_from(parts.options),
+            memory_limit=memory_of_shards(parts.options),
         )
         sinks = [self._sink(name, operator, run) for name, operator in parts.sink_operators().items()]
         shared = [sink.part.folder for sink in sinks if isinstance(sink.target, PartTarget)]
@@ -124,7 +125,7 @@ class ClusterStart:
 
     def _target(self, name: str, target: Any, run: ClusterRun) -> Target:
         if is_folder(target):
-            return PartTarget(SharedFolder(location_of(target)))
+            return PartTarget(SharedFolder(location_of(target), sync=self.folder.sync))
         ledger = SharedFile(
             self.folder, f"sink-{quote(name, safe='')}.json", "dbsp sink ledger", run.query.id
         )
@@ -168,13 +169,17 @@ def location_of(folder: Any) -> str:
     return text if "://" in text else str(Path(text.removeprefix("file:")).absolute())
 
 
-def state_folder(session: Any, location: str | None, option: str, within: str) -> SharedFolder:
+def state_folder(
+    session: Any, location: str | None, option: str, within: str, sync: bool = False
+) -> SharedFolder:
     """Return the folder of a state; without a location a temporary one, if there is one machine.
+
+    With `sync`, what is in the location survives a power failure.
 
     Raises InputError if the executors may be on other machines.
     """
     if location is not None:
-        return SharedFolder(f"{location_of(location)}/{within}")
+        return SharedFolder(f"{location_of(location)}/{within}", sync=sync)
     context = context_of(session)
     master = "the Spark Connect server" if context is None else context.master
     if not master.startswith("local"):

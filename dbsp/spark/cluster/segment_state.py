@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.durable.sealed_files import decoding, seal, sealed_size, unreadable, unseal
-from dbsp.errors import CheckpointError
 from dbsp.operators.stages.segments import Segment
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.shared_folder import SharedFolder
@@ -123,16 +122,21 @@ class _Kept:
 _KEPT: dict[Place, _Kept] = {}
 
 
-def opened(place: Place, segment: Segment, version: Version, folder: SharedFolder) -> SegmentRun:
+def opened(
+    place: Place, segment: Segment, version: Version, folder: SharedFolder, memory_limit: int | None = None
+) -> SegmentRun:
     """Return a run of the segment at a version; the caller steps it, and then keeps it.
 
     O(1) if this process has kept it, O(ticks since) if it has kept an earlier version of the same
     image, else O(journal). Raises CheckpointError.
     """
     known = _KEPT.pop(place, None)
-    ticks = None if known is None or known.segment is not segment else known.version.missed(version)
+    ticks = None
+    if known is not None and known.segment is segment and known.run.memory_limit == memory_limit:
+        ticks = known.version.missed(version)
     if known is None or ticks is None:
-        run, ticks = _of_image(place, segment, version.image, folder), version.journal
+        known = None  # its memory is free before the other run needs as much
+        run, ticks = _of_image(place, segment, version.image, folder, memory_limit), version.journal
     else:
         run = known.run
     for entry in ticks:
@@ -144,10 +148,12 @@ def opened(place: Place, segment: Segment, version: Version, folder: SharedFolde
     return run
 
 
-def _of_image(place: Place, segment: Segment, image: str | None, folder: SharedFolder) -> SegmentRun:
+def _of_image(
+    place: Place, segment: Segment, image: str | None, folder: SharedFolder, memory_limit: int | None
+) -> SegmentRun:
     with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
         path = None if image is None else folder.fetched_folder(image, Path(copy))
-        return SegmentRun(segment.graph, place.shard, place.shards, path)
+        return SegmentRun(segment.graph, place.shard, place.shards, path, memory_limit)
         # Files that are mapped stay until the process ends, so the copy can be removed.
 
 
@@ -203,13 +209,8 @@ def next_version(
 
 def _written_image(run: SegmentRun, folder: SharedFolder, name: str) -> int:
     """Write the state of a run to the shared folder; return its bytes."""
-    if folder.local is not None:
-        target = folder.local / name
-        try:
-            target.mkdir(parents=True)
-        except OSError as error:
-            raise CheckpointError(f"cannot write {target}: {error}", code="checkpoint-write") from None
-        run.write(target)
+    if (target := folder.make_folder(name)) is not None:
+        run.write(target, folder.sync)
         return _size(target)
     with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
         run.write(Path(copy))

@@ -53,6 +53,8 @@ class ClusterQuery:
     """The least bytes of a journal that an image replaces."""
     version: str
     """The version of dbsp and of Python in the driver."""
+    memory_limit: int | None = None
+    """The bytes of memory for the state of a segment of a shard; None without a limit."""
 
     def checked_graph(self) -> Graph:
         """Return the circuit, at the begin of a task.
@@ -143,7 +145,7 @@ class SegmentTask:
         query, before = self.query, self.versions[shard]
         place = Place(query.id, self.level, shard, query.shards)
         segment = query.segments()[self.level]
-        run = opened(place, segment, before, query.folder)
+        run = opened(place, segment, before, query.folder, query.memory_limit)
         for rows_held in self.held.get(shard, ()):
             received.setdefault(rows_held.input, []).append(rows_held.read(query.folder))
         opening = time.perf_counter() - began

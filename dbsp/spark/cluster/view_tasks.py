@@ -48,7 +48,7 @@ class ViewTask:
         query, version = self.query, self.versions.get((level, shard), Version())
         place = Place(query.id, level, shard, query.shards)
         segment = query.segments()[level]
-        run = opened(place, segment, version, query.folder)
+        run = opened(place, segment, version, query.folder, query.memory_limit)
         attempt, parts = uuid.uuid4().hex, {}
         for sink in sinks:
             view = run.run.view(sink.operator.relation)
