@@ -19,8 +19,8 @@ from typing import Any
 
 from dbsp.errors import CheckpointError, CircuitError, SetupError, cause_text
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.spark.cluster.cluster_query import versions
 from dbsp.spark.cluster.cluster_start import ClusterStart, state_folder
-from dbsp.spark.cluster.segment_tasks import versions
 from dbsp.spark.cluster.shared_folder import SharedFolder
 from dbsp.spark.held_folders import PipelineDriver
 from dbsp.spark.pipeline_options import synced

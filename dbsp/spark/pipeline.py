@@ -184,6 +184,9 @@ class Pipeline:
           beyond it is stored in files (default: no limit);
         - `shards`: the number of shards that run the circuit on Spark's executors; without it the
           circuit runs in this process;
+        - `scopes`: with `shards`, where a recursion runs that no column divides: "gather" (default)
+          on the first shard, "exchange" on all shards, with a stage of Spark for each exchange of
+          each iteration;
         - `stateLocation`: for `run` with `shards`, a folder for the state and the results, which
           this process and all executors share.
 

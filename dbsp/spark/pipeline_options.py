@@ -9,6 +9,7 @@ from dbsp.data.schema import suggestion
 from dbsp.durable.snapshot_policy import DEFAULT, EXPECTED, SnapshotPolicy
 from dbsp.errors import ArgumentError, InputError, SchemaError, shorten
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.runtime.memory import capacity_of
 from dbsp.spark.cut import Cut, microseconds
 
@@ -21,6 +22,7 @@ _NAMES = (
     "memoryLimit",
     "shards",
     "stateLocation",
+    "scopes",
 )
 _ALONE = {
     "rowsPerTick": "a micro-batch on shards is one tick, because no process has its rows; limit what the "
@@ -89,6 +91,12 @@ def shards_of(options: Mapping[str, Any]) -> int | None:
                 "checkpointLocation",
                 code="missing-option",
             )
+        if "scopes" in options:
+            raise InputError(
+                "the option 'scopes' needs the option 'shards'; without shards a recursion runs in this "
+                "process",
+                code="missing-option",
+            )
         return None
     text = str(options["shards"])
     if not text.isdecimal() or isinstance(options["shards"], bool) or not int(text):
@@ -99,7 +107,16 @@ def shards_of(options: Mapping[str, Any]) -> int | None:
                 f"the option '{name}' cannot be combined with 'shards': {reason}", code="invalid-option"
             )
     memory_of_shards(options)
+    scopes_of(options)
     return int(text)
+
+
+def scopes_of(options: Mapping[str, Any]) -> ScopePolicy:
+    """Return where the recursions of a pipeline on shards run that no column divides."""
+    text = str(options.get("scopes", ScopePolicy.GATHER))
+    if text not in list(ScopePolicy):
+        raise _invalid("scopes", " or ".join(f"'{policy}'" for policy in ScopePolicy), options)
+    return ScopePolicy(text)
 
 
 def image_from(options: Mapping[str, Any]) -> int:

@@ -189,6 +189,7 @@ def test_jobs_have_the_names_and_options_of_the_circuit(spark: Any, tmp_path: Pa
             "'memoryLimit' expects bytes, or an amount such as '64G', for all",
         ),
         ("memoryLimit", "some", "invalid-option", "'memoryLimit' expects bytes, or an amount such as '8G'"),
+        ("scopes", "all", "invalid-option", "'scopes' expects 'gather' or 'exchange', got 'all'"),
         ("snapshotEvery", 9, "invalid-option", "'snapshotEvery' expects bytes of journal such as '64 MB'"),
     ],
 )
@@ -198,11 +199,13 @@ def test_options(spark: Any, name: str, value: Any, code: str, message: str) -> 
     assert raised.value.code == code
 
 
-def test_a_place_of_the_state_needs_shards(spark: Any) -> None:
-    pipeline = closure(spark).option("stateLocation", "state")
+@pytest.mark.parametrize(("name", "value"), [("stateLocation", "state"), ("scopes", "exchange")])
+def test_options_that_need_shards(spark: Any, name: str, value: str) -> None:
+    pipeline = closure(spark).option(name, value)
     del pipeline._parts.options["shards"]
-    with pytest.raises(InputError, match="'stateLocation' needs the option 'shards'"):
+    with pytest.raises(InputError, match=f"'{name}' needs the option 'shards'") as raised:
         pipeline.run()
+    assert raised.value.code == "missing-option"
 
 
 def test_executors_elsewhere_need_a_folder(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

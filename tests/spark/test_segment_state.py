@@ -16,7 +16,8 @@ import pytest
 from dbsp import CheckpointError, Circuit, sum_
 from dbsp.operators.stages.segments import Segment, segments_of
 from dbsp.runtime.run import Run
-from dbsp.shards.segment_run import SegmentRun, written_rows
+from dbsp.shards.row_messages import written_rows
+from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster import segment_state, spared_imports
 from dbsp.spark.cluster.segment_state import (
     Place,

@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """A message that a segment of a shard receives in the next tick, in a file."""
+    """A message in a file, for a segment of a shard in the next tick, or in the next job."""
 
     level: int
     shard: int
@@ -94,11 +94,13 @@ class HeldRows:
     file: str
 
     @staticmethod
-    def written(folder: SharedFolder, place: Place, input: str, message: bytes) -> HeldRows:
-        """Write a message for the next tick of a place. Raises CheckpointError."""
-        file = f"held/{uuid.uuid4().hex}"
+    def written(
+        folder: SharedFolder, level: int, shard: int, input: str, message: bytes, within: str = "held"
+    ) -> HeldRows:
+        """Write a message for a segment of a shard to a folder. Raises CheckpointError."""
+        file = f"{within}/{uuid.uuid4().hex}"
         folder.write(file, message)
-        return HeldRows(place.level, place.shard, input, file)
+        return HeldRows(level, shard, input, file)
 
     def read(self, folder: SharedFolder) -> bytes:
         """Return the message. Raises CheckpointError."""
@@ -117,6 +119,8 @@ class _Kept:
     run: SegmentRun
     used: float
     """When, by the monotonic clock."""
+    files: tuple[str, ...] = ()
+    """What it has received in the tick after the version, if it waits in that tick."""
 
 
 _KEPT: dict[Place, _Kept] = {}
@@ -135,10 +139,13 @@ def opened(
     if known is not None and known.segment is segment and known.run.memory_limit == memory_limit:
         ticks = known.version.missed(version)
     if known is None or ticks is None:
-        known = None  # its memory is free before the other run needs as much
+        if known is not None:
+            known.run.abandon()
+            known = None  # its memory is free before the other run needs as much
         run, ticks = _of_image(place, segment, version.image, folder, memory_limit), version.journal
     else:
         run = known.run
+        run.abandon()
     for entry in ticks:
         if isinstance(entry, str):
             run.step(read_journal(folder, place, entry))
@@ -146,6 +153,23 @@ def opened(
             for _ in range(entry):
                 run.step({})
     return run
+
+
+def kept_in_tick(
+    place: Place, segment: Segment, files: Sequence[str]
+) -> tuple[SegmentRun, Sequence[str]] | None:
+    """Return a run that waits in a tick, and those of the files that it has not received yet.
+
+    Returns None if this process has kept none that has received the first ones of the files.
+    """
+    known = _KEPT.get(place)
+    if known is None or known.segment is not segment or not known.files:
+        return None
+    count = len(known.files)
+    if known.files != tuple(files[:count]):
+        return None
+    del _KEPT[place]
+    return known.run, files[count:]
 
 
 def _of_image(
@@ -157,23 +181,27 @@ def _of_image(
         # Files that are mapped stay until the process ends, so the copy can be removed.
 
 
-def keep(place: Place, version: Version, segment: Segment, run: SegmentRun) -> None:
+def keep(
+    place: Place, version: Version, segment: Segment, run: SegmentRun, files: Sequence[str] = ()
+) -> None:
     """Keep a run for the next task that starts from this version, or from a later one.
 
-    Drops the runs of the query that are far behind, since they would have to read many ticks, and
-    those of queries that have ended.
+    With `files` it waits in the tick after the version, in which it has received them. Drops the
+    runs of the query that are far behind, since they would have to read many ticks, and those of
+    queries that have ended.
     """
     now = time.monotonic()
     for other, known in list(_KEPT.items()):
-        behind = other.query == place.query and known.run.run.tick < run.run.tick - _BEHIND
+        behind = other.query == place.query and known.run.tick < run.tick - _BEHIND
         if behind or now - known.used > _UNUSED:
-            del _KEPT[other]
-    _KEPT[place] = _Kept(version, segment, run, now)
+            _KEPT.pop(other).run.abandon()
+    _KEPT[place] = _Kept(version, segment, run, now, tuple(files))
 
 
 def forget_runs() -> None:
     """Drop all runs that this process keeps."""
-    _KEPT.clear()
+    while _KEPT:
+        _KEPT.popitem()[1].run.abandon()
 
 
 def next_version(

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from dbsp.errors import DbspError
+from dbsp.spark.cluster.cluster_query import ClusterQuery, shard_of_task
 from dbsp.spark.cluster.messages import Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink
 from dbsp.spark.cluster.segment_state import Place, Version, keep, opened
-from dbsp.spark.cluster.segment_tasks import ClusterQuery, shard_of_task
 
 
 @dataclass(frozen=True)
