@@ -196,14 +196,21 @@ class Ticks(RunBase):
             >>> run.preview(run.prepare({"sale": [(7,)]}))["big"].to_dict(), run.view("big").rows()
             ({(7,): 1}, [])
         """
+        return self.previewed("preview", lambda: staged)
+
+    def previewed(
+        self, name: str, stage: Callable[[], Mapping[str, Batch]], look: Callable[[], None] = lambda: None
+    ) -> TickResult:
+        """Compute a tick for the method `name`, call `look`, and roll the tick back."""
         started = time.perf_counter()
-        self.refuse_inside_tick("preview")
+        self.refuse_inside_tick(name)
         self._notify()
         work = OpenTick(self, sys._getframe(), self._ticks + 1, None)
         self.begin(work)
         try:
-            self._compute(staged)
+            self._compute(stage())
             result = self._result(work.number)
+            look()
         finally:
             self.settle()  # rolls the tick back, since it is not decided
             self._scope.forget()
@@ -412,7 +419,9 @@ class Ticks(RunBase):
             self.log.committed(expect_present(work.result, "the result of a decided tick"), work.label)
         if self._bulk is not None:
             self._bulk.commit(work.result)
-        self._unnotified = bool(self._scope.listeners)
+        for observer in self.observers:
+            observer.commit_tick(work.number)
+        self._unnotified = any(listener.notifies for listener in self._scope.listeners)
         work.committed = True
 
     def recorded(self, number: int) -> bool:
@@ -461,7 +470,7 @@ class Ticks(RunBase):
         self.begin(work)
         failures = []
         try:
-            for listener in self._scope.listeners:
+            for listener in list(self._scope.listeners):  # a callback may end its watch
                 try:
                     listener.notify()
                 except DbspError as error:
