@@ -12,6 +12,7 @@ from docs.site import notebook_pages
 from docs.site.notebook_pages import DOCS, NOTEBOOKS, executed, page_of
 
 TUTORIAL = DOCS / "tutorial" / "first-ten-minutes.ipynb"
+SEEN = DOCS / "tutorial" / "dbsp-seen.ipynb"
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,33 @@ def test_every_cell_has_the_display_of_its_value(cells: dict[str, Any]) -> None:
         assert [part for part in parts if part not in html] == [], name
     assert "bicycle" not in html_of(cells["tick"])
     assert set(cells) == {*expected, "mistake"}
+
+
+def test_every_value_of_a_circuit_is_seen() -> None:
+    found: dict[str, str] = {}
+    for cell in executed(SEEN).cells:
+        if cell.cell_type == "code":
+            forms = [output.get("data", {"text/html": output.get("text")}) for output in cell.outputs]
+            found[cell["id"]] = " ".join(form.get("text/html") or form["text/plain"] for form in forms)
+    parts = {
+        "filter": ["<td>eve</td>"],
+        "filter-trace": ["Filter euro &gt;= 25", "-(&#x27;ann&#x27;, &#x27;lamp&#x27;, 30)"],
+        "join": ["<svg", "Arrange by who"],
+        "join-load": ["Bern"],
+        "join-trace": ["Join on who", "+(&#x27;Bern&#x27;, &#x27;pen&#x27;)"],
+        "distinct": ["<td>tea</td>"],
+        "distinct-trace": ["Distinct", "-(&#x27;pen&#x27;)"],
+        "recursion": ["<svg", "Fixpoint"],
+        "recursion-load": ["iteration 4 [(1, 8), (3, 8)]"],
+        "recursion-delete": ["iteration 4 {(1, 8): -1, (3, 8): -1}"],
+        "recursion-before": ["(35, 20)"],
+        "multiway": ["<td", ">6</td>"],
+        "multiway-trace": ["Multi", "-(1, 2, 3)"],
+        "multiway-counts": ["atom=2"],
+    }
+    assert set(found) == set(parts)
+    for name, expected in parts.items():
+        assert [part for part in expected if part not in found[name]] == [], (name, found[name][:3000])
 
 
 def test_the_lines_of_a_notebook_are_named_by_their_cell(cells: dict[str, Any]) -> None:

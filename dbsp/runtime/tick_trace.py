@@ -10,6 +10,7 @@ from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph, Node
 from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
+from dbsp.display.displayed import Displayed
 from dbsp.errors import counted, expect_present
 from dbsp.runtime.pass_observer import ObservedTick, PassObserver, PassTime, ScopePass
 from dbsp.runtime.recorded_tick import RecordedTick
@@ -86,7 +87,7 @@ class TraceStep:
 
 
 @methods_end_at_caller
-class TickTrace(Sequence[TraceStep]):
+class TickTrace(Sequence[TraceStep], Displayed):
     """The steps of one tick in their order; `Run.trace_tick` returns it.
 
     The steps inside a scope come before the step of the node that holds the scope, iteration by
@@ -108,6 +109,8 @@ class TickTrace(Sequence[TraceStep]):
         """The deltas of the outputs, as `step` returns them."""
         self.committed = committed
         """Whether the tick is a tick of the run; otherwise it was rolled back."""
+
+    _described_by = "dbsp.runtime.trace_display:trace_document"
 
     def __repr__(self) -> str:
         state = "" if self.committed else ", rolled back"
