@@ -1,0 +1,203 @@
+// The panel of one stream: its columns, its delta in a tick, its integral, and proofs of rows.
+
+import { get } from "./api.js";
+import { counted, element, whole } from "./elements.js";
+
+const PAUSE = 200;
+
+export class StreamPanel {
+  constructor(section, report) {
+    this.section = section;
+    this.report = report;
+    this.what = "delta";
+    this.tick = null;
+    this.offset = 0;
+    this.asked = 0;
+    this.empty();
+  }
+
+  empty() {
+    this.node = null;
+    this.section.replaceChildren(
+      element("p", { className: "hint" }, "Select an operator to see the rows of its stream."),
+    );
+  }
+
+  /** Show the stream of a node; `tick` is null for the latest tick. */
+  show(node, tick) {
+    const same = this.node?.number === node.number;
+    this.node = node;
+    this.tick = tick;
+    if (!same) {
+      this.offset = 0;
+      this.search = "";
+      this.build();
+    }
+    this.shownTick();
+    return this.load();
+  }
+
+  /** Describe a node of a circuit that does not run. */
+  describe(node) {
+    this.node = node;
+    this.build();
+    this.caption.textContent = "This circuit does not run. Choose the circuit as it runs to see rows.";
+    for (const each of [...this.tabs, this.box]) each.disabled = true;
+  }
+
+  build() {
+    const { node } = this;
+    const facts = [["Columns", node.columns || "none"]];
+    if (node.relation) facts.push(["Relation", node.relation]);
+    if (node.source) facts.push(["Source", node.source]);
+    this.tabs = ["delta", "integral"].map((what) =>
+      element(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(what === this.what),
+          click: () => this.choose(what),
+        },
+        what === "delta" ? "Changes" : "All rows",
+      ),
+    );
+    this.box = element("input", {
+      type: "search",
+      id: "search",
+      placeholder: "Search the rows",
+      "aria-label": "Search the rows",
+      autocomplete: "off",
+      input: () => {
+        clearTimeout(this.typing);
+        this.typing = setTimeout(() => {
+          this.search = this.box.value;
+          this.offset = 0;
+          this.load();
+        }, PAUSE);
+      },
+    });
+    this.caption = element("p", { className: "count", role: "status" });
+    this.rows = element("div", { className: "rows", tabIndex: 0, role: "region", "aria-label": "Rows" });
+    this.pages = element("div", { className: "pages" });
+    this.proof = element("div", { className: "proof", "aria-live": "polite" });
+    this.section.replaceChildren(
+      element("h2", {}, node.label, element("small", {}, ` node ${node.number}`)),
+      element(
+        "dl",
+        {},
+        ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
+      ),
+      ...(node.rule ? [element("pre", { className: "rule" }, node.rule)] : []),
+      element("div", { className: "choices" }, ...this.tabs, this.box),
+      this.caption,
+      this.rows,
+      this.pages,
+      this.proof,
+    );
+  }
+
+  shownTick() {
+    this.tabs[0].textContent = this.tick === null ? "Changes of the tick" : `Changes of tick ${this.tick}`;
+  }
+
+  choose(what) {
+    this.what = what;
+    this.offset = 0;
+    this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", String((what === "delta") === (index === 0))));
+    this.load();
+  }
+
+  async load() {
+    const asked = (this.asked += 1);
+    const { node, what, tick, offset } = this;
+    let page;
+    try {
+      page = await get("rows", { node: node.number, what, tick, offset, search: this.search || null });
+    } catch (error) {
+      if (asked === this.asked) this.caption.textContent = error.message;
+      return;
+    }
+    if (asked === this.asked) this.fill(page);
+  }
+
+  fill(page) {
+    this.proof.replaceChildren();
+    if (page.absent) {
+      this.caption.textContent = page.absent;
+      this.rows.replaceChildren();
+      this.pages.replaceChildren();
+      return;
+    }
+    const { matching, searched, total, offset, limit } = page;
+    let text = this.search ? `${whole(matching)} of ${counted(total, "row")} match` : counted(total, "row");
+    if (this.search && searched < total) text = `${whole(matching)} matches in the first ${whole(searched)} of ${counted(total, "row")}`;
+    this.caption.textContent = text;
+    const proves = this.what === "integral" && this.node.relation && this.tick === null;
+    this.rows.replaceChildren(
+      element(
+        "table",
+        {},
+        element(
+          "thead",
+          {},
+          element(
+            "tr",
+            {},
+            element("th", { scope: "col", className: "weight" }, "weight"),
+            ...page.columns.map((column) => element("th", { scope: "col" }, column)),
+            proves ? element("th", { scope: "col" }, element("span", { className: "hidden" }, "proof")) : null,
+          ),
+        ),
+        element("tbody", {}, ...page.rows.map((row) => this.row(row, proves))),
+      ),
+    );
+    const last = Math.min(offset + limit, matching);
+    const turn = (name, to, usable) =>
+      element("button", { type: "button", disabled: !usable, click: () => this.turn(to) }, name);
+    this.pages.replaceChildren(
+      ...(matching > limit
+        ? [
+            turn("Previous", Math.max(0, offset - limit), offset > 0),
+            element("span", {}, `${whole(offset + 1)}–${whole(last)}`),
+            turn("Next", offset + limit, last < matching),
+          ]
+        : []),
+    );
+  }
+
+  row({ index, weight, cells }, proves) {
+    const sign = weight.startsWith("-") ? "retracted" : "inserted";
+    return element(
+      "tr",
+      { className: this.what === "delta" ? sign : "" },
+      element("td", { className: "weight" }, weight.startsWith("-") ? weight.replace("-", "−") : `+${weight}`),
+      ...cells.map((cell) => element("td", {}, cell)),
+      proves
+        ? element(
+            "td",
+            {},
+            element(
+              "button",
+              { type: "button", "aria-label": `Why is ${cells.join(", ")} here?`, click: () => this.why(index) },
+              "Why",
+            ),
+          )
+        : null,
+    );
+  }
+
+  turn(offset) {
+    this.offset = offset;
+    this.load();
+  }
+
+  async why(index) {
+    try {
+      const { lines } = await get("why", { node: this.node.number, index });
+      this.proof.replaceChildren(element("h3", {}, "Proof"), element("pre", { tabIndex: 0 }, lines.join("\n")));
+      this.proof.scrollIntoView({ block: "nearest" });
+    } catch (error) {
+      this.report(error.message);
+    }
+  }
+}
