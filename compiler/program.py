@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
@@ -47,7 +47,12 @@ from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
-from dbsp.operators.streams.sharded_start import expect_scopes, expect_shards, open_shard_folder
+from dbsp.operators.streams.sharded_start import (
+    expect_scopes,
+    expect_shards,
+    expect_unobserved,
+    open_shard_folder,
+)
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.memory import capacity_of
@@ -269,6 +274,7 @@ class Program(QuestionMethods, Displayed):
         memory_limit: int | str | None = ...,
         shards: None = ...,
         scopes: None = ...,
+        observe: bool = ...,
     ) -> Run: ...
 
     @overload
@@ -284,6 +290,7 @@ class Program(QuestionMethods, Displayed):
         memory_limit: int | str | None = ...,
         shards: int,
         scopes: ScopePolicy | str | None = ...,
+        observe: Literal[False] = ...,
     ) -> ShardedRun: ...
 
     def start(
@@ -298,6 +305,7 @@ class Program(QuestionMethods, Displayed):
         memory_limit: int | str | None = None,
         shards: int | None = None,
         scopes: ScopePolicy | str | None = None,
+        observe: bool = False,
     ) -> Run | ShardedRun:
         """Start a run of the program.
 
@@ -329,6 +337,8 @@ class Program(QuestionMethods, Displayed):
             scopes: where recursions run that no column divides: "gather" for the first shard,
                 "exchange" for all shards together. By default they begin on the first shard, and
                 are exchanged when their state is larger than the memory of a shard.
+            observe: whether to collect statistics of every node from the first tick on, as
+                `run.observe()` does from the next one; not with `shards`.
 
         Returns:
             The run, with the first tick applied; with `shards` a `ShardedRun`.
@@ -356,6 +366,7 @@ class Program(QuestionMethods, Displayed):
         policy = expect_scopes(scopes, shards)
         if shards is not None:
             expect_shards(shards, stage)
+            expect_unobserved(observe)
             stage = Stage.PHYSICAL
         planner = None
         if circuit is None and self._replans(stage):
@@ -392,6 +403,8 @@ class Program(QuestionMethods, Displayed):
         try:
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
+            if observe:
+                run.observe()
             if run.tick:
                 if planner is not None:
                     planner.restored = True

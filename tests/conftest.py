@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from dbsp.kernels.tiers import COMPILED, choose_tier
 from dbsp.operators.recursion import fixpoint_step
@@ -29,16 +30,29 @@ _LONG = 900
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of Spark, group them in one worker, and set longer time limits."""
+    """Mark the tests of Spark, and set longer time limits."""
     for item in items:
         if "spark" in item.path.parts:
             item.add_marker("spark")
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
         if PROFILE == "long":
             item.add_marker(pytest.mark.timeout(0))
         elif any(item.get_closest_marker(name) for name in ("spark", "crash", "slow")):
             item.add_marker(pytest.mark.timeout(_LONG))
+
+
+class SparkTogether(LoadScopeScheduling):
+    """Runs all of tests/spark in one worker, so that they share a session; the rest one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: Callable[..., None]
+) -> LoadScopeScheduling | None:
+    """Schedule the tests of `--dist loadgroup`; its groups by marks do nothing with pytest 9.2."""
+    return SparkTogether(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="module", params=["auto", "incremental"])

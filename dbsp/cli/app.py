@@ -15,6 +15,7 @@ from dbsp.cli import (
     inspect_command,
     live_command,
     run_command,
+    top_command,
     warmup_command,
     why_command,
 )
@@ -63,6 +64,7 @@ for module, command in (
     (inspect_command, inspect_command.inspect),
     (graph_command, graph_command.graph),
     (explain_command, explain_command.explain),
+    (top_command, top_command.top),
     (why_command, why_command.why),
     (check_command, check_command.check),
     (warmup_command, warmup_command.warmup),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from dbsp.cli import program_files
 from dbsp.cli.console import report
@@ -37,16 +38,25 @@ def print_deltas(program: Program, result: TickResult, *, timed: bool) -> None:
     print("\n".join(tick_lines(shown, timed)), flush=True)
 
 
+def stdin_lines() -> Iterator[str]:
+    """Yield the lines of standard input as they arrive."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # Bytes that are not UTF-8 invalidate their own line only.
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    return iter(sys.stdin.readline, "")
+
+
 class Conversation:
     """Stages changes and applies them at each commit.
 
-    An invalid line rejects its whole tick, because a script cannot correct it.
+    `ticked` is called with the result of each tick. An invalid line rejects its whole tick, because
+    a script cannot correct it.
     """
 
-    def __init__(self, program: Program, run: Run, *, timed: bool) -> None:
+    def __init__(self, program: Program, run: Run, ticked: Callable[[TickResult], None]) -> None:
         self._program = program
         self._run = run
-        self._timed = timed
+        self._ticked = ticked
         self.failed = False
         self._reader = program_files.change_reader(program, FILE)
         self._tick: ScriptTick | None = None
@@ -95,7 +105,7 @@ class Conversation:
                     where=f"{FILE}:{tick.lines}",
                     code="invalid-line",
                 )
-            print_deltas(self._program, program_files.apply_tick(self._run, tick, FILE), timed=self._timed)
+            self._ticked(program_files.apply_tick(self._run, tick, FILE))
         except DbspError as error:
             report(error)
             self.failed = True

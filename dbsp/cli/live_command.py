@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +54,7 @@ def live(
     proofs of rows, drawings. 'help' lists them.
     """
     from dbsp.cli import program_files
-    from dbsp.cli.conversation import Conversation, show_initial
+    from dbsp.cli.conversation import Conversation, print_deltas, show_initial, stdin_lines
 
     compiled = program_files.load_program(program, compilation)
     if fact_dir is not None:
@@ -69,10 +69,7 @@ def live(
 
         converse(ConsoleCommands(compiled, run))
         return
-    conversation = Conversation(compiled, run, timed=time)
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        # Bytes that are not UTF-8 invalidate their own line only.
-        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
-    conversation.follow(iter(sys.stdin.readline, ""))
+    conversation = Conversation(compiled, run, partial(print_deltas, compiled, timed=time))
+    conversation.follow(stdin_lines())
     if conversation.failed:
         raise typer.Exit(1)

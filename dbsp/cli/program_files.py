@@ -96,10 +96,13 @@ def start(
     memory_limit: str | None = None,
     *,
     changes_from_stdin: bool = False,
+    observe: bool = False,
 ) -> Run:
     """Start a run of the program with the facts of all its `.input` relations."""
     with facts_of(program, folder, changes_from_stdin) as initial:
-        return program.start(initial, max_iterations=max_iterations, memory_limit=memory_limit)
+        return program.start(
+            initial, max_iterations=max_iterations, memory_limit=memory_limit, observe=observe
+        )
 
 
 def start_sharded(
@@ -220,9 +223,11 @@ def _size(source: Place) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def start_empty(program: Program, max_iterations: int, memory_limit: str | None = None) -> Run:
+def start_empty(
+    program: Program, max_iterations: int, memory_limit: str | None = None, *, observe: bool = False
+) -> Run:
     """Start a run of the program without facts from files."""
-    return program.start(max_iterations=max_iterations, memory_limit=memory_limit)
+    return program.start(max_iterations=max_iterations, memory_limit=memory_limit, observe=observe)
 
 
 def _concatenate(first: Any, second: Any) -> Any:

@@ -40,6 +40,15 @@ def expect_shards(shards: int, stage: Stage | str) -> None:
         )
 
 
+def expect_unobserved(observe: bool) -> None:
+    """Raise ArgumentError if statistics of nodes are asked of shards."""
+    if observe:
+        raise ArgumentError(
+            "observe= needs a run of one process; stats() and explain() of a run with shards= show the rows "
+            "of shards and exchanges"
+        )
+
+
 def expect_scopes(scopes: ScopePolicy | str | None, shards: int | None) -> ScopePolicy | None:
     """Return the place of recursions without a pivot. Raises ArgumentError."""
     if scopes is None:

@@ -23,8 +23,6 @@ from tests.harness import deltas_of, views
 from tests.shards.durable_shards import changes_of, distributed_words, expected, words
 from tests.shards.shop_circuit import CHANGES, ENDS, shop
 
-pytestmark = pytest.mark.xdist_group("shards")
-
 GRAPH = distributed_words()
 VIEWS = expected(12)
 

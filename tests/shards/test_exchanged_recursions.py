@@ -21,8 +21,6 @@ from dbsp.shards.sharded_run import ShardedRun
 from tests.harness import deltas_of, views
 from tests.shards.test_replanned_shards import NONLINEAR
 
-pytestmark = pytest.mark.xdist_group("shards")
-
 PROGRAM = dbsp.compile(NONLINEAR)
 LIMIT = 2 * 65_536
 """The state after the first tick fits into a half of it, and that after the second does not."""

@@ -18,8 +18,6 @@ from dbsp.shards.sharded_run import ShardedRun
 from tests.harness import deltas_of, views
 from tests.shards.durable_shards import changes_of, distributed_words
 
-pytestmark = pytest.mark.xdist_group("shards")
-
 
 def orders() -> Circuit:
     """Inputs of all kinds, a join, aggregates and a recursion."""

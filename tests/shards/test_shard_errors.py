@@ -12,8 +12,6 @@ from dbsp.shards.sharded_run import ShardedRun
 from tests.harness import deltas_of, views
 from tests.shards.failing_circuit import BIG, FAILURES, Failure, Tick, failing
 
-pytestmark = pytest.mark.xdist_group("shards")
-
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def runs(request: pytest.FixtureRequest) -> Iterator[tuple[Run, ShardedRun]]:

@@ -7,14 +7,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import dbsp
 from dbsp import Run
 from dbsp.shards.sharded_run import ShardedRun
 from tests.harness import deltas_of, views
-
-pytestmark = pytest.mark.xdist_group("shards")
 
 RULES = """
     .type Pair = [name: symbol, rest: Pair]

@@ -22,8 +22,6 @@ from tests.harness import deltas_of, views
 from tests.shards.shop_circuit import ENDS, FAILS, act
 from tests.shards.test_sharded_run import InterruptAt
 
-pytestmark = pytest.mark.xdist_group("shards")
-
 PROGRAM = dbsp.compile("""
     .decl a(x: number, s: symbol) .input a
     .decl b(s: symbol, w: number) .input b

@@ -27,8 +27,6 @@ from dbsp.shards.shipped_errors import ShardTracebackError
 from tests.harness import deltas_of, views
 from tests.shards.shop_circuit import CHANGES, ENDS, EXITS, FAILS, FULL, SLEEPS, shop
 
-pytestmark = pytest.mark.xdist_group("shards")
-
 GRAPH = shop().circuit("distributed")
 ROOT = Path(__file__).resolve().parent.parent.parent
 
