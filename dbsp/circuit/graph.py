@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,13 +119,17 @@ class Graph(Displayed, metaclass=PublicNames):
         """The streams of a nested scope that leave it."""
         self.named: dict[str, Stream] = {}
         """The streams that are relations of the query, in this scope or a nested one."""
+        self.origins: dict[Node, Stream] = {}
+        """By node of the query, in any scope, the stream that has the same rows, if there is one.
+
+        Empty in the query itself."""
         self._entered: dict[Node, Stream] = {}
         self._source: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Strict inputs are pickled after all nodes: pickle would recurse along the whole cycle.
         strict = [(node, node.strict) for node in self.nodes if node.strict]
-        return self.__dict__ | {"strict": strict}
+        return self.__dict__ | {"strict": strict, "origins": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for node, streams in state.pop("strict"):
@@ -208,6 +212,21 @@ class Graph(Displayed, metaclass=PublicNames):
             inside = self.append(self.entering(outer), (), outer.schema, self.current_source())
             self._entered[outer.node] = inside
         return inside  # type: ignore[return-value]
+
+    def carry_names(self, source: Graph, images: Mapping[Node, Stream]) -> None:
+        """Give the names and origins of the streams of `source` to their images in this graph."""
+        for name, stream in source.named.items():
+            if stream.node in images:
+                self.named[name] = images[stream.node]
+        if source.parent is not None:
+            return  # the circuit around it has the origins of all scopes
+        if source.origins:
+            pairs = [(origin, stream.node) for origin, stream in source.origins.items()]
+        else:
+            pairs = [(node, node) for node in source.walk()]
+        for origin, node in pairs:
+            if node in images:
+                self.origins[origin] = images[node]
 
     def entering(self, outer: Stream) -> Operator:
         """Return the operator by which an outer stream enters this scope."""

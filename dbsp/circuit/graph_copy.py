@@ -54,9 +54,7 @@ class GraphCopy:
         for node in kept:
             if node.strict:
                 target.connect(self._images[node], *(self._images[stream.node] for stream in node.strict))
-        for name, stream in source.named.items():
-            if stream.node in self._images:
-                target.named[name] = self._images[stream.node]
+        target.carry_names(source, self._images)
 
     def appended(self, target: Graph, node: Node, operator: Operator, inputs: tuple[Stream, ...]) -> Stream:
         """Append the copy of a node; return the stream that the copies of its readers read."""

@@ -56,9 +56,7 @@ class Rewriting:
         for origin, action in self._last:
             with self.target.at(origin):
                 action()
-        for name, stream in source.named.items():
-            if stream.node in self._image:
-                self.target.named[name] = self._image[stream.node]
+        self.target.carry_names(source, self._image)
 
     def at_cycles(self, close: Callable[[], object]) -> None:
         """Defer closing a cycle until every node of the current graph has its image."""

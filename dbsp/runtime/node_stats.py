@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dbsp.circuit.graph import Node
+from dbsp.data.batch import Batch
 from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
 
@@ -36,6 +37,13 @@ class NodeStats:
         place = f"{self.node.label} at {self.node.source}" if self.node.source else self.node.label
         steps, rows = counted(self.steps, "step"), counted(self.rows_out, "row")
         return f"<{place}: {steps}, {rows}, {self.seconds:.6f} s>"
+
+    def add(self, seconds: float, out: Batch | None) -> None:
+        """Count one step that took so long and emitted this delta."""
+        self.seconds += seconds
+        self.steps += 1
+        if out is not None:
+            self.rows_out += len(out)
 
     def resume(self, before: NodeStats) -> None:
         """Continue counting from the counts of another node."""

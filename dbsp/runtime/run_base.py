@@ -11,6 +11,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
 from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.open_work import OpenWork
+from dbsp.runtime.pass_observer import PassObserver
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.unknown_names import UnknownOutputError, unknown_input
@@ -38,6 +39,8 @@ class RunBase:
         self._bulk: BulkProgress | None = None
         """The open transaction."""
         self._ticks = 0
+        self.observers: list[PassObserver] = []
+        """The watches and recordings, which follow the run when it switches circuits."""
         shared = () if traces is None else (traces,)
         self.install(graph, Scope(graph, self.interner, shared=shared, budget=budget, link=link))
 
@@ -45,6 +48,8 @@ class RunBase:
         """Step this circuit from the next tick on."""
         self.graph = graph
         self._scope = scope
+        for observer in self.observers:
+            observer.observe(scope)
         self.input_ports, self.output_ports = self.ports_of(scope)
 
     def ports_of(self, scope: Scope) -> tuple[Mapping[str, InputPort], Mapping[str, OutputPort]]:

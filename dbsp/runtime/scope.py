@@ -18,6 +18,7 @@ from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime.located_errors import located, memory_error, overflow_error
 from dbsp.runtime.node_stats import NodeStats
+from dbsp.runtime.pass_observer import PassObserver
 from dbsp.runtime.ports import CommitListener
 from dbsp.runtime.rounds import scheduled
 from dbsp.runtime.scope_state import CarriedState, ScopeState, State
@@ -76,6 +77,8 @@ class Scope:
         self.stats: list[NodeStats] | None = None
         """The statistics per node, while they are switched on (see `dbsp.runtime.observation`)."""
         self.listeners: list[CommitListener] = [] if outer is None else outer.listeners
+        self.observers: list[PassObserver] = [] if outer is None else outer.observers
+        """Watches and recordings of the run (see `dbsp.runtime.run_watching`); often none."""
         self.transient: list[Trace] = []
         """The sums of an open transaction, which belong to no step; no checkpoint has them."""
         self._shared: dict[type, Any] = {type(found): found for found in shared}
@@ -201,23 +204,34 @@ class Scope:
 
     def run(self) -> None:
         """Step every node once, in order."""
-        self.run_steps(self.schedule if self.stats is None else self.steps)
+        if not self.observers:
+            self.run_steps(self.schedule if self.stats is None else self.steps)
+            return
+        seconds: list[float] | None = [] if any(each.timed for each in self.observers) else None
+        by_step = seconds is not None or self.stats is not None
+        self.run_steps(self.steps if by_step else self.schedule, seconds)
+        for observer in self.observers:
+            observer.end_pass(self, seconds)
 
-    def run_steps(self, steps: Sequence[Step]) -> None:
-        """Run these steps in order; an error names the node of its step."""
+    def run_steps(self, steps: Sequence[Step], seconds: list[float] | None = None) -> None:
+        """Run these steps in order; an error names the node of its step.
+
+        Appends the duration of each step to `seconds`.
+        """
         step: Step | None = None
         try:
-            if self.stats is None:
+            if self.stats is None and seconds is None:
                 for step in steps:
                     step.step()
             else:
-                for step, stats in zip(steps, self.stats, strict=True):
+                for place, step in enumerate(steps):
                     started = time.perf_counter()
                     step.step()
-                    stats.seconds += time.perf_counter() - started
-                    stats.steps += 1
-                    if step.out is not None:
-                        stats.rows_out += len(step.out)
+                    taken = time.perf_counter() - started
+                    if seconds is not None:
+                        seconds.append(taken)
+                    if self.stats is not None:
+                        self.stats[place].add(taken, step.out)
         except OverflowError as error:
             raise self._located(overflow_error(error, _node(step)), step) from None
         except MemoryError as error:

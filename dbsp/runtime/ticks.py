@@ -391,7 +391,7 @@ class Ticks(RunBase):
         self.begin(work)
         failures = []
         try:
-            for listener in self._scope.listeners:
+            for listener in list(self._scope.listeners):  # a callback may end its watch
                 try:
                     listener.notify()
                 except DbspError as error:

@@ -216,6 +216,8 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self._replaced = old
         self._exchange(new)
         observation.resume(new.scope, old.scope, {node: node for node in self._body.nodes})
+        for observer in self._outer.observers:
+            observer.restart(self._outer, self._body)
         new.entering.totals = entering
         unbounded = RestartBudget(self._history, None, False) if timed else None
         done = expect_present(new.run(where, False, unbounded), "the result of a restart")

@@ -141,6 +141,8 @@ class IteratedScope:
                     return None
                 rest = budget.rest(iteration, arrived)
                 if rest is not None:
+                    for observer in scope.observers:
+                        observer.converge(scope)
                     for collected, batch in zip(pieces, rest, strict=True):
                         if batch is not None:
                             collected.append(batch)

@@ -40,6 +40,7 @@ from dbsp.operators.time.integrate import Integrate
 def between_integrals(query: Graph) -> Graph:
     """Return D . Q . I with unchanged operators, which recomputes everything in every tick."""
     lifted = pruned(rewrite(query, _lifted))
+    lifted.origins.clear()
     lifted.named.clear()  # the streams are complete values here, and no node keeps their integral
     return lifted
 
