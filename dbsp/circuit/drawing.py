@@ -16,28 +16,17 @@ import sys
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph, Node
-from dbsp.display.amounts import memory, row_count
+from dbsp.circuit.pictures.circuit_picture import circuit_picture
+from dbsp.circuit.pictures.dot_form import dot_text
+from dbsp.circuit.pictures.picture import Measured, PictureData
 from dbsp.errors import ArgumentError, DbspError, SetupError, wrong_argument
 
 TEXT_SUFFIXES = (".dot", ".gv")
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
-
-_FILL = {
-    "Input": "#dcefdc",
-    "Constant": "#dcefdc",
-    "Output": "#d9e8f6",
-    "SparkSource": "#dcefdc",
-    "SparkSink": "#d9e8f6",
-    "Delay": "#fbf0cf",
-    "Delta0": "#f1f1f1",
-}
-Kept: TypeAlias = Mapping[Node, tuple[int, int]]
-_FONT = "Helvetica,Arial,sans-serif"
-_WIDTH = 60
 
 # The layout runs in a separate process: it is C code, and its messages on stderr, such as warnings
 # about fonts, matter only if it fails.
@@ -69,32 +58,19 @@ def to_dot(circuit: object, *, title: str | None = None) -> str:
         >>> print(dbsp.draw.to_dot(circuit).splitlines()[0])
         digraph circuit {
     """
-    import graphviz
+    return dot_text(picture(circuit, title=title))
 
+
+def picture(circuit: object, *, title: str | None = None) -> PictureData:
+    """Return the drawing of a circuit as data (see `dbsp.circuit.pictures.picture`).
+
+    Takes the arguments and raises the errors of `to_dot`.
+    """
     graph = _graph_of(circuit)
-    dot = graphviz.Digraph(
-        "circuit",
-        graph_attr={
-            "fontname": _FONT,
-            "fontsize": "11",
-            "label": _escape(graph.name if title is None else title),
-            "labelloc": "t",
-            "rankdir": "TB",
-            "nodesep": "0.3",
-            "ranksep": "0.4",
-        },
-        node_attr={
-            "fontname": _FONT,
-            "fontsize": "10",
-            "shape": "box",
-            "style": "rounded,filled",
-            "fillcolor": "white",
-        },
-        edge_attr={"fontname": _FONT, "fontsize": "9", "arrowsize": "0.7"},
-    )
-    _draw(graph, dot, dot, "n", _kept(circuit))
-    source: str = dot.source
-    return source
+    measured = {
+        node: Measured(state_rows=rows, state_bytes=size) for node, (rows, size) in _kept(circuit).items()
+    }
+    return circuit_picture(graph, measured).titled(title)
 
 
 def _graph_of(circuit: Any) -> Graph:
@@ -108,79 +84,10 @@ def _graph_of(circuit: Any) -> Graph:
     raise wrong_argument("circuit", "a circuit, a program or a run", circuit)
 
 
-def _kept(circuit: Any) -> Kept:
+def _kept(circuit: Any) -> Mapping[Node, tuple[int, int]]:
     """Return the rows and bytes of every trace by node; a circuit or program has none."""
     kept = None if isinstance(circuit, Graph) else getattr(circuit, "kept", None)
     return kept() if callable(kept) else {}
-
-
-def _draw(graph: Graph, place: Any, top: Any, prefix: str, kept: Kept) -> dict[Node, str]:
-    """Add the nodes of `graph` to `place` and its edges to `top`; return the names of the nodes.
-
-    `kept` are the rows and bytes of traces, by node.
-    """
-    names: dict[Node, str] = {}
-    # By the node of a scope, the names of its results in order.
-    results: dict[Node, list[str]] = {}
-    for node in graph.nodes:
-        name = f"{prefix}{node.id}"
-        names[node] = name
-        scopes = node.operator.children()
-        for number, child in enumerate(scopes):
-            with place.subgraph(name=f"cluster_{name}_{number}") as frame:
-                frame.attr(label=_escape(node.label), style="rounded,dashed", labeljust="l", color="#555555")
-                inside = _draw(child, frame, top, f"{name}_", kept)
-            for outer, inner in child.entered.items():
-                top.edge(names[outer], inside[inner.node], arrowhead="vee")
-            results.setdefault(node, []).extend(inside[stream.node] for stream in child.exports)
-        if not scopes:
-            place.node(name, _label(node, kept.get(node)), **_look(node))
-            for stream in node.inputs:
-                leaving = results.get(stream.node)
-                top.edge(leaving[_index(node)] if leaving else names[stream.node], name)
-    for node in graph.nodes:
-        for stream in node.strict:
-            top.edge(names[stream.node], names[node], style="dashed", constraint="false")
-    return names
-
-
-def _index(node: Node) -> int:
-    """Return which result of a scope a node reads."""
-    return int(getattr(node.operator, "index", 0))
-
-
-def _label(node: Node, kept: tuple[int, int] | None) -> str:
-    lines = [node.label]
-    if node.schema.arity:
-        lines.append(node.columns)
-    if node.source:
-        lines.append(node.source)
-    if kept is not None:
-        lines.append(f"{row_count(kept[0])}, {memory(kept[1])}")
-    return "\\n".join(_escape(_shorten(line)) for line in lines)
-
-
-def _look(node: Node) -> dict[str, str]:
-    kind = node.operator.name
-    look = {"tooltip": _escape(f"{node.describe()}: {node.columns}")}
-    if kind in _FILL:
-        look["fillcolor"] = _FILL[kind]
-    if kind == "Arrange":  # it stores a trace
-        look |= {"shape": "cylinder", "style": "filled", "fillcolor": "#eee6f5"}
-    return look
-
-
-def _shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
-
-
-def _escape(text: str) -> str:
-    """Return text that DOT shows unchanged: without escapes, and without `<...>` as markup."""
-    import graphviz
-
-    escaped: str = graphviz.escape(text)
-    return escaped
 
 
 def render(dot: str, format: str = "svg") -> bytes:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from dbsp.circuit.drawn_terms import DrawnTerm
 from dbsp.circuit.field_ranges import ANY_INPUTS, check_ranges
 from dbsp.circuit.function_step import FunctionStep
 from dbsp.circuit.step import Step
@@ -51,6 +52,28 @@ class Operator:
     def label(self) -> str:
         """One line for drawings: the name and the distinguishing parameters of the operator."""
         return self.name
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        """One line for pictures: the label, with names of columns instead of numbers.
+
+        `columns` has the names of the columns of each input.
+        """
+        return self.label
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str] | None:
+        """Return what each column of the output holds, for pictures; None if unknown.
+
+        `columns` has what each column of each input holds.
+        """
+        return None
+
+    def drawn_terms(self, inputs: int, dimensions: int) -> Sequence[DrawnTerm]:
+        """Return the terms that pictures draw inside of this node; none for a box.
+
+        The node has a number of `inputs`, and its streams have a number of time `dimensions`: the
+        ticks, and the iterations of each scope around it.
+        """
+        return ()
 
     @property
     def shareable(self) -> bool:

@@ -7,7 +7,7 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbsp.data.schema import Schema
@@ -26,13 +26,13 @@ class ColumnTypes:
     variables: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
 
-    def describe(self, schema: Schema) -> str:
-        """The columns with their types, like `Schema.describe`."""
+    def describe(self, schema: Schema, shown: Sequence[str] | None = None) -> str:
+        """The columns with their types, like `Schema.describe`; `shown` replaces the names."""
         whole = tuple(self.relation) == schema.names
         known = self.relation if whole or not self.variables else self.variables
         return ", ".join(
-            f"{name}: {known.get(name) or self.words.get(str(type_), str(type_))}"
-            for name, type_ in zip(schema.names, schema.types, strict=True)
+            f"{title}: {known.get(name) or self.words.get(str(type_), str(type_))}"
+            for title, name, type_ in zip(shown or schema.names, schema.names, schema.types, strict=True)
         )
 
 
@@ -42,13 +42,27 @@ class ProgramPlace(str):
     span: SourceSpan
     sources: ProgramSources
     types: ColumnTypes
+    clause: SourceSpan | None
+    """The whole rule that the place is a part of; None for a declaration."""
 
     @classmethod
-    def of(cls, span: SourceSpan, sources: ProgramSources, types: ColumnTypes) -> ProgramPlace:
-        """The place of a span of a program."""
+    def of(
+        cls,
+        span: SourceSpan,
+        sources: ProgramSources,
+        types: ColumnTypes,
+        clause: SourceSpan | None = None,
+    ) -> ProgramPlace:
+        """The place of a span of a program; `clause` is the rule around it."""
         place = cls(str(span))
         place.span, place.sources, place.types = span, sources, types
+        place.clause = clause
         return place
+
+    @property
+    def clause_text(self) -> str:
+        """The text of the rule, in one line; empty for a declaration."""
+        return " ".join(self.sources.between(self.clause).split()) if self.clause else ""
 
     def diagnostic(self, message: str, code: str | None) -> Diagnostic:
         """An error at this place."""

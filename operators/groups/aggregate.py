@@ -35,6 +35,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
+from dbsp.expressions.readable_text import plain_name
 from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.aggregate_functions import (
@@ -65,6 +66,18 @@ class Aggregate(GroupwiseOperator):
     @property
     def label(self) -> str:
         return f"Aggregate {', '.join(self.names[self.key :])}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        (names,) = columns
+        results = zip(map(plain_name, self.names[self.key :]), self.functions, strict=True)
+        shown = [(name, function.caption(names)) for name, function in results]
+        texts = [text if name[:1] == "#" else f"{name} = {text}" for name, text in shown]
+        by = f" by {', '.join(names[: self.key])}" if self.key else ""
+        return f"Aggregate {', '.join(texts)}{by}"
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        (names,) = columns
+        return [*names[: self.key], *(function.caption(names) for function in self.functions)]
 
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
@@ -116,6 +129,12 @@ class AccumulatedAggregate(Projectable):
     def label(self) -> str:
         return self.aggregate.label
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return self.aggregate.caption(columns[:1])
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return self.aggregate.column_texts(columns[:1])
+
     def schema(self, *inputs: Schema) -> Schema:
         return self.aggregate.checked_schema(inputs[0])
 
@@ -154,6 +173,9 @@ class ForgettingAggregate(ForgettingOperator, AccumulatedAggregate):
     @property
     def label(self) -> str:
         return f"{super().label}, forgets by {self.aggregate.names[self.column]}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"{super().caption(columns)}, forgets by {self.aggregate.names[self.column]}"
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         self.check_connected(node)

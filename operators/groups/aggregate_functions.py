@@ -46,6 +46,10 @@ class GroupFunction:
     `evaluate` defines it for all groups of a batch at once.
     """
 
+    def caption(self, columns: Sequence[str]) -> str:
+        """The function with the names of its columns, for pictures: `sum(n)`."""
+        raise AssertionError(f"{type(self).__name__} does not define its caption")
+
     def result(self, schema: Schema) -> Type:
         """The type of the result; raises SchemaError if the types of the columns do not fit."""
         raise AssertionError(f"{type(self).__name__} does not define its result type")
@@ -72,6 +76,9 @@ class AggregateFunction(GroupFunction):
 
     kind: str = field(metadata=one_of("count", "sum", "avg", "min", "max"))
     column: int = -1
+
+    def caption(self, columns: Sequence[str]) -> str:
+        return f"{self.kind}({columns[self.column] if self.column >= 0 else '*'})"
 
     def result(self, schema: Schema) -> Type:
         if self.kind == "count":

@@ -34,6 +34,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
+from dbsp.expressions.readable_text import plain_name
 from dbsp.kernels import arrange, concatenate, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.operators.linear.project import Project, Projectable
@@ -88,6 +89,12 @@ class RecomputeGroups(Projectable):
     @property
     def label(self) -> str:
         return self.operator.label
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return self.operator.caption([[plain_name(name) for name in self.over.names]])
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str] | None:
+        return self.operator.column_texts([[plain_name(name) for name in self.over.names]])
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.operator.checked_schema(self.over)

@@ -37,6 +37,9 @@ class CountDistinct(GroupFunction):
 
     column: int = field(metadata=COLUMN)
 
+    def caption(self, columns: Sequence[str]) -> str:
+        return f"count_distinct({columns[self.column]})"
+
     def result(self, schema: Schema) -> Type:
         return INT
 
@@ -57,6 +60,11 @@ class Quantile(GroupFunction):
     column: int = field(metadata=COLUMN)
     q: float = field(metadata=FRACTION)
     between: bool = False
+
+    def caption(self, columns: Sequence[str]) -> str:
+        if self.q == 0.5 and self.between:
+            return f"median({columns[self.column]})"
+        return f"quantile({columns[self.column]}, {self.q:g})"
 
     def result(self, schema: Schema) -> Type:
         type_ = schema.types[self.column]
@@ -121,6 +129,9 @@ class ArgExtreme(GroupFunction):
     by: int = field(metadata=COLUMN)
     largest: bool
 
+    def caption(self, columns: Sequence[str]) -> str:
+        return f"arg{'max' if self.largest else 'min'}({columns[self.column]}, by {columns[self.by]})"
+
     def result(self, schema: Schema) -> Type:
         type_ = schema.types[self.column]
         return type_.optional() if schema.types[self.by].nullable else type_
@@ -168,6 +179,10 @@ class Variance(GroupFunction):
     population: bool = False
     root: bool = False
 
+    def caption(self, columns: Sequence[str]) -> str:
+        name = "stddev" if self.root else "variance"
+        return f"{name}({columns[self.column]})"
+
     def result(self, schema: Schema) -> Type:
         type_ = schema.types[self.column]
         if type_.kind not in ("int", "float"):
@@ -207,6 +222,10 @@ class Fold(GroupFunction):
     function: Callable[[list[tuple[Any, int]]], Any]
     columns: tuple[int, ...] = field(metadata=COLUMN)
     type: Type
+
+    def caption(self, columns: Sequence[str]) -> str:
+        read = ", ".join(columns[column] for column in self.columns)
+        return f"{function_name(self.function)}({read})"
 
     def result(self, schema: Schema) -> Type:
         nullable = any(schema.types[column].nullable for column in self.columns)

@@ -49,6 +49,9 @@ class PartialSums(Operator):
     def label(self) -> str:
         return f"Partial sums of {self.aggregate.label}"
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"Partial sums of {self.aggregate.caption(columns)}"
+
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
         self.aggregate.checked_schema(schema)

@@ -75,6 +75,12 @@ class Ordered(GroupwiseOperator):
     def groups(self, schema: Schema) -> tuple[int, ...]:
         return self.partition
 
+    def ordering(self, columns: Sequence[str]) -> str:
+        """The order and the partition with the names of the columns, for pictures."""
+        order = [f"{columns[c]}{' descending' if down else ''}" for c, down in self.order]
+        per = f" per {', '.join(columns[c] for c in self.partition)}" if self.partition else ""
+        return f"by {', '.join(order)}{per}"
+
     def sort(self, batch: Batch, schema: Schema, interner: Interner) -> Sorted:
         """The rows in order. O(n log n)."""
         mask = batch.weights > 0
@@ -103,6 +109,9 @@ class TopK(Ordered):
     @property
     def label(self) -> str:
         return f"TopK {self.k}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"TopK {self.k} {self.ordering(columns[0])}"
 
     def schema(self, *inputs: Schema) -> Schema:
         return inputs[0]
@@ -156,6 +165,9 @@ class LeadingTopK(Operator):
     @property
     def label(self) -> str:
         return self.top.label
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return self.top.caption([self.over.names])
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.top.checked_schema(self.over)
@@ -228,6 +240,9 @@ class Rank(Ordered):
     def label(self) -> str:
         return f"Rank {self.kind}"
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"{self.label} {self.ordering(columns[0])}"
+
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(self.names, (*inputs[0].types, INT))
 
@@ -272,6 +287,9 @@ class Shift(Ordered):
     @property
     def label(self) -> str:
         return f"{'Lag' if self.offset >= 0 else 'Lead'} {self.names[self.column]} by {abs(self.offset)}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"{self.label} {self.ordering(columns[0])}"
 
     def schema(self, *inputs: Schema) -> Schema:
         types = inputs[0].types

@@ -49,7 +49,7 @@ from dbsp.kernels import (
 )
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
-from dbsp.operators.joins.join import check_key_types, in_orders, null_mismatch_columns
+from dbsp.operators.joins.join import check_key_types, in_orders, joined_on, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, expect_order, in_own_order, key_first, order_of
 
@@ -77,6 +77,12 @@ class AsofJoin(Operator):
     @property
     def label(self) -> str:
         return f"AsofJoin -> {', '.join(self.names)}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        left, right = columns
+        pairs = zip(self.left_key, self.right_key, strict=True)
+        latest = f"{left[self.left]} from the latest {right[self.right]}"
+        return f"{joined_on(self.name, ((left[a], right[b]) for a, b in pairs))}, {latest}"
 
     @property
     def law(self) -> str:
@@ -153,6 +159,10 @@ class DeltaAsofJoin(Operator):
     @property
     def label(self) -> str:
         return self.join.label
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        sides = zip(columns, (self.by_left, self.by_right), strict=True)
+        return self.join.caption([[names[order.index(c)] for c in sorted(order)] for names, order in sides])
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.join.checked_schema(*self._own(inputs))

@@ -49,6 +49,7 @@ from dbsp.operators.joins.join import (
     check_key_types,
     in_orders,
     is_injective,
+    joined_on,
     null_mismatch_columns,
     picked_columns,
     without_null,
@@ -83,6 +84,12 @@ class IntervalJoin(Operator):
     @property
     def label(self) -> str:
         return f"IntervalJoin -> {', '.join(self.names)}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        left, right = columns
+        pairs = zip(self.left_key, self.right_key, strict=True)
+        within = f"{left[self.point]} between {right[self.first]} and {right[self.last]}"
+        return f"{joined_on(self.name, ((left[a], right[b]) for a, b in pairs))} where {within}"
 
     @property
     def law(self) -> str:

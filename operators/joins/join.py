@@ -56,6 +56,15 @@ class Join(Operator):
     columns: tuple[int, ...] = field(metadata=EITHER_COLUMN)
     names: tuple[str, ...]
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        left, right = columns
+        pairs = zip(self.left_key, self.right_key, strict=True)
+        return joined_on(self.name, ((left[a], right[b]) for a, b in pairs))
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        left, right = columns
+        return [left[v] if v >= 0 else right[-v - 1] for v in self.columns]
+
     def schema(self, *inputs: Schema) -> Schema:
         left, right = inputs
         check_key_types(self.left_key, self.right_key, left, right)
@@ -146,6 +155,15 @@ class DeltaJoin(Projectable):
     def label(self) -> str:
         return f"{self.name} -> {', '.join(self.names)}"
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        left, right = columns
+        partners = self.realign or tuple(range(self.key))
+        return joined_on(self.name, ((left[a], right[b]) for a, b in enumerate(partners)))
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        left, right = columns
+        return [left[v] if v >= 0 else right[-v - 1] for v in self.columns]
+
     def schema(self, *inputs: Schema) -> Schema:
         left, right = inputs
         if self.key > min(left.arity, right.arity):
@@ -189,6 +207,16 @@ class DeltaJoin(Projectable):
         if self.null_mismatch:
             return MixedJoinStep(left, right, self.key, columns, turned, scope, self.null_mismatch)
         return JoinStep(left, right, self.key, columns, turned, scope)
+
+
+def joined_on(name: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the caption of a join: its name, and the pairs of columns that are equal.
+
+    >>> joined_on("Join", [("y", "y"), ("a", "b")])
+    'Join on y, a = b'
+    """
+    shown = [left if left == right else f"{left} = {right}" for left, right in pairs]
+    return f"{name} on {', '.join(shown)}" if shown else name
 
 
 def _is_bijection(pairs: Sequence[tuple[int, int]]) -> bool:

@@ -36,6 +36,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Expression, bind
+from dbsp.expressions.readable_text import plain_name, readable
 from dbsp.expressions.substitution import is_total
 from dbsp.operators.joins.delta_term import (
     Action,
@@ -103,6 +104,12 @@ class MultiwayJoin(Operator):
         atoms = ", ".join(f"({', '.join(map(shown, terms))})" for terms in self.atoms)
         tested = ", ".join(map(repr, (*self.conditions, *self.narrowing)))
         return f"{self.name} {atoms}{' where ' + tested if tested else ''} -> {', '.join(self.columns)}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        terms = [[plain_name(shown(term)) for term in terms] for terms in self.atoms]
+        tested = ", ".join(map(readable, (*self.conditions, *self.narrowing)))
+        atoms = ", ".join(f"({', '.join(atom)})" for atom in terms)
+        return f"{self.name} {atoms}{' where ' + tested if tested else ''}"
 
     @property
     def law(self) -> str:
@@ -368,6 +375,9 @@ class DeltaMultiwayJoin(Operator):
     @property
     def label(self) -> str:
         return self.join.label
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return self.join.caption(columns)
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.join.checked_schema(*self.inputs_of(inputs))

@@ -14,13 +14,14 @@ too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dbsp.circuit.composite import Add, Composite, T
 from dbsp.circuit.field_ranges import COLUMN, EITHER_COLUMN, SECOND_COLUMN, TWO_INPUTS
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
-from dbsp.operators.joins.join import Join
+from dbsp.operators.joins.join import Join, joined_on
 from dbsp.operators.joins.semijoin import Antijoin
 from dbsp.operators.linear.pad import Pad
 from dbsp.operators.linear.union import Union, Widen
@@ -52,6 +53,11 @@ class OuterJoin(Composite):
     @property
     def label(self) -> str:
         return f"{self.name} -> {', '.join(self.names)}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        left, right = columns
+        pairs = zip(self.left_key, self.right_key, strict=True)
+        return joined_on(self.name, ((left[a], right[b]) for a, b in pairs))
 
     def compose(self, add: Add[T], *inputs: T) -> T:
         a, b = inputs

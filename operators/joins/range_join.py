@@ -40,6 +40,7 @@ from dbsp.operators.joins.join import (
     check_key_types,
     in_orders,
     is_injective,
+    joined_on,
     null_mismatch_columns,
     picked_columns,
     without_null,
@@ -67,6 +68,12 @@ class RangeJoin(Operator):
     @property
     def label(self) -> str:
         return f"RangeJoin -> {', '.join(self.names)}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        left, right = columns
+        pairs = zip(self.left_key, self.right_key, strict=True)
+        near = f"{left[self.left]} near {right[self.right]}"
+        return f"{joined_on(self.name, ((left[a], right[b]) for a, b in pairs))} where {near}"
 
     @property
     def law(self) -> str:

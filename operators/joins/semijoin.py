@@ -24,7 +24,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.kernels import project
 from dbsp.operators.groups.distinct import Distinct, positive
-from dbsp.operators.joins.join import Join
+from dbsp.operators.joins.join import Join, joined_on
 from dbsp.operators.linear.project import Project
 from dbsp.operators.linear.union import Minus
 
@@ -37,6 +37,14 @@ class Semijoin(Operator):
 
     left_key: tuple[int, ...] = field(metadata=COLUMN)
     right_key: tuple[int, ...] = field(metadata=SECOND_COLUMN)
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        left, right = columns
+        pairs = zip(self.left_key, self.right_key, strict=True)
+        return joined_on(self.name, ((left[a], right[b]) for a, b in pairs))
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return columns[0]
 
     def schema(self, *inputs: Schema) -> Schema:
         left, _ = inputs

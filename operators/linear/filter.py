@@ -22,6 +22,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
+from dbsp.expressions.readable_text import readable
 from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.row_functions import RowOperator, call_per_row, function_name
 
@@ -40,6 +41,12 @@ class Filter(RowOperator):
     @property
     def label(self) -> str:
         return f"Filter {self.predicate!r}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"Filter {readable(self.predicate)}"
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return columns[0]
 
     def schema(self, *inputs: Schema) -> Schema:
         type_ = bind(self.predicate, self.over or inputs[0]).type
@@ -113,6 +120,12 @@ class SameValue(Operator):
     @property
     def label(self) -> str:
         return f"Filter column {self.first} = column {self.second}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"Filter {columns[0][self.first]} = {columns[0][self.second]}"
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return columns[0]
 
     def schema(self, *inputs: Schema) -> Schema:
         a, b = self.first, self.second

@@ -19,6 +19,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.expressions import Expression, bind
+from dbsp.expressions.readable_text import plain_name, readable
 from dbsp.kernels import consolidate
 from dbsp.operators.linear.row_functions import RowOperator, call_per_row, function_name
 
@@ -41,6 +42,16 @@ class Map(RowOperator):
     def label(self) -> str:
         columns = (f"{n} = {e!r}" for n, e in zip(self.names, self.expressions, strict=True))
         return f"Map {', '.join(columns)}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        texts = zip(self.names, map(readable, self.expressions), strict=True)
+        shown = [(plain_name(name), text) for name, text in texts]
+        # The columns of the node already show a column that keeps its value and its name.
+        computed = [f"{name} = {text}" for name, text in shown if name != text]
+        return f"Map {', '.join(computed) or ', '.join(name for name, _ in shown)}"
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return [readable(expression) for expression in self.expressions]
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.injective and inputs[0]

@@ -20,6 +20,7 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.expressions.readable_text import plain_name
 from dbsp.kernels import project
 
 
@@ -50,6 +51,15 @@ class Project(Projectable):
     @property
     def label(self) -> str:
         return f"Project {', '.join(self.names)}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        texts = self.column_texts(columns)
+        pairs = [(plain_name(name), text) for name, text in zip(self.names, texts, strict=True)]
+        shown = [text if name == text or name[:1] == "#" else f"{name} = {text}" for name, text in pairs]
+        return f"Project {', '.join(shown)}"
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return [columns[0][column] for column in self.columns]
 
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(self.names, tuple(inputs[0].types[c] for c in self.columns))
@@ -88,6 +98,14 @@ class Rename(Operator):
     input_counts = ONE_INPUT
 
     names: tuple[str, ...]
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        pairs = zip(columns[0], map(plain_name, self.names), strict=True)
+        shown = [f"{before} to {after}" for before, after in pairs if before != after and after[0] != "#"]
+        return f"Rename {', '.join(shown)}" if shown else "Rename"
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return columns[0]
 
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(self.names, inputs[0].types)

@@ -72,6 +72,9 @@ class Exchange(Placing, HashPlaced, RowMoving):
     def label(self) -> str:
         return f"Exchange by {', '.join(map(str, self.columns))}"
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"Exchange by {', '.join(columns[0][column] for column in self.columns)}"
+
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return ExchangeStep(node, sources[0], scope, self.columns)
 
@@ -104,6 +107,9 @@ class Owned(Placing):
     @property
     def label(self) -> str:
         return f"Owned by {', '.join(map(str, self.columns)) or 'the first shard'}"
+
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"Owned by {', '.join(columns[0][c] for c in self.columns) or 'the first shard'}"
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         return OwnedStep(node, sources[0], scope, self.columns)

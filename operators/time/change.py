@@ -49,6 +49,9 @@ class Change(IncrementalForm):
 
         return change
 
+    def delta_columns(self, columns: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        return columns[len(columns) // 2 :]
+
     def deltas(self, node: Node) -> Sequence[Stream]:
         return node.inputs[len(node.inputs) // 2 :]
 

@@ -37,6 +37,12 @@ class Terms(IncrementalForm):
     def label(self) -> str:
         return f"Terms of {self.operator.label}"
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"Sum of the terms of {self.operator.name}"
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return columns[0]
+
     def schema(self, *inputs: Schema) -> Schema:
         return same_types(*inputs)
 

@@ -16,6 +16,7 @@ from itertools import product
 
 import numpy as np
 
+from dbsp.circuit.drawn_terms import DrawnTerm, Sum
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
@@ -43,10 +44,27 @@ class Nested(IncrementalForm):
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return self.operator.yields_set(inputs)
 
+    def drawn_terms(self, inputs: int, dimensions: int) -> Sequence[DrawnTerm]:
+        if self.operator.law in ("bilinear", "multilinear"):
+            # In each dimension one input is the delta: those before it are new, those after it old.
+            deltas = product(range(inputs), repeat=dimensions)
+            return [
+                DrawnTerm(1, tuple(tuple(_side(n, delta) for delta in term) for n in range(inputs)))
+                for term in deltas
+            ]
+        ends: tuple[Sum, Sum] = ("new", "old")
+        corners = product(ends, repeat=dimensions)
+        return [DrawnTerm((-1) ** corner.count("old"), (corner,) * inputs) for corner in corners]
+
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         schemas = [stream.schema for stream in node.inputs]
         function = self.operator.zset_function(scope.interner, *schemas)
         return NestedStep(function, sources, schemas, scope)
+
+
+def _side(number: int, delta: int) -> Sum:
+    """Return what an input of a product holds in the term in which input `delta` is the delta."""
+    return "delta" if number == delta else "new" if number < delta else "old"
 
 
 class NestedStep(AgendaStep):

@@ -45,6 +45,12 @@ class Arrange(Operator):
     def label(self) -> str:
         return f"Arrange by {', '.join(map(str, self.order))}" if self.order else "Arrange"
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"Arrange by {', '.join(self.column_texts(columns))}" if self.order else "Arrange"
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
+        return [columns[0][column] for column in self.order]
+
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
         if len(self.order) != schema.arity:

@@ -26,6 +26,16 @@ class IncrementalForm(Operator):
     def label(self) -> str:
         return f"Change of {self.operator.label}"
 
+    def caption(self, columns: Sequence[Sequence[str]]) -> str:
+        return f"Change of {self.operator.caption(self.delta_columns(columns))}"
+
+    def delta_columns(self, columns: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        """Of the columns of each input of the form, those of each input of the operator."""
+        return columns
+
+    def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str] | None:
+        return self.operator.column_texts(self.delta_columns(columns))
+
     def deltas(self, node: Node) -> Sequence[Stream]:
         """The delta of each input of the operator."""
         return node.inputs

@@ -67,20 +67,22 @@ class LoweringContext:
         relation: str,
         span: SourceSpan | None = None,
         variables: Mapping[str, str] = NO_VARIABLES,
+        clause: SourceSpan | None = None,
     ) -> AbstractContextManager[None]:
         """New nodes in the `with` block get the place of the declaration, or of a part of a rule.
 
-        `span` is the place in the rule, and `variables` has the types of the rule's variables.
+        `span` is the place in the rule `clause`, and `variables` has the types of its variables.
         """
         place = span or self.relations[relation].span
         types = self._types(relation, variables)
-        return self.circuit.at(ProgramPlace.of(place, self.sources(relation), types))
+        return self.circuit.at(ProgramPlace.of(place, self.sources(relation), types, clause))
 
     def reading(self, relation: str) -> AbstractContextManager[None]:
         """New nodes in the `with` block get the column types of a relation that a rule reads."""
         place = self.circuit.current_source()
         if isinstance(place, ProgramPlace):
-            place = ProgramPlace.of(place.span, place.sources, self._types(relation, NO_VARIABLES))
+            types = self._types(relation, NO_VARIABLES)
+            place = ProgramPlace.of(place.span, place.sources, types, place.clause)
         return self.circuit.at(place)
 
     def _types(self, relation: str, variables: Mapping[str, str]) -> ColumnTypes:

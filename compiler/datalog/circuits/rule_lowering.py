@@ -78,7 +78,7 @@ class RuleLowering:
 
     def at(self, span: SourceSpan) -> AbstractContextManager[None]:
         """Give the nodes added inside this place of the rule."""
-        return self.context.at(self.plan.rule.relation, span, self.types)
+        return self.context.at(self.plan.rule.relation, span, self.types, self.plan.rule.rule.span)
 
     def expression(self, term: syntax.Term) -> Expression:
         """Return the expression of a term; its errors show the place of the term."""
