@@ -1,7 +1,8 @@
-"""A circuit as a document for the page: nodes, edges and scopes, by their numbers.
+"""A circuit as a document for the page: operators, scopes as boxes around them, and streams.
 
-The number of a node in a scope begins with that of the scope: node 3 inside of node 12 is "12.3",
-as in error messages (see `dbsp.circuit.node_numbers`).
+It is the picture of the circuit (see `dbsp.circuit.pictures`), in which each frame is a box that
+the page can collapse. The path of an operator is that of `Run.record`: "3", or "3/0" in the scope
+of operator 3.
 """
 
 from __future__ import annotations
@@ -10,85 +11,97 @@ from collections.abc import Iterator
 from typing import Any
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.program_place import ProgramPlace
+from dbsp.circuit.pictures.circuit_picture import circuit_picture
+from dbsp.circuit.pictures.picture import PictureData, PictureFrame, PictureNode
 
 
 class CircuitDocument:
-    """The document of one circuit, with its nodes by number."""
+    """The document of one circuit, with the operators that its boxes stand for.
 
-    def __init__(self, graph: Graph) -> None:
+    `terms` draws each incremental form within a scope as its terms. These boxes have no path.
+    """
+
+    def __init__(self, graph: Graph, *, terms: bool = False) -> None:
         self.graph = graph
-        self.numbers: dict[Node, str] = {}
-        """The number of every node, those of nested scopes included."""
-        self._nodes: list[dict[str, Any]] = []
-        self._edges: list[dict[str, Any]] = []
-        self._relations = {stream.node: name for name, stream in graph.named.items()}
-        self._add(graph, "")
-        self.nodes = {number: node for node, number in self.numbers.items()}
-        """The node of every number."""
+        self.ids: dict[Node, str] = {}
+        """The id of the box of every operator; that of a scope is its frame."""
+        self.paths: dict[str, str] = {}
+        """The path of every operator by the id of its box."""
+        self._collect(graph, "n", "")
+        self.nodes = {id: node for node, id in self.ids.items()}
+        """The operator of every id."""
+        self._picture = circuit_picture(graph, terms=terms)
+        self.relations = {node.id: node.relation for node in self._picture.nodes if node.relation}
+        """The relation of the query whose rows an operator emits, by id."""
+        for node, id in self.ids.items():
+            relation = getattr(node.operator, "relation", None)
+            if isinstance(relation, str):
+                self.relations[id] = relation
+
+    def _collect(self, graph: Graph, prefix: str, path: str) -> None:
+        for node in graph.nodes:
+            children = node.operator.children()
+            id, place = f"{prefix}{node.id}", f"{path}{node.id}"
+            self.ids[node] = f"{id}_scope0" if children else id
+            self.paths[self.ids[node]] = place
+            for child in children:
+                self._collect(child, f"{id}_", f"{place}/")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document: the name, the nodes in the order of evaluation, and the edges."""
-        return {"name": self.graph.name, "nodes": self._nodes, "edges": self._edges}
-
-    def relation(self, node: Node) -> str | None:
-        """Return the relation of the query that the stream of a node is, if it is one."""
-        name: str | None = getattr(node.operator, "relation", None) or self._relations.get(node)
-        return name
-
-    def _add(self, graph: Graph, scope: str) -> None:
-        prefix = f"{scope}." if scope else ""
-        for node in graph.nodes:
-            self.numbers[node] = f"{prefix}{node.id}"
-        results: dict[Node, list[str]] = {}
-        for node in graph.nodes:
-            number = self.numbers[node]
-            children = node.operator.children()
-            self._nodes.append(self._described(node, number, scope, bool(children)))
-            for child in children:
-                self._add(child, number)
-                self._edges += [
-                    _edge(self.numbers[outer], self.numbers[inner.node], "enter")
-                    for outer, inner in child.entered.items()
-                ]
-                inside = [self.numbers[stream.node] for stream in child.exports]
-                results.setdefault(node, []).extend(inside)
-            if not children:
-                self._edges += self._read(node, number, results)
-        self._edges += [
-            _edge(self.numbers[stream.node], self.numbers[node], "strict")
-            for node in graph.nodes
-            for stream in node.strict
-        ]
-
-    def _read(self, node: Node, number: str, results: dict[Node, list[str]]) -> Iterator[dict[str, Any]]:
-        """Yield the edges of the inputs of a node; a result of a scope comes from inside of it."""
-        for stream in node.inputs:
-            leaving = results.get(stream.node)
-            if leaving is None:
-                yield _edge(self.numbers[stream.node], number, "stream")
-            else:
-                yield _edge(leaving[int(getattr(node.operator, "index", 0))], number, "leave")
-
-    def _described(self, node: Node, number: str, scope: str, encloses: bool) -> dict[str, Any]:
+        """Return the document: the title, the boxes in the order of evaluation, and the edges."""
         return {
-            "number": number,
-            "scope": scope,
-            "encloses": encloses,
-            "operator": node.operator.name,
-            "label": " ".join(node.label.split()),
-            "columns": node.columns,
-            "source": str(node.source),
-            "rule": _rule(node),
-            "relation": self.relation(node),
+            "name": self._picture.title,
+            "nodes": list(self._boxes(self._picture)),
+            "edges": [
+                {"source": edge.source, "target": edge.target, "kind": edge.kind, "label": edge.label}
+                for edge in self._picture.edges
+            ],
         }
 
+    def _boxes(self, picture: PictureData) -> Iterator[dict[str, Any]]:
+        """Yield the boxes, each after the frame that it is in."""
+        frames = {frame.id: frame for frame in picture.frames}
+        shown: set[str] = set()
 
-def _edge(source: str, target: str, kind: str) -> dict[str, Any]:
-    return {"from": source, "to": target, "kind": kind}
+        def around(id: str) -> Iterator[dict[str, Any]]:
+            if id and id not in shown:
+                shown.add(id)
+                yield from around(frames[id].parent)
+                yield self._frame(frames[id])
 
+        for node in picture.nodes:
+            yield from around(node.frame)
+            yield self._box(node)
 
-def _rule(node: Node) -> str:
-    """Return the text of the program at the place of a node; "" if it is not of a program."""
-    place = node.source
-    return place.sources.between(place.span) if isinstance(place, ProgramPlace) else ""
+    def _frame(self, frame: PictureFrame) -> dict[str, Any]:
+        node = self.nodes.get(frame.id)
+        return {
+            "id": frame.id,
+            "path": self.paths.get(frame.id, ""),
+            "frame": frame.parent,
+            "encloses": True,
+            "title": frame.title,
+            "kind": frame.kind,
+            "operator": "" if node is None else node.operator.name,
+            "columns": "",
+            "place": "" if node is None else str(node.source),
+            "text": "",
+            "relation": None,
+            "tooltip": frame.title,
+        }
+
+    def _box(self, node: PictureNode) -> dict[str, Any]:
+        return {
+            "id": node.id,
+            "path": self.paths.get(node.id, ""),
+            "frame": node.frame,
+            "encloses": False,
+            "title": node.title,
+            "kind": node.kind,
+            "operator": node.operator,
+            "columns": node.columns,
+            "place": str(node.place),
+            "text": node.text,
+            "relation": self.relations.get(node.id),
+            "tooltip": node.tooltip,
+        }

@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any, Protocol
 
 from dbsp.circuit.graph import Graph, Node
@@ -14,14 +13,18 @@ from dbsp.circuit.stage import Stage
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, InputError, choice
 from dbsp.inspector.circuit_document import CircuitDocument
-from dbsp.inspector.edited_changes import Ranges, editable, read_edits
+from dbsp.inspector.edited_changes import editable, read_edits
 from dbsp.inspector.row_pages import SortedRows
-from dbsp.inspector.stored_integrals import stored_integral
-from dbsp.inspector.tick_record import NodeWork, TickRecord
+from dbsp.inspector.tick_work import TickWork, WorkObserver
 from dbsp.io.change_script import ScriptTick
 from dbsp.runtime.input_changes import InputChange
+from dbsp.runtime.past_integrals import integral_of
 from dbsp.runtime.run import Run
+from dbsp.runtime.stream_lookup import scope_name
 from dbsp.runtime.tick_result import TickResult
+
+PROOF_DEPTH = 12
+"""The number of rules that a shown proof follows."""
 
 
 class StagedQuery(Protocol):
@@ -34,21 +37,36 @@ class InspectedRun:
     """A run with what the page shows of it. Every method holds the lock while it uses the run."""
 
     def __init__(
-        self, run: Run, query: StagedQuery | None, script: Sequence[ScriptTick], history: int
+        self,
+        run: Run,
+        query: StagedQuery | None,
+        script: Sequence[ScriptTick],
+        history: int,
+        max_rows: int,
     ) -> None:
         self.run = run
         self._query = query
         self._script = deque(script)
         self._script_ticks = len(script)
         self._lock = threading.RLock()
-        self._document = CircuitDocument(run.graph)
         self._changed = threading.Condition()
         self._version = 0
-        self._records: deque[TickRecord] = deque(maxlen=history)
-        self._stage = lru_cache(maxsize=None)(self._stage_document)
+        """The number of changes that the page can show."""
+        self._document = CircuitDocument(run.graph)
+        self._documents = 0
+        """The number of circuits to which the run has switched."""
+        self._stages: dict[Stage, CircuitDocument] = {}
+        self._work: deque[TickWork] = deque(maxlen=history)
         self._sorted: tuple[object, SortedRows] | None = None
-        run.observe()
-        self._totals: dict[Node, tuple[int, int, float]] = {}
+        self._recording = run.record(history, max_rows=max_rows)
+        self._observer = WorkObserver(lambda: (run.tick, run.graph), self._note)
+        run.attach(self._observer)
+
+    def release(self) -> None:
+        """Observe the run no longer."""
+        with self._lock:
+            self._recording.stop()
+            self.run.detach(self._observer)
 
     # --- ticks ------------------------------------------------------------------------------------
 
@@ -56,25 +74,12 @@ class InspectedRun:
     def held(self) -> Iterator[Run]:
         """Hold the lock, for a caller that uses the run itself."""
         with self._lock:
-            before = self.run.tick
-            try:
-                yield self.run
-            finally:
-                if self.run.tick != before:
-                    self._note(None)
+            yield self.run
 
     def step(self, changes: Mapping[str, InputChange] | None = None) -> TickResult:
-        """Apply one tick and record it. Raises the errors of `Run.step`."""
+        """Apply one tick. Raises the errors of `Run.step`."""
         with self._lock:
-            before = self.run.tick
-            result = None
-            try:
-                result = self.run.step(changes)
-            finally:
-                # The tick of a callback that raises is committed all the same.
-                if self.run.tick != before:
-                    self._note(result)
-            return result
+            return self.run.step(changes)
 
     def step_script(self) -> TickResult:
         """Apply the next tick of the change script; a tick that fails stays the next one."""
@@ -83,41 +88,25 @@ class InspectedRun:
                 raise InputError("the change script has no more ticks", code="invalid-change")
             before = self.run.tick
             try:
-                return self.step(self._script[0].changes)
+                return self.run.step(self._script[0].changes)
             finally:
+                # The tick of a callback that raises is committed all the same.
                 if self.run.tick != before:
                     self._script.popleft()
 
     def step_edits(self, edits: object) -> TickResult:
         """Apply the edited rows of the page as one tick."""
         with self._lock:
-            return self.step(read_edits(edits, self.run.inputs, self._ranges))
+            return self.run.step(read_edits(edits, self.run.inputs, self.run.ranges))
 
-    @property
-    def _ranges(self) -> Ranges:
-        return self.run.ranges
-
-    def _note(self, result: TickResult | None) -> None:
-        """Record the latest tick, and notify the pages."""
+    def _note(self, work: TickWork) -> None:
+        """Keep the work of a committed tick, and notify the pages."""
         if self._document.graph is not self.run.graph:
             self._document = CircuitDocument(self.run.graph)
-        work = {}
-        for stats in self.run.stats():
-            steps, rows, seconds = self._totals.get(stats.node, (0, 0, 0.0))
-            work[stats.node] = NodeWork(stats.rows_out - rows, stats.steps - steps, stats.seconds - seconds)
-            self._totals[stats.node] = (stats.steps, stats.rows_out, stats.seconds)
-        deltas = {
-            node: step.out
-            for scope in self.run.scope.scopes()
-            for node, step in scope.by_node.items()
-            if step.out is not None
-        }
-        seconds = 0.0 if result is None else result.seconds
-        self._records.append(TickRecord(self.run.tick, seconds, work, deltas, self.run.iterations()))
+            self._documents += 1
+        self._work.append(work)
         self._sorted = None
-        with self._changed:
-            self._version += 1
-            self._changed.notify_all()
+        self.wake()
 
     def wait(self, version: int, seconds: float) -> int:
         """Wait for a change since `version`, or for some seconds; return the version."""
@@ -133,31 +122,27 @@ class InspectedRun:
 
     @property
     def version(self) -> int:
-        """The number of changes of the run that the page can show."""
+        """The number of changes that the page can show."""
         return self._version
 
-    # --- what the page shows ----------------------------------------------------------------------
+    # --- circuits and their numbers ---------------------------------------------------------------
 
     def circuit(self, stage: str) -> dict[str, Any]:
-        """Return a circuit: that of the run, or that of a stage of the query."""
+        """Return the circuit of the run ("run"), or that of a stage of the query."""
         with self._lock:
-            if stage == "run":
-                document = self._document.to_json()
-            else:
-                document = self._stage(choice("stage", Stage, stage)).to_json()
-            return {**document, "stage": stage, "stages": self._stages, "inputs": self._inputs()}
+            document = self._document if stage == "run" else self._staged(choice("stage", Stage, stage))
+            stages = ["run"] if self._query is None else ["run", Stage.INCREMENTAL, Stage.QUERY]
+            return {**document.to_json(), "stage": stage, "stages": stages, "inputs": self._inputs()}
 
-    @property
-    def _stages(self) -> list[str]:
-        return ["run"] if self._query is None else ["run", "incremental", "query"]
-
-    def _stage_document(self, stage: Stage) -> CircuitDocument:
-        if self._query is None:
-            raise CircuitError(
-                "the inspector has the circuit of the run only; pass the program or the circuit to serve",
-                code="incomplete-circuit",
-            )
-        return CircuitDocument(self._query.circuit(stage))
+    def _staged(self, stage: Stage) -> CircuitDocument:
+        if stage not in self._stages:
+            if self._query is None:
+                raise CircuitError(
+                    "the inspector has the circuit of the run only; pass the program or the circuit to serve",
+                    code="incomplete-circuit",
+                )
+            self._stages[stage] = CircuitDocument(self._query.circuit(stage), terms=True)
+        return self._stages[stage]
 
     def _inputs(self) -> list[dict[str, Any]]:
         return [
@@ -178,97 +163,165 @@ class InspectedRun:
         ]
 
     def state(self, tick: int | None) -> dict[str, Any]:
-        """Return the numbers of every node in a tick, by default the latest."""
+        """Return the numbers of every operator in a recorded tick, by default the latest."""
         with self._lock:
-            record = self._record(tick)
-            numbers = self._document.numbers
-            kept = self.run.kept()
+            done = self._work_of(tick)
+            ids = self._document.ids
             nodes: dict[str, dict[str, Any]] = {}
-            for node, work in record.work.items() if record else ():
-                nodes[numbers[node]] = {"rows": work.rows, "steps": work.steps, "seconds": work.seconds}
-            for node, (rows, size) in kept.items():
-                nodes.setdefault(numbers[node], {}).update(stored=rows, bytes=size)
-            for node, (_, rows, seconds) in self._totals.items():
-                nodes.setdefault(numbers[node], {}).update(allRows=rows, allSeconds=seconds)
+            if done is not None and done.graph is self._document.graph:
+                for node, work in done.work.items():
+                    nodes[ids[node]] = {"rows": work.rows, "steps": work.steps, "seconds": work.seconds}
+                for node, id in ids.items():
+                    for scope in node.operator.children():
+                        nodes.setdefault(id, {})["iterations"] = done.iterations.get(scope, 0)
+            for node, (rows, size) in self.run.kept().items():
+                nodes.setdefault(ids[node], {}).update(stored=rows, bytes=size)
+            for work_of_tick in self._work:
+                for node, work in work_of_tick.work.items():
+                    if node in ids:
+                        facts = nodes.setdefault(ids[node], {})
+                        facts["allSeconds"] = facts.get("allSeconds", 0.0) + work.seconds
             return {
                 "version": self._version,
-                "circuit": id(self._document),
+                "circuit": self._documents,
                 "tick": self.run.tick,
-                "shown": record.number if record else self.run.tick,
-                "seconds": record.seconds if record else None,
-                "ticks": [each.number for each in self._records],
+                "shown": self.run.tick if done is None else done.number,
+                "seconds": None if done is None else done.seconds,
+                "note": self._note_on(done),
+                "ticks": [each.number for each in self._work],
                 "script": {"left": len(self._script), "of": self._script_ticks},
                 "stateRows": self.run.state_rows,
                 "stateBytes": self.run.state_bytes,
-                "iterations": dict(record.iterations) if record else {},
+                "fileBytes": self.run.file_bytes,
                 "nodes": nodes,
             }
 
-    def _record(self, tick: int | None) -> TickRecord | None:
+    def _work_of(self, tick: int | None) -> TickWork | None:
         if tick is None:
-            return self._records[-1] if self._records else None
-        for record in self._records:
-            if record.number == tick:
-                return record
+            return self._work[-1] if self._work else None
+        for work in self._work:
+            if work.number == tick:
+                return work
         raise InputError(
-            f"tick {tick} is not recorded; the inspector keeps the last {self._records.maxlen} ticks",
-            code="tick-not-recorded",
+            f"tick {tick} is not recorded; the inspector keeps the last {self._work.maxlen} ticks, so choose "
+            "a later one, or keep more with history=",
+            code="not-recorded",
         )
 
-    def rows(self, number: str, what: str, tick: int | None, offset: int, search: str) -> dict[str, Any]:
-        """Return a page of the delta or of the integral of the stream of a node."""
+    def _note_on(self, done: TickWork | None) -> str:
+        """Return what the numbers of a tick do not show."""
+        if done is None:
+            return ""
+        if done.graph is not self._document.graph:
+            return "The run has switched to another circuit since this tick."
+        if done.number not in self._recording.ticks or done.number in self._recording.truncated:
+            return "The inspector does not keep the rows of this tick: they are too many."
+        names = self._recording.scopes(done.number).items()
+        restarted = [name for name, how in names if how == "restart"]
+        converged = [name for name, how in names if how == "converged early"]
+        notes = []
+        if restarted:
+            notes.append(
+                f"The tick evaluated {_listed(restarted)} from scratch; inside, the numbers are those of this "
+                "evaluation."
+            )
+        if converged:
+            notes.append(
+                f"The tick retracted the rows of the later iterations of {_listed(converged)} at once, "
+                "without iterating."
+            )
+        return " ".join(notes)
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def rows(
+        self, id: str, what: str, tick: int | None, iteration: int | None, offset: int, search: str
+    ) -> dict[str, Any]:
+        """Return a page of the rows of a stream.
+
+        `what` is "delta", the change in the tick or what an iteration of it emitted, or "integral",
+        the rows after the tick.
+        """
         with self._lock:
-            rows, absent = self._sorted_rows(number, what, tick)
-            if rows is None:
-                return {"absent": absent, "columns": []}
+            rows = self._sorted_rows(id, what, tick, iteration)
             return {"columns": list(rows.zset.schema.names), **rows.page(offset, search)}
 
-    def _sorted_rows(self, number: str, what: str, tick: int | None) -> tuple[SortedRows | None, str]:
-        key = (number, what, tick, self._version)
-        if self._sorted is not None and self._sorted[0] == key:
-            return self._sorted[1], ""
-        zset, absent = self._rows(self._node(number), what, tick)
-        if zset is None:
-            return None, absent
-        rows = SortedRows.of(zset)
-        self._sorted = (key, rows)
-        return rows, ""
+    def _sorted_rows(self, id: str, what: str, tick: int | None, iteration: int | None) -> SortedRows:
+        key = (id, what, tick, iteration, self._version)
+        if self._sorted is None or self._sorted[0] != key:
+            self._sorted = (key, SortedRows.of(self._rows(self._node(id), what, tick, iteration)))
+        return self._sorted[1]
 
-    def _rows(self, node: Node, what: str, tick: int | None) -> tuple[ZSet | None, str]:
+    def _rows(self, node: Node, what: str, tick: int | None, iteration: int | None) -> ZSet:
         if what == "integral":
-            zset = stored_integral(self.run, node)
-            return zset, "The circuit does not keep the integral of this stream."
-        record = self._record(tick)
-        batch = record.deltas.get(node) if record else None
-        if batch is None:
-            return None, "The stream did not change in this tick."
-        return ZSet.wrap(node.schema, self.run.interner, batch), ""
+            if tick is None or tick == self.run.tick:
+                return ZSet.wrap(node.schema, self.run.interner, integral_of(self.run.scope, node, ()))
+            return self._recording.integral(node, tick)
+        done = self._work_of(tick)
+        if done is None:
+            return ZSet.empty(node.schema)
+        if iteration is None:
+            return self._recording.delta(node, done.number)
+        total = ZSet.empty(node.schema, self.run.interner)
+        for time, delta in self._recording.by_iteration(node, done.number).items():
+            if time[-1:] == (iteration,):
+                total = total + delta
+        return total
 
-    def _node(self, number: str) -> Node:
-        node = self._document.nodes.get(number)
+    def iterations(self, id: str, tick: int | None) -> dict[str, Any]:
+        """Return by iteration of a scope the number of rows that each operator in it emitted."""
+        with self._lock:
+            scopes = self._node(id).operator.children()
+            done = self._work_of(tick)
+            if not scopes:
+                raise InputError("expected a scope, got an operator without one", code="unknown-stream")
+            if done is None:
+                return {"iterations": []}
+            by_path = {path: id for id, path in self._document.paths.items()}
+            found = self._recording.iterations(scope_name(scopes[0]), done.number)
+            return {
+                "iterations": [
+                    {
+                        "time": list(each.time),
+                        "nodes": {by_path[path]: {"rows": len(delta)} for path, delta in each.deltas.items()},
+                    }
+                    for each in found
+                ]
+            }
+
+    def _node(self, id: str) -> Node:
+        node = self._document.nodes.get(id)
         if node is None:
-            raise InputError(f"the circuit has no node {number!r}", code="unknown-node")
+            raise InputError(f"the circuit of the run has no operator {id!r}", code="unknown-stream")
         return node
 
-    def why(self, number: str, index: int) -> dict[str, Any]:
-        """Return a proof of a row of the integral of a node."""
+    # --- proofs -----------------------------------------------------------------------------------
+
+    def why(self, id: str, index: int) -> dict[str, Any]:
+        """Return a proof of a row of the integral of a relation."""
         with self._lock:
-            relation = self._document.relation(self._node(number))
+            self._node(id)
+            relation = self._document.relations.get(id)
             prove = getattr(self._query, "why", None)
             if relation is None or prove is None:
                 raise InputError(
                     "expected a row of a relation of a Datalog program; only such rows have proofs",
                     code="no-matching-row",
                 )
-            rows, _ = self._sorted_rows(number, "integral", None)
-            if rows is None or not 0 <= index < len(rows):
-                raise InputError("the row is not there any more; read the rows again", code="no-matching-row")
-            proof = prove(self.run, relation, rows.row(index))
+            rows = self._sorted_rows(id, "integral", None, None)
+            proof = prove(self.run, relation, rows.row(index)) if index < len(rows) else None
             if proof is None:
-                raise InputError("the relation does not contain the row", code="no-matching-row")
-            return {"lines": list(proof.lines(12))}
+                raise InputError(
+                    f"relation '{relation}' does not contain this row; read the rows again",
+                    code="no-matching-row",
+                )
+            return {"lines": list(proof.lines(PROOF_DEPTH))}
 
 
 def described(error: DbspError) -> dict[str, Any]:
     """Return an error in the form that the page shows."""
     return {"error": str(error), "code": error.code}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

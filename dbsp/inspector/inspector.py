@@ -15,6 +15,7 @@ from dbsp.inspector.inspected_run import InspectedRun, StagedQuery
 from dbsp.io.change_script import ScriptTick
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.run import Run
+from dbsp.runtime.run_watching import MAX_ROWS
 from dbsp.runtime.tick_result import TickResult
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Inspector:
         self._inspected.wake()
         self._server.should_exit = True
         self._thread.join()
-        self._inspected.run.observe(False)
+        self._inspected.release()
 
     def wait(self) -> None:
         """Wait until the server ends."""
@@ -141,11 +142,12 @@ def serve(
     script: Sequence[ScriptTick] = (),
     port: int = 0,
     history: int = HISTORY,
+    max_rows: int = MAX_ROWS,
 ) -> Inspector:
     """Show a run in a local web page, where it can be stepped tick by tick.
 
     The server answers this machine only, and only requests with the token of `url`. While the
-    inspector is open, the run collects statistics (see `Run.observe`).
+    inspector is open, it records the ticks of the run.
 
     Parameters:
         run: the run to show.
@@ -154,6 +156,8 @@ def serve(
         script: ticks that the page can apply one by one.
         port: the port; by default a free one.
         history: the number of ticks to keep for the page.
+        max_rows: the number of changed rows to keep, over all streams and ticks (see
+            `Run.record`).
 
     Returns:
         The inspector: `url` is the address of the page. `close` ends it, as does the end of a
@@ -161,7 +165,7 @@ def serve(
 
     Raises:
         SetupError: the packages of the extra `inspect` are not installed.
-        ArgumentError: `run` is not a run in this process.
+        ArgumentError: `run` is not a run in this process, or `history` not a number of 1 or more.
         DbspError: the port is in use.
 
     Examples:
@@ -173,7 +177,7 @@ def serve(
     """
     if not isinstance(run, Run):
         raise wrong_argument("run", "a run in this process", run)
-    return Inspector(InspectedRun(run, query, script, history), port)
+    return Inspector(InspectedRun(run, query, script, history, max_rows), port)
 
 
 def _listening(port: int) -> socket.socket:

@@ -48,9 +48,11 @@ class PageServer:
                 q.get("node", ""),
                 q.get("what", "delta"),
                 _number(q, "tick"),
+                _number(q, "iteration"),
                 _number(q, "offset") or 0,
                 q.get("search", ""),
             ),
+            "iterations": lambda q: self.inspected.iterations(q.get("node", ""), _number(q, "tick")),
             "why": lambda q: self.inspected.why(q.get("node", ""), _number(q, "index") or 0),
         }
         routes = [Route(f"/api/{name}", self._get(answer)) for name, answer in get.items()]

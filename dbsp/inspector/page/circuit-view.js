@@ -7,20 +7,23 @@ const DETAIL = 28;
 const STAGGER = 900;
 const READABLE = 0.55;
 
-const KINDS = [
-  [/^(Input|Constant|SparkSource)$/, "input"],
-  [/^(Output|SparkSink|Inspect)$/, "output"],
-  [/Join|WCOJ|Multiway|Antijoin|Semijoin|AsOf|Range/, "join"],
-  [/Arrange|Integrate|Distinct|Trace/, "state"],
-  [/Aggregate|TopK|Rank|Choice|Group/, "group"],
-  [/Delay|Delta0|Leave|Differentiate/, "time"],
+// The colours: by the kind of a box, or by the name of its operator.
+const KINDS = {
+  input: "input", constant: "input", output: "output", trace: "state", integral: "state",
+  delay: "time", entering: "time", leaving: "time",
+};
+const OPERATORS = [
+  [/join/i, "join"],
+  [/Distinct|Integrate|AssertNonnegative/, "state"],
+  [/Aggregate|Top|Rank|Choice|Group|Classes/, "group"],
+  [/Differentiate|Watermark|Delay/, "time"],
 ];
 
-function kindOf(operator) {
-  return KINDS.find(([pattern]) => pattern.test(operator))?.[1] ?? "linear";
+function kindOf({ kind, operator }) {
+  return KINDS[kind] ?? OPERATORS.find(([pattern]) => pattern.test(operator))?.[1] ?? "linear";
 }
 
-/** The drawing in a section of the page. `select` is called with the number of a node. */
+/** The drawing in a section of the page. `select` is called with the id of a box. */
 export class CircuitView {
   constructor(section, select) {
     this.select = select;
@@ -72,9 +75,9 @@ export class CircuitView {
   /** Show another circuit; resolves when it is drawn. */
   show(circuit) {
     this.circuit = circuit;
-    this.nodes = new Map(circuit.nodes.map((node) => [node.number, node]));
-    this.collapsed = new Set([...this.collapsed].filter((number) => this.nodes.get(number)?.encloses));
-    if (!this.nodes.has(this.current)) this.current = circuit.nodes[0]?.number ?? null;
+    this.nodes = new Map(circuit.nodes.map((node) => [node.id, node]));
+    this.collapsed = new Set([...this.collapsed].filter((id) => this.nodes.get(id)?.encloses));
+    if (!this.nodes.has(this.current)) this.current = circuit.nodes[0]?.id ?? null;
     this.anchor = null;
     return this.lay();
   }
@@ -103,12 +106,12 @@ export class CircuitView {
     this.drawn();
   }
 
-  toggle(number) {
-    if (this.collapsed.has(number)) this.collapsed.delete(number);
-    else this.collapsed.add(number);
-    this.anchor = number;
-    this.current = number;
-    this.lay().then(() => this.groups.get(number)?.focus({ preventScroll: true }));
+  toggle(id) {
+    if (this.collapsed.has(id)) this.collapsed.delete(id);
+    else this.collapsed.add(id);
+    this.anchor = id;
+    this.current = id;
+    this.lay().then(() => this.groups.get(id)?.focus({ preventScroll: true }));
   }
 
   // --- drawing --------------------------------------------------------------------------------
@@ -120,11 +123,11 @@ export class CircuitView {
     const frames = [];
     const simple = [];
     for (const node of this.circuit.nodes) {
-      const box = boxes.get(node.number);
+      const box = boxes.get(node.id);
       if (!box) continue;
-      const open = node.encloses && !this.collapsed.has(node.number);
+      const open = node.encloses && !this.collapsed.has(node.id);
       const group = open ? this.frame(node, box) : this.box(node, box);
-      this.groups.set(node.number, group);
+      this.groups.set(node.id, group);
       (open ? frames : simple).push(group);
     }
     const paths = this.lines.map((edge) => {
@@ -144,19 +147,19 @@ export class CircuitView {
     const group = shape(
       "g",
       {
-        class: `node ${kindOf(node.operator)}${node.encloses ? " scope" : ""}`,
+        class: `node ${kindOf(node)}${node.encloses ? " scope" : ""}`,
         transform: `translate(${x} ${y})`,
         role: "button",
         tabindex: "-1",
-        "data-number": node.number,
-        click: (event) => this.pick(node.number, event),
+        "data-id": node.id,
+        click: (event) => this.pick(node.id, event),
       },
       shape("rect", { width, height, rx: 6, class: "body" }),
       shape("rect", { width: 5, height, rx: 2, class: "stripe" }),
-      shape("text", { x: 12, y: 18, class: "label" }, cut(node.label, LABEL)),
+      shape("text", { x: 12, y: 18, class: "label" }, cut(node.title, LABEL)),
       shape("text", { x: 12, y: 34, class: "detail" }, cut(node.encloses ? "a scope, collapsed" : detail, DETAIL)),
       texts.numbers,
-      shape("title", {}, title(node)),
+      shape("title", {}, node.tooltip),
     );
     group.texts = texts;
     if (node.encloses) group.append(this.handle(node, width, "▸"));
@@ -165,7 +168,7 @@ export class CircuitView {
 
   frame(node, { x, y, width, height }) {
     const texts = { numbers: shape("text", { x: 14, y: 20, class: "numbers" }) };
-    texts.numbers.setAttribute("x", 20 + Math.min(node.label.length, 40) * 7.4);
+    texts.numbers.setAttribute("x", 20 + Math.min(node.title.length, 40) * 7.4);
     const group = shape(
       "g",
       {
@@ -173,13 +176,13 @@ export class CircuitView {
         transform: `translate(${x} ${y})`,
         role: "button",
         tabindex: "-1",
-        "data-number": node.number,
-        click: (event) => this.pick(node.number, event),
+        "data-id": node.id,
+        click: (event) => this.pick(node.id, event),
       },
       shape("rect", { width, height, rx: 10, class: "body" }),
-      shape("text", { x: 14, y: 20, class: "label" }, cut(node.label, 40)),
+      shape("text", { x: 14, y: 20, class: "label" }, cut(node.title, 40)),
       texts.numbers,
-      shape("title", {}, title(node)),
+      shape("title", {}, node.tooltip),
     );
     group.texts = texts;
     group.append(this.handle(node, width, "▾"));
@@ -195,7 +198,7 @@ export class CircuitView {
         "aria-hidden": "true",
         click: (event) => {
           event.stopPropagation();
-          this.toggle(node.number);
+          this.toggle(node.id);
         },
       },
       shape("rect", { width: 22, height: 22, rx: 4 }),
@@ -209,31 +212,31 @@ export class CircuitView {
   update(numbers) {
     this.numbers = numbers;
     if (!this.placed) return;
-    for (const [number, group] of this.groups) {
-      const facts = numbers[number];
-      const node = this.nodes.get(number);
+    for (const [id, group] of this.groups) {
+      const facts = numbers[id];
+      const node = this.nodes.get(id);
       group.texts.numbers.textContent = facts ? summary(facts, node.encloses) : "";
       group.classList.toggle("active", changed(facts));
-      group.setAttribute("aria-label", `${node.label}, node ${number}${facts ? `, ${spoken(facts)}` : ""}`);
+      group.setAttribute("aria-label", `${node.title}${node.path && `, node ${node.path}`}${facts ? `, ${spoken(facts)}` : ""}`);
     }
     for (const edge of this.lines) {
-      const active = changed(numbers[edge.from]);
+      const active = changed(numbers[edge.source]);
       edge.shape.classList.toggle("active", active);
       edge.shape.setAttribute("marker-end", active ? "url(#arrow-active)" : "url(#arrow)");
     }
   }
 
-  /** Animate the changes of the tick along the edges, in the order of evaluation. */
-  flow() {
+  /** Animate the changes along the edges from these boxes, in the order of evaluation. */
+  flow(wanted = () => true) {
     if (!this.placed || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-    const order = new Map(this.circuit.nodes.map((node, index) => [node.number, index]));
-    const active = this.lines.filter((edge) => changed(this.numbers[edge.from]));
-    const steps = [...new Set(active.map((edge) => order.get(edge.from)))].sort((a, b) => a - b);
+    const order = new Map(this.circuit.nodes.map((node, index) => [node.id, index]));
+    const active = this.lines.filter((edge) => changed(this.numbers[edge.source]) && wanted(edge.source));
+    const steps = [...new Set(active.map((edge) => order.get(edge.source)))].sort((a, b) => a - b);
     const each = steps.length > 1 ? STAGGER / (steps.length - 1) : 0;
     this.flows.replaceChildren(
       ...active.map((edge) => {
         const path = shape("path", { d: edge.path, class: "flow", pathLength: "100" });
-        path.style.animationDelay = `${Math.round(steps.indexOf(order.get(edge.from)) * each)}ms`;
+        path.style.animationDelay = `${Math.round(steps.indexOf(order.get(edge.source)) * each)}ms`;
         path.addEventListener("animationend", () => path.remove());
         return path;
       }),
@@ -242,38 +245,38 @@ export class CircuitView {
 
   // --- selection and keys -----------------------------------------------------------------------
 
-  pick(number, event) {
+  pick(id, event) {
     if (this.moved) return;
     event?.stopPropagation();
-    this.mark(number);
-    this.select(number);
+    this.mark(id);
+    this.select(id);
   }
 
   /** Mark a node as the selected one. */
-  mark(number) {
+  mark(id) {
     this.groups.get(this.selected)?.classList.remove("selected");
-    this.selected = number;
-    this.current = number;
-    this.groups.get(number)?.classList.add("selected");
+    this.selected = id;
+    this.current = id;
+    this.groups.get(id)?.classList.add("selected");
     this.tabStop();
   }
 
   /** Mark a node, and move it into view, after opening the scopes around it. */
-  async reveal(number) {
+  async reveal(id) {
     const around = [];
-    for (let at = this.nodes.get(number)?.scope; at; at = this.nodes.get(at).scope) around.push(at);
+    for (let at = this.nodes.get(id)?.frame; at; at = this.nodes.get(at).frame) around.push(at);
     if (around.some((scope) => this.collapsed.delete(scope))) {
       this.anchor = null;
       await this.lay();
     }
-    this.mark(number);
-    this.center(number, Math.max(this.scale, READABLE));
+    this.mark(id);
+    this.center(id, Math.max(this.scale, READABLE));
   }
 
   tabStop() {
-    for (const [number, group] of this.groups) {
-      group.setAttribute("tabindex", number === this.current ? "0" : "-1");
-      group.classList.toggle("selected", number === this.selected);
+    for (const [id, group] of this.groups) {
+      group.setAttribute("tabindex", id === this.current ? "0" : "-1");
+      group.classList.toggle("selected", id === this.selected);
     }
     if (!this.groups.has(this.current)) {
       const [first] = this.groups.values();
@@ -282,19 +285,19 @@ export class CircuitView {
   }
 
   key(event) {
-    const number = event.target.closest?.(".node")?.dataset.number;
-    if (!number) return;
-    const node = this.nodes.get(number);
+    const id = event.target.closest?.(".node")?.dataset.id;
+    if (!id) return;
+    const node = this.nodes.get(id);
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      this.pick(number);
+      this.pick(id);
     } else if (node.encloses && (event.key === "c" || event.key === "C")) {
-      this.toggle(number);
+      this.toggle(id);
     } else if (event.key === "+" || event.key === "-") {
       this.zoom(event.key === "+" ? 1.25 : 0.8);
     } else if (event.key.startsWith("Arrow")) {
       event.preventDefault();
-      this.focus(this.neighbour(number, event.key));
+      this.focus(this.neighbour(id, event.key));
     } else if (event.key === "Home" || event.key === "End") {
       event.preventDefault();
       const all = [...this.groups.keys()];
@@ -303,14 +306,14 @@ export class CircuitView {
   }
 
   /** Return the nearest node in a direction, by the places of the boxes. */
-  neighbour(number, key) {
+  neighbour(id, key) {
     const middle = ({ x, y, width, height }) => [x + width / 2, y + Math.min(height, 58) / 2];
-    const [x, y] = middle(this.placed.boxes.get(number));
+    const [x, y] = middle(this.placed.boxes.get(id));
     const along = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0] }[key];
-    let best = number;
+    let best = id;
     let least = Infinity;
     for (const other of this.groups.keys()) {
-      if (other === number) continue;
+      if (other === id) continue;
       const [ox, oy] = middle(this.placed.boxes.get(other));
       const forward = (ox - x) * along[0] + (oy - y) * along[1];
       const aside = Math.abs((ox - x) * along[1]) + Math.abs((oy - y) * along[0]);
@@ -319,15 +322,15 @@ export class CircuitView {
     return best;
   }
 
-  focus(number) {
-    this.current = number;
+  focus(id) {
+    this.current = id;
     this.tabStop();
-    const group = this.groups.get(number);
+    const group = this.groups.get(id);
     group.focus({ preventScroll: true });
     const [inside, canvas] = [group.getBoundingClientRect(), this.canvas.getBoundingClientRect()];
     const visible = inside.left >= canvas.left && inside.right <= canvas.right
       && inside.top >= canvas.top && inside.top + 40 <= canvas.bottom;
-    if (!visible) this.center(number, this.scale);
+    if (!visible) this.center(id, this.scale);
   }
 
   // --- the part of the drawing in view ----------------------------------------------------------
@@ -359,8 +362,8 @@ export class CircuitView {
     }
   }
 
-  center(number, scale) {
-    const box = this.placed?.boxes.get(number);
+  center(id, scale) {
+    const box = this.placed?.boxes.get(id);
     if (!box) return;
     const [width, height] = this.size();
     this.scale = scale;
@@ -435,7 +438,7 @@ function changed(facts) {
 
 function summary({ rows = 0, seconds, stored, iterations }, scope) {
   const parts = scope ? [] : [`Δ ${short(rows)}`];
-  if (iterations !== undefined) parts.push(counted(iterations, "iteration"));
+  if (iterations) parts.push(counted(iterations, "iteration"));
   if (seconds !== undefined) parts.push(duration(seconds));
   if (stored !== undefined) parts.push(`${short(stored)} kept`);
   return parts.join(" · ");
@@ -447,10 +450,6 @@ function spoken({ rows = 0, seconds, stored, iterations }) {
   if (seconds !== undefined) parts.push(duration(seconds));
   if (stored !== undefined) parts.push(`${counted(stored, "row")} kept`);
   return parts.join(", ");
-}
-
-function title(node) {
-  return [node.label, node.columns && `(${node.columns})`, node.rule, node.source].filter(Boolean).join("\n");
 }
 
 function arrow(id) {

@@ -17,12 +17,12 @@ let shown = null; // the tick that the page shows; null for the latest
 let stage = "run";
 let busy = false;
 
-const view = new CircuitView(part("circuit"), (number) => select(number));
+const view = new CircuitView(part("circuit"), (id) => select(id));
 const stream = new StreamPanel(part("stream"), report);
 const edit = new EditPanel(part("edit"), (edits) => step({ kind: "edits", edits }));
-const operators = new OperatorTable(part("operators"), (number) => {
-  view.reveal(number);
-  select(number);
+const operators = new OperatorTable(part("operators"), (id) => {
+  view.reveal(id);
+  select(id);
 });
 
 // --- errors -------------------------------------------------------------------------------------
@@ -76,14 +76,31 @@ async function loadCircuit() {
 async function loadState() {
   const known = state?.circuit;
   state = await get("state", { tick: shown });
-  if (known !== undefined && known !== state.circuit && stage === "run") await loadCircuit();
-  const numbers = stage === "run" ? state.nodes : {};
-  view.update(numbers);
-  const total = `${counted(state.stateRows, "row")} kept, ${memory(state.stateBytes)}`;
-  operators.show(circuit.nodes, numbers, total);
-  part("facts").textContent = total;
+  if (known !== undefined && known !== state.circuit && stage === "run") {
+    choose(null);
+    await loadCircuit();
+  }
+  part("note").hidden = state.note === "";
+  part("note").textContent = state.note;
   showTicks();
-  if (stream.node && stage === "run") await stream.show(stream.node, shown);
+  await showScope();
+  showNumbers();
+  await showStream();
+}
+
+function showNumbers() {
+  const total = `${counted(state.stateRows, "row")} kept, ${memory(state.stateBytes)}`;
+  const files = state.fileBytes ? `, ${memory(state.fileBytes)} in files` : "";
+  part("facts").textContent = total + files;
+  const numbers = stage === "run" ? { ...state.nodes } : {};
+  if (iteration !== null) {
+    const emitted = iterations[iteration].nodes;
+    for (const node of circuit.nodes.filter((each) => each.frame === scope)) {
+      numbers[node.id] = { rows: emitted[node.id]?.rows ?? 0, stored: state.nodes[node.id]?.stored };
+    }
+  }
+  view.update(numbers);
+  operators.show(circuit.nodes.filter(({ path }) => path !== ""), stage === "run" ? state.nodes : {}, total + files);
 }
 
 function showTicks() {
@@ -100,13 +117,76 @@ function showTicks() {
   part("step-empty").disabled = busy;
 }
 
-function select(number) {
-  const node = circuit.nodes.find((each) => each.number === number);
-  view.mark(number);
-  if (stage === "run") stream.show(node, shown).catch((error) => report(error.message));
-  else stream.describe(node);
-  openTab("stream");
+// --- the selected box -----------------------------------------------------------------------------
+
+let selected = null;
+let scope = null; // the scope whose iterations are shown
+let iterations = [];
+let iteration = null; // its place in `iterations`; null for the whole tick
+
+function boxOf(id) {
+  return circuit.nodes.find((each) => each.id === id);
 }
+
+function choose(id) {
+  selected = id;
+  const box = id === null ? null : boxOf(id);
+  const around = box === null ? null : box.encloses ? box : boxOf(box.frame);
+  const chosen = around?.kind === "scope" && stage === "run" ? around.id : null;
+  if (chosen !== scope) [scope, iteration] = [chosen, null];
+}
+
+async function select(id) {
+  choose(id);
+  view.mark(id);
+  openTab("stream");
+  try {
+    await showScope();
+    showNumbers();
+    await showStream();
+  } catch (error) {
+    report(error.message);
+  }
+}
+
+async function showScope() {
+  iterations = [];
+  if (scope !== null) {
+    // A tick with too many rows has no iterations, and the note on the tick says so.
+    iterations = await get("iterations", { node: scope, tick: shown }).then((answer) => answer.iterations, () => []);
+  }
+  if (iteration !== null && iteration >= iterations.length) iteration = null;
+  part("iterations").hidden = scope === null;
+  const all = `${boxOf(scope)?.title ?? ""}: ${counted(iterations.length, "iteration")}`;
+  part("iteration").textContent = iteration === null ? all : `iteration ${iteration} of ${iterations.length - 1}`;
+  part("iteration-back").disabled = !iteration;
+  part("iteration-forward").disabled = iterations.length === 0 || iteration === iterations.length - 1;
+  part("iteration-all").disabled = iteration === null;
+}
+
+async function showStream() {
+  const box = selected === null ? null : boxOf(selected);
+  if (!box) stream.empty();
+  else if (stage !== "run") stream.describe(box, "This circuit does not run. Choose the circuit as it runs to see rows.");
+  else if (box.encloses) stream.showScope(box, iterations, iteration, iterate);
+  else await stream.show(box, shown, iteration);
+}
+
+async function iterate(number) {
+  iteration = number;
+  try {
+    await showScope();
+    showNumbers();
+    view.flow((id) => iteration === null || boxOf(id).frame === scope);
+    await showStream();
+  } catch (error) {
+    report(error.message);
+  }
+}
+
+part("iteration-back").addEventListener("click", () => iterate(iteration - 1));
+part("iteration-forward").addEventListener("click", () => iterate(iteration === null ? 0 : iteration + 1));
+part("iteration-all").addEventListener("click", () => iterate(null));
 
 // --- ticks ----------------------------------------------------------------------------------------
 
@@ -161,7 +241,7 @@ part("forward").addEventListener("click", () => go(state.ticks[state.ticks.index
 part("latest").addEventListener("click", () => go(state.tick));
 part("stage").addEventListener("change", async () => {
   stage = part("stage").value;
-  stream.empty();
+  choose(null);
   try {
     await loadCircuit();
     await refresh();

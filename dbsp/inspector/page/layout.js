@@ -12,23 +12,23 @@ const PORT = { width: 2, height: 2 };
 
 /** Return boxes by number, edges with their points, and the size of the drawing. */
 export function place(circuit, collapsed) {
-  const nodes = new Map(circuit.nodes.map((node) => [node.number, node]));
+  const nodes = new Map(circuit.nodes.map((node) => [node.id, node]));
   const members = new Map();
   for (const node of circuit.nodes) {
-    if (!members.has(node.scope)) members.set(node.scope, []);
-    members.get(node.scope).push(node);
+    if (!members.has(node.frame)) members.set(node.frame, []);
+    members.get(node.frame).push(node);
   }
   // The node of `scope` that is or encloses the node with this number.
   const within = (number, scope) => {
-    for (let at = number; ; at = nodes.get(at).scope) {
-      if (nodes.get(at).scope === scope) return at;
-      if (nodes.get(at).scope === "") return null;
+    for (let at = number; ; at = nodes.get(at).frame) {
+      if (nodes.get(at).frame === scope) return at;
+      if (nodes.get(at).frame === "") return null;
     }
   };
   const boxes = new Map();
-  const edges = circuit.edges.map((edge, index) => ({ ...edge, index, parts: [] }));
+  const edges = circuit.edges.map((edge, index) => ({ ...edge, index, outside: null, leaving: [], entering: [] }));
 
-  function placeScope(scope) {
+  function placeScope(scope, depth) {
     const graph = new Graph({ multigraph: true });
     // The ranker "network-simplex" takes twice as long, for drawings that are hardly smaller.
     graph.setGraph({
@@ -41,16 +41,16 @@ export function place(circuit, collapsed) {
     const reading = new Set();
     for (const node of members.get(scope) ?? []) {
       let size = { width: NODE_WIDTH, height: NODE_HEIGHT };
-      if (node.encloses && !collapsed.has(node.number)) {
-        const inside = placeScope(node.number);
-        inner.set(node.number, inside);
+      if (node.encloses && !collapsed.has(node.id)) {
+        const inside = placeScope(node.id, depth + 1);
+        inner.set(node.id, inside);
         size = { width: Math.max(inside.width, NODE_WIDTH), height: inside.height + HEADER };
       }
-      graph.setNode(node.number, size);
+      graph.setNode(node.id, size);
     }
-    const connect = (from, to, index, part, back) => {
+    const connect = (from, to, index, part, back = false) => {
       const [first, second] = back ? [to, from] : [from, to];
-      graph.setEdge(first, second, { index, part, back }, `${index}/${part}`);
+      graph.setEdge(first, second, { index, part, back }, String(index));
       read.add(first);
       reading.add(second);
     };
@@ -61,14 +61,14 @@ export function place(circuit, collapsed) {
       return name;
     };
     for (const edge of edges) {
-      const from = within(edge.from, scope);
-      const to = within(edge.to, scope);
+      const from = within(edge.source, scope);
+      const to = within(edge.target, scope);
       if (from !== null && to !== null) {
-        if (from !== to) connect(from, to, edge.index, 1, edge.kind === "strict");
+        if (from !== to) connect(from, to, edge.index, "outside", edge.kind === "delayed");
       } else if (to !== null && scope !== "") {
-        connect(port(`in ${edge.from}`), to, edge.index, 2, false);
+        connect(port(`in ${edge.source}`), to, edge.index, "entering");
       } else if (from !== null && scope !== "") {
-        connect(from, port(`out ${edge.from}`), edge.index, 0, false);
+        connect(from, port(`out ${edge.source}`), edge.index, "leaving");
       }
     }
     // The ports are at the top and at the bottom, so everything else is between a source and a sink.
@@ -83,7 +83,7 @@ export function place(circuit, collapsed) {
       }
     }
     layout(graph);
-    return { graph, inner, ...size(graph) };
+    return { graph, inner, depth, ...size(graph) };
   }
 
   function size(graph) {
@@ -104,25 +104,26 @@ export function place(circuit, collapsed) {
       const { index, part, back, points } = placed.graph.edge(key);
       if (index === undefined) continue;
       const shifted = points.map((point) => [left + point.x, top + point.y]);
-      edges[index].parts[part] = back ? shifted.reverse() : shifted;
+      if (part === "outside") edges[index].outside = back ? shifted.reverse() : shifted;
+      else edges[index][part][placed.depth] = shifted;
     }
   }
 
-  const top = placeScope("");
+  const top = placeScope("", 0);
   shift(top, 0, 0);
-  const drawn = edges.flatMap(({ from, to, kind, index, parts }) => {
-    // Inside of a scope that it leaves, outside, and inside of the scope that it enters.
-    const [leaving = [], outside = [], entering = []] = parts;
-    const joined = [...leaving.slice(0, -1), ...outside, ...entering.slice(1)];
-    if (joined.length < 2) return [];
-    if (leaving.length > 0 && outside.length > 0) {
-      joined.splice(leaving.length - 1, 1, [leaving.at(-1)[0], outside[0][1]]);
-    }
-    if (entering.length > 0 && outside.length > 0) {
-      const at = joined.length - entering.length;
-      joined.splice(at, 1, [entering[0][0], outside.at(-1)[1]]);
-    }
-    return [{ from, to, kind, index, points: joined }];
+  const drawn = edges.flatMap(({ source, target, kind, label, index, outside, leaving, entering }) => {
+    if (outside === null) return [];
+    // Out of the scopes around the source, innermost first, and into those around the target.
+    const parts = [...leaving.filter(Boolean).reverse(), outside, ...entering.filter(Boolean)];
+    const points = parts[0].slice(0, parts.length > 1 ? -1 : undefined);
+    parts.slice(1).forEach((part, number) => {
+      // A frame is passed at a port, whose place across the frame the inner part knows.
+      const [before, after] = [parts[number].at(-1), part[0]];
+      const out = number < leaving.filter(Boolean).length;
+      points.push(out ? [before[0], after[1]] : [after[0], before[1]]);
+      points.push(...part.slice(1, number + 2 < parts.length ? -1 : undefined));
+    });
+    return [{ source, target, kind, label, index, points }];
   });
   return { boxes, edges: drawn, width: top.width, height: top.height };
 }

@@ -64,9 +64,9 @@ export class OperatorTable {
     });
     const wanted = this.box.value.toLowerCase();
     const found = this.nodes
-      .map((node, order) => ({ node, order, facts: this.numbers[node.number] ?? {} }))
+      .map((node, order) => ({ node, order, facts: this.numbers[node.id] ?? {} }))
       .filter(({ node }) =>
-        [node.label, node.number, node.relation, node.rule, node.source].join(" ").toLowerCase().includes(wanted),
+        [node.title, node.path, node.relation, node.text, node.place].join(" ").toLowerCase().includes(wanted),
       );
     const { key } = COLUMNS[this.sorted];
     found.sort((a, b) => key(a) - key(b) || a.order - b.order);
@@ -80,8 +80,8 @@ export class OperatorTable {
             {},
             element(
               "button",
-              { type: "button", className: "link", click: () => this.select(entry.node.number) },
-              `${entry.node.number} ${entry.node.label}`,
+              { type: "button", className: "link", click: () => this.select(entry.node.id) },
+              `${entry.node.path} ${entry.node.title}`,
             ),
           ),
           ...COLUMNS.slice(1).map(({ text }) => element("td", { className: "amount" }, text(entry))),

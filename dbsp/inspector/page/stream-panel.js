@@ -23,13 +23,15 @@ export class StreamPanel {
     );
   }
 
-  /** Show the stream of a node; `tick` is null for the latest tick. */
-  show(node, tick) {
-    const same = this.node?.number === node.number;
-    this.node = node;
-    this.tick = tick;
+  /**
+   * Show the stream of an operator. `tick` is null for the latest tick, and `iteration` for the
+   * whole tick.
+   */
+  show(node, tick, iteration = null) {
+    const same = this.node?.id === node.id && !this.node.encloses;
+    if (!same || iteration !== this.iteration) this.offset = 0;
+    Object.assign(this, { node, tick, iteration });
     if (!same) {
-      this.offset = 0;
       this.search = "";
       this.build();
     }
@@ -37,19 +39,43 @@ export class StreamPanel {
     return this.load();
   }
 
-  /** Describe a node of a circuit that does not run. */
-  describe(node) {
+  /** Show a scope: the rows that its operators emitted in each iteration. */
+  showScope(node, iterations, chosen, choose) {
+    this.node = node;
+    const rows = iterations.map(({ nodes }, index) => {
+      const total = Object.values(nodes).reduce((sum, facts) => sum + facts.rows, 0);
+      const button = element(
+        "button",
+        { type: "button", "aria-pressed": String(index === chosen), click: () => choose(index) },
+        `Iteration ${index}`,
+      );
+      return element("tr", {}, element("td", {}, button), element("td", { className: "amount" }, whole(total)));
+    });
+    const heads = ["Iteration", "Rows emitted"].map((name) => element("th", { scope: "col" }, name));
+    this.section.replaceChildren(
+      heading(node),
+      element("p", { className: "count", role: "status" }, `${counted(iterations.length, "iteration")} in this tick`),
+      element(
+        "div",
+        { className: "rows", tabIndex: 0, role: "region", "aria-label": "Iterations" },
+        element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)),
+      ),
+    );
+  }
+
+  /** Describe a box without rows; `why` says why it has none. */
+  describe(node, why) {
     this.node = node;
     this.build();
-    this.caption.textContent = "This circuit does not run. Choose the circuit as it runs to see rows.";
-    for (const each of [...this.tabs, this.box]) each.disabled = true;
+    this.caption.textContent = why;
+    for (const each of [...this.tabs, this.box]) each.hidden = true;
   }
 
   build() {
     const { node } = this;
     const facts = [["Columns", node.columns || "none"]];
     if (node.relation) facts.push(["Relation", node.relation]);
-    if (node.source) facts.push(["Source", node.source]);
+    if (node.place) facts.push(["Place", node.place]);
     this.tabs = ["delta", "integral"].map((what) =>
       element(
         "button",
@@ -81,13 +107,13 @@ export class StreamPanel {
     this.pages = element("div", { className: "pages" });
     this.proof = element("div", { className: "proof", "aria-live": "polite" });
     this.section.replaceChildren(
-      element("h2", {}, node.label, element("small", {}, ` node ${node.number}`)),
+      heading(node),
       element(
         "dl",
         {},
         ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
       ),
-      ...(node.rule ? [element("pre", { className: "rule" }, node.rule)] : []),
+      ...(node.text ? [element("pre", { className: "rule", tabIndex: 0 }, node.text)] : []),
       element("div", { className: "choices" }, ...this.tabs, this.box),
       this.caption,
       this.rows,
@@ -97,7 +123,9 @@ export class StreamPanel {
   }
 
   shownTick() {
-    this.tabs[0].textContent = this.tick === null ? "Changes of the tick" : `Changes of tick ${this.tick}`;
+    const tick = this.tick === null ? "Changes of the tick" : `Changes of tick ${this.tick}`;
+    this.tabs[0].textContent = this.iteration === null ? tick : `Iteration ${this.iteration}`;
+    this.tabs[1].textContent = this.tick === null ? "All rows" : `All rows after tick ${this.tick}`;
   }
 
   choose(what) {
@@ -109,12 +137,15 @@ export class StreamPanel {
 
   async load() {
     const asked = (this.asked += 1);
-    const { node, what, tick, offset } = this;
+    const { node, what, tick, iteration, offset } = this;
     let page;
     try {
-      page = await get("rows", { node: node.number, what, tick, offset, search: this.search || null });
+      page = await get("rows", { node: node.id, what, tick, iteration, offset, search: this.search || null });
     } catch (error) {
-      if (asked === this.asked) this.caption.textContent = error.message;
+      if (asked !== this.asked) return;
+      this.caption.textContent = error.message;
+      this.rows.replaceChildren();
+      this.pages.replaceChildren();
       return;
     }
     if (asked === this.asked) this.fill(page);
@@ -122,12 +153,6 @@ export class StreamPanel {
 
   fill(page) {
     this.proof.replaceChildren();
-    if (page.absent) {
-      this.caption.textContent = page.absent;
-      this.rows.replaceChildren();
-      this.pages.replaceChildren();
-      return;
-    }
     const { matching, searched, total, offset, limit } = page;
     let text = this.search ? `${whole(matching)} of ${counted(total, "row")} match` : counted(total, "row");
     if (this.search && searched < total) text = `${whole(matching)} matches in the first ${whole(searched)} of ${counted(total, "row")}`;
@@ -193,11 +218,15 @@ export class StreamPanel {
 
   async why(index) {
     try {
-      const { lines } = await get("why", { node: this.node.number, index });
+      const { lines } = await get("why", { node: this.node.id, index });
       this.proof.replaceChildren(element("h3", {}, "Proof"), element("pre", { tabIndex: 0 }, lines.join("\n")));
       this.proof.scrollIntoView({ block: "nearest" });
     } catch (error) {
       this.report(error.message);
     }
   }
+}
+
+function heading(node) {
+  return element("h2", {}, node.title, node.path ? element("small", {}, ` operator ${node.path}`) : null);
 }
