@@ -60,6 +60,15 @@ class StreamLookup:
             )
         return FoundStream(image.node, stream.schema)
 
+    def lasting(self, stream: StreamChoice) -> StreamChoice:
+        """Return a choice that means no other stream after the run has switched circuits.
+
+        A path becomes its node. Raises as `find`.
+        """
+        found = self.find(stream)
+        relations = (*self._outputs, *self._inputs, *self.graph.named)
+        return found.node if isinstance(stream, str) and stream not in relations else stream
+
     def _named(self, name: str) -> FoundStream:
         for found in (self._outputs.get(name), self._inputs.get(name)):
             if found is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,10 +89,8 @@ class Recording:
         self._dropped = 0
         self._rows = 0
         self._observer = _Recorder(self._take, self._nodes, max_rows)
-        self._streams = streams
         self._lookup = run.lookup()
-        for stream in streams or ():
-            self._lookup.find(stream)  # raises before the run observes anything
+        self._streams = None if streams is None else [self._lookup.lasting(stream) for stream in streams]
         run.attach(self._observer)
 
     def __repr__(self) -> str:
@@ -133,8 +132,8 @@ class Recording:
             >>> circuit = Circuit("shop")
             >>> circuit.output("all", circuit.input("sale", x=int))
             >>> run = circuit.start()
-            >>> {path: node.label for path, node in run.record(ticks=10).streams().items()}
-            {'0': 'Input sale', '1': 'Arrange by 0', '2': 'Output all'}
+            >>> {path: node.operator.name for path, node in run.record(ticks=10).streams().items()}
+            {'0': 'Input', '1': 'Arrange', '2': 'Output'}
         """
         lookup = self._lookup if tick is None and not self._kept else self._tick(tick).lookup
         return lookup.paths()
@@ -164,6 +163,7 @@ class Recording:
         """
         kept = self._tick(tick)
         found = kept.lookup.find(stream)
+        stream = kept.lookup.lasting(stream)
         if kept.knows_change(found.node):
             change = kept.change(found.node)
         else:
@@ -329,7 +329,8 @@ class Recording:
         number = self._tick(None).number if tick is None else tick
         before_first = bool(self._kept) and number == self._kept[0].number - 1
         kept = self._kept[0] if before_first else self._tick(number)
-        return _shown(kept.lookup.find(stream), kept, self._integral(stream, number))
+        total = self._integral(kept.lookup.lasting(stream), number)
+        return _shown(kept.lookup.find(stream), kept, total)
 
     def _integral(self, stream: StreamChoice, number: int) -> Batch:
         run = self._run()
@@ -391,8 +392,12 @@ class Recording:
         run = self._run()
         if self._streams is None or run is None:
             return None
-        lookup = run.lookup()
-        return {lookup.find(stream).node for stream in self._streams}
+        lookup, nodes = run.lookup(), set()
+        for stream in self._streams:
+            # A circuit to which the run has switched may lack it: reading its delta raises then.
+            with suppress(InputError):
+                nodes.add(lookup.find(stream).node)
+        return nodes
 
     def _tick(self, number: int | None) -> RecordedTick:
         """Return a recorded tick, by default the latest. Raises InputError."""

@@ -192,14 +192,21 @@ class Ticks(RunBase):
             >>> run.preview(run.prepare({"sale": [(7,)]}))["big"].to_dict(), run.view("big").rows()
             ({(7,): 1}, [])
         """
+        return self.previewed("preview", lambda: staged)
+
+    def previewed(
+        self, name: str, stage: Callable[[], Mapping[str, Batch]], look: Callable[[], None] = lambda: None
+    ) -> TickResult:
+        """Compute a tick for the method `name`, call `look`, and roll the tick back."""
         started = time.perf_counter()
-        self.refuse_inside_tick("preview")
+        self.refuse_inside_tick(name)
         self._notify()
         work = OpenTick(self, sys._getframe(), self._ticks + 1, None)
         self.begin(work)
         try:
-            self._compute(staged)
+            self._compute(stage())
             result = self._result(work.number)
+            look()
         finally:
             self.settle()  # rolls the tick back, since it is not decided
             self._scope.forget()

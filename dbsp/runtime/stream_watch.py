@@ -1,0 +1,210 @@
+"""Watches: a callback on the changes of any stream of a running circuit."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dbsp.caller_tracebacks import methods_end_at_caller
+from dbsp.circuit.graph import Node
+from dbsp.circuit.step import Step
+from dbsp.data.batch import Batch
+from dbsp.data.zset import ZSet
+from dbsp.errors import InputError, UserFunctionError, cause_text
+from dbsp.runtime.pass_observer import ObservedTick, PassObserver, PassTime
+from dbsp.runtime.past_integrals import integral_of
+from dbsp.runtime.recorded_tick import RecordedTick, leaving
+from dbsp.runtime.stream_lookup import FoundStream, StreamChoice
+
+if TYPE_CHECKING:
+    from dbsp.runtime.run_watching import Watching
+    from dbsp.runtime.scope import Scope
+
+
+@methods_end_at_caller
+class WatchedTick:
+    """The change of a watched stream in one tick; the callback of `Run.watch` gets it.
+
+    Examples:
+        >>> circuit = Circuit("shop")
+        >>> circuit.output("all", circuit.input("sale", x=int))
+        >>> run = circuit.start()
+        >>> watch = run.watch("sale")
+        >>> _ = run.step({"sale": [(7,)]})
+        >>> watch.latest
+        <tick 1 of sale: 1 row changed>
+    """
+
+    def __init__(self, run: Watching, found: FoundStream, tick: RecordedTick) -> None:
+        self._run = weakref.ref(run)
+        self._found = found
+        self._tick = tick
+
+    def __repr__(self) -> str:
+        rows = sum(map(len, self._tick.by_time(self._found.node).values()))
+        name = self._tick.lookup.name_of(self._found.node)
+        return f"<tick {self.number} of {name}: {rows} row{'' if rows == 1 else 's'} changed>"
+
+    @property
+    def number(self) -> int:
+        """The number of the tick."""
+        return self._tick.number
+
+    @property
+    def delta(self) -> ZSet:
+        """The change of the stream; inside a scope that of the value at the fixpoint.
+
+        Raises:
+            InputError: the tick restarted the scope of the stream, or ended its iterations early,
+                and the stream does not leave the scope. `Run.record` has the change all the same.
+        """
+        return self._shown(self._tick.change(self._found.node))
+
+    @property
+    def by_iteration(self) -> dict[PassTime, ZSet]:
+        """What the stream emitted, by the iteration of each scope around it; `()` outside."""
+        pieces = self._tick.by_time(self._found.node)
+        return {time: self._shown(batch) for time, batch in pieces.items()}
+
+    def integral(self) -> ZSet:
+        """Return the integral of the stream after this tick, which must be the run's latest.
+
+        The cost is that of `Recording.integral`.
+
+        Raises:
+            InputError: the run has made another tick since.
+            CircuitError: the state does not determine the integral.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> watch = run.watch("sale", lambda tick: print(tick.delta.rows(), tick.integral().rows()))
+            >>> for row in (7, 3):
+            ...     _ = run.step({"sale": [(row,)]})
+            [(7,)] [(7,)]
+            [(3,)] [(3,), (7,)]
+        """
+        run = self._run()
+        if run is None or run.tick != self.number or run.graph is not self._tick.lookup.graph:
+            raise InputError(
+                f"the run is past tick {self.number}, so the watch has no integral as of it; read the "
+                "integral in the callback, or use run.record()",
+                code="not-recorded",
+            )
+        return self._shown(integral_of(run.scope, self._found.node, ()))
+
+    def _shown(self, batch: Batch | None) -> ZSet:
+        columns = self._found.columns
+        return ZSet.wrap(columns, self._tick.interner, batch or Batch.empty(columns.arity))
+
+
+@methods_end_at_caller
+class StreamWatch:
+    """A watch on one stream of a run; `Run.watch` begins it, and `stop` ends it.
+
+    Examples:
+        >>> circuit = Circuit("shop")
+        >>> circuit.output("all", circuit.input("sale", x=int))
+        >>> run = circuit.start()
+        >>> run.watch("all")
+        <watch of all>
+    """
+
+    def __init__(
+        self, run: Watching, stream: StreamChoice, callback: Callable[[WatchedTick], Any] | None
+    ) -> None:
+        lookup = run.lookup()
+        self._stream = lookup.lasting(stream)
+        self._name = lookup.name_of(lookup.find(stream).node)
+        self._run = weakref.ref(run)
+        self._callback = callback
+        self.latest: WatchedTick | None = None
+        """The latest tick in which the stream changed since the watch began, if there is one."""
+        self._observer = _Watcher(self._found, self._take)
+        run.attach(self._observer)
+
+    def __repr__(self) -> str:
+        return f"<watch of {self._name}>"
+
+    def stop(self) -> None:
+        """End the watch. Its callback may call this, too.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int))
+            >>> run = circuit.start()
+            >>> watch = run.watch("sale", print)
+            >>> watch.stop()
+            >>> _ = run.step({"sale": [(7,)]})
+        """
+        run = self._run()
+        if run is not None:
+            run.detach(self._observer)
+
+    def _found(self) -> FoundStream | None:
+        """Return the stream in the present circuit of the run; None if the circuit lacks it."""
+        run = self._run()
+        try:
+            return None if run is None else run.lookup().find(self._stream)
+        except InputError:
+            return None
+
+    def _take(self, observed: ObservedTick) -> None:
+        run, found = self._run(), self._found()
+        if run is None:
+            return
+        if found is None:
+            self.stop()
+            warnings.warn(
+                f"the watch of {self._name} has ended: before tick {run.tick}, the run switched to a circuit "
+                "without this stream",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
+        tick = RecordedTick(run.tick, observed, run.lookup(), run.interner)
+        if not tick.by_time(found.node) and tick.exact(found.node.graph):
+            return
+        self.latest = WatchedTick(run, found, tick)
+        if self._callback is None:
+            return
+        try:
+            self._callback(self.latest)
+        except Exception as error:
+            raise UserFunctionError(
+                f"the callback of the watch of {self._name} raised {cause_text(error)}; it was called after "
+                "the commit, so the tick remains committed",
+                where=found.node.describe(),
+            ) from error
+
+
+class _Watcher(PassObserver):
+    """Passes the deltas of one stream on to its watch."""
+
+    def __init__(
+        self, found: Callable[[], FoundStream | None], receive: Callable[[ObservedTick], None]
+    ) -> None:
+        super().__init__()
+        self._found = found
+        self._receive = receive
+        self._nodes: set[Node] = set()
+
+    def observe(self, scope: Scope) -> None:
+        super().observe(scope)
+        self._nodes = set()
+
+    def choose(self, scope: Scope) -> Sequence[Step]:
+        if not self._nodes:
+            found = self._found()
+            # Outside of its scope, a stream has its change in ticks that restart the scope.
+            node = None if found is None else found.node
+            while node is not None:
+                self._nodes.add(node)
+                node = leaving(node)
+        return [step for step in scope.steps if step.node in self._nodes]
+
+    def take_tick(self, tick: ObservedTick) -> None:
+        self._receive(tick)
