@@ -10,6 +10,7 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.data.zset import ZSet
 
 if TYPE_CHECKING:  # most runs ask nothing
+    from dbsp.compiler.why.change_reason import ChangeReason
     from dbsp.compiler.why.proof import Proof
     from dbsp.compiler.why.refusal import Refusal
     from dbsp.compiler.why.session import Progress, WhySession
@@ -109,6 +110,62 @@ class QuestionMethods:
         """
         prover = self.state(run).prover(relation)
         return prover.refute(relation, prover.codes(relation, row), depth)
+
+    def why_changed(
+        self, run: Run | ShardedRun, relation: str, row: tuple[Any, ...], *, depth: int | None = None
+    ) -> ChangeReason:
+        """Explain why the latest tick of a run inserted or retracted a row, or why it did not.
+
+        For an inserted row, the reason is a proof of minimal height in the state after the tick,
+        with the premises that the tick changed: input facts, other rows, negations that became true
+        and aggregates with another value. For a retracted row, it is a premise that each of its
+        derivations lost, and the refusal of `why_not`: no other derivation is left. Each changed
+        premise is explained down to changes of inputs. Of several explanations, the one with the
+        fewest input changes is chosen, among up to 2,000 derivations.
+
+        The first question after a tick recomputes the relations that the row depends on twice: from
+        the inputs after the tick and from those before it, which are the inputs without the changes
+        of the tick. This costs twice as much as the first `why`. Later questions cost the
+        derivations of the rows in the explanation.
+
+        Parameters:
+            run: a run of this program. It keeps the changes of its latest tick, if these have at
+                most `run.kept_changes` rows.
+            relation: the name of a relation, which need not be an output.
+            row: the values of the row, in the order of the columns.
+            depth: the number of rules to follow from the row down; by default all.
+
+        Returns:
+            The reason: its `change` is "inserted", "retracted", "unchanged" or "missing", its
+            `changes` are the cited changes of inputs. `print(reason)` draws it.
+
+        Raises:
+            InputError: the relation is unknown, the row does not fit its columns, or the run
+                belongs to another program.
+            CircuitError: the run has made no tick, or does not keep the changes of the latest one:
+                they have too many rows, or the run was restored from a checkpoint after the tick.
+
+        Examples:
+            >>> program = compile('''
+            ...     .decl edge(x: number, y: number)
+            ...     .decl path(x: number, y: number)
+            ...     .input edge
+            ...     .output path
+            ...     path(x, y) :- edge(x, y).
+            ...     path(x, z) :- path(x, y), edge(y, z).
+            ... ''')
+            >>> run = program.start({"edge": [(1, 2)]})
+            >>> _ = run.step({"edge": [(2, 3)]})
+            >>> reason = program.why_changed(run, "path", (1, 3))
+            >>> print(reason)
+            path(1, 3)   inserted in tick 2
+            │  <program>:7: path(x, z) :- path(x, y), edge(y, z).
+            ├─ path(1, 2)   unchanged
+            └─ edge(2, 3)   input fact, inserted
+            >>> reason.changes
+            {'edge': {(2, 3): 1}}
+        """
+        return self.state(run).change_of(relation, row, depth)
 
     def query(self, run: Run | ShardedRun, body: str) -> ZSet:
         """Return the answers to a question about the current state of a run.

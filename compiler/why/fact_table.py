@@ -30,6 +30,10 @@ class FactTable:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def empty(self) -> FactTable:
+        """Return a table of the same relation without rows."""
+        return FactTable(self.schema, self.rows[:0], self.heights[:0])
+
     def find(self, columns: Sequence[int], keys: Codes) -> tuple[Codes, Codes]:
         """Return the positions of keys and rows that match: equal values in these columns.
 

@@ -71,7 +71,7 @@ def heights(
     table `removed_rows(name)`; for an equivalence, the table `derived_pairs(name)`.
     """
     needed = needed_by(program.clauses, relations)
-    level = _levels(program)
+    level = levels(program)
     tables: dict[str, FactTable] = {}
     counter = _Progress(progress)
     for height in sorted({level[name] for name in needed}):
@@ -91,7 +91,7 @@ class _Progress:
         self._report(self._rounds, self._rows)
 
 
-def _levels(program: checked.CheckedProgram) -> dict[str, int]:
+def levels(program: checked.CheckedProgram) -> dict[str, int]:
     """Return the level of each relation.
 
     A relation is at or above the relations it uses, and above those it negates or aggregates over.

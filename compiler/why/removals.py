@@ -93,6 +93,15 @@ class Removals:
         cause = next(self.limits(relation), "it depends on rows that were removed")
         return f"{first} {cause}"
 
+    def keeping(self, relation: str, codes: Codes) -> list[int]:
+        """Return the positions of the kept rows for which a row is removed, without those of a
+        limit."""
+        kept = self.solver.tables[relation]
+        found = [subsumption.dominating(codes, self.solver, kept=True) for subsumption in self._of(relation)]
+        for domain in self.program.relations[relation].choices:
+            found.append(kept.find(domain, codes[None, list(domain)])[1])
+        return list(np.unique(np.concatenate([np.empty(0, np.int64), *found])).tolist())
+
     def is_input_fact(self, relation: str, at: int) -> bool:
         """Whether the row at a position of the table of removed rows is an input fact."""
         return not self.solver.tables[removed_rows(relation)].heights[at]

@@ -18,6 +18,10 @@ from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.planner.strategy import Strategy
+from dbsp.compiler.why.change_evidence import EvidenceSearch
+from dbsp.compiler.why.change_reason import ChangeReason
+from dbsp.compiler.why.change_search import ChangeSearch
+from dbsp.compiler.why.change_steps import ChangeSteps
 from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.heights import heights
 from dbsp.compiler.why.opaque_relations import opaque_relations, selected_relations, without_rules
@@ -32,6 +36,9 @@ from dbsp.compiler.why.question import (
     unknown_relation,
 )
 from dbsp.compiler.why.refusal import Refusal
+from dbsp.compiler.why.rule_body import Row, pattern_text
+from dbsp.compiler.why.run_before import RunBefore
+from dbsp.compiler.why.tick_sides import ChangedRow, sides
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
@@ -55,7 +62,12 @@ class WhySession:
     This costs as much as starting the run on the current inputs. Later questions reuse the result.
     """
 
-    def __init__(self, program: checked.CheckedProgram, run: Run | ShardedRun) -> None:
+    def __init__(
+        self,
+        program: checked.CheckedProgram,
+        run: Run | ShardedRun | RunBefore,
+        interner: Interner | None = None,
+    ) -> None:
         missing = [name for name in program.inputs if name not in run.inputs]
         if missing:
             raise InputError(
@@ -65,18 +77,19 @@ class WhySession:
         self.program = program
         self._run = weakref.ref(run)
         self.tick = run.tick
-        self._interner = Interner()
+        self._interner = Interner() if interner is None else interner
         self._opaque = opaque_relations(program)
         self._plain = without_rules(program, self._opaque)
         self._tables: dict[str, FactTable] = {}
         self._prover: Prover | None = None
         self._recomputed: Run | None = None
+        self._before: tuple[RunBefore, WhySession] | None = None
         self.progress: Progress | None = None
         """A callback that receives the rounds and rows so far while relations are recomputed."""
         self._with_rules = {rule.head.relation for rule in program.rules}
 
     @property
-    def run(self) -> Run | ShardedRun:
+    def run(self) -> Run | ShardedRun | RunBefore:
         """The run; a session does not keep it alive."""
         run = self._run()
         if run is None:
@@ -181,6 +194,66 @@ class WhySession:
         """Explain why no row matches a goal; None if a row does. Raises the errors of `why`."""
         atom, rule = read_goal(self.program, goal)
         return self.prover(atom.relation).refuse(rule, depth)
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def why_changed(self, goal: str, *, limit: int, depth: int | None = None) -> list[ChangeReason]:
+        """Return the reasons of at most `limit` rows that match a goal such as `path(1, _)`.
+
+        Rows that the latest tick changed come first, then rows that it did not change. Raises
+        CompileError if the goal is not a single atom, CircuitError as `Program.why_changed`.
+        """
+        atom, rule = read_goal(self.program, goal)
+        before, after = self._provers(atom.relation)
+        rows_before = dict.fromkeys(before.matching(rule, len(before.tables[atom.relation])))
+        rows_after = dict.fromkeys(after.matching(rule, len(after.tables[atom.relation])))
+        changed = [row for row in (*rows_after, *rows_before) if (row in rows_after) != (row in rows_before)]
+        rows = [*changed, *(row for row in rows_after if row in rows_before)][:limit]
+        return [self._reason(atom.relation, row, before, after, depth) for row in rows]
+
+    def change_of(self, relation: str, row: Row, depth: int | None) -> ChangeReason:
+        """Return why the latest tick changed a row, or did not; see `Program.why_changed`."""
+        return self._reason(relation, row, *self._provers(relation), depth)
+
+    def _provers(self, relation: str) -> tuple[Prover, Prover]:
+        """Return the provers of the states before and after the latest tick."""
+        after = self.prover(relation)
+        if self._before is None:
+            run_before = RunBefore(self.run)
+            self._before = run_before, WhySession(self.program, run_before, self._interner)
+        run_before, session = self._before
+        session.progress = self.progress
+        if run_before.tick:
+            return session.prover(relation), after
+        # Nothing was derived before the first tick, not even by rules without atoms.
+        nothing = {name: table.empty() for name, table in after.tables.items()}
+        return Prover(self.program, nothing, self._interner, self._opaque), after
+
+    def _reason(
+        self, relation: str, row: Row, before: Prover, after: Prover, depth: int | None
+    ) -> ChangeReason:
+        pattern = after.codes(relation, row)
+        text = pattern_text(self.program.relations[relation], row)
+        if None in pattern:
+            raise InputError(f"expected a row without '...', got {text}", code="invalid-row")
+        was, is_ = (prover.find(relation, pattern) for prover in (before, after))
+        goal = (relation, row)
+        if bool(len(was)) == bool(len(is_)):
+            if len(is_):
+                proof = after.prove(relation, row, depth)
+                return ChangeReason(goal, text, self.tick, "unchanged", {}, proof)
+            return ChangeReason(goal, text, self.tick, "missing", {}, None, after.refute(relation, pattern))
+        first, second = sides(self.program, before, after)
+        search = ChangeSearch(EvidenceSearch(self.program, first, second, self.tick == 1))
+        changed = ChangedRow(bool(len(is_)), relation, int((is_ if len(is_) else was)[0]))
+        steps = ChangeSteps(self.program, search).steps(changed, depth)
+        if changed.inserted:
+            return ChangeReason(goal, text, self.tick, "inserted", steps)
+        return ChangeReason(
+            goal, text, self.tick, "retracted", steps, None, after.refute(relation, pattern)
+        )
+
+    # --- queries ---------------------------------------------------------------------------------
 
     def ask(self, body: str) -> ZSet:
         """Return the answers to a question; see `Program.query`."""

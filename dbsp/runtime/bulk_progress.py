@@ -26,6 +26,7 @@ from dbsp.runtime.tick_result import TickResult
 class BulkOwner(Protocol):
     """The interface of a run to its open transaction. Calls that undo can be repeated."""
 
+    kept_changes: int
     input_ports: Mapping[str, InputPort]
     output_ports: Mapping[str, OutputPort]
 
@@ -52,6 +53,8 @@ class BulkProgress(OpenWork):
 
     __slots__ = (
         "_handles",
+        "_inputs",
+        "_input_rows",
         "_listeners",
         "_notices",
         "_outputs",
@@ -90,6 +93,9 @@ class BulkProgress(OpenWork):
         self._handles: dict[str, Sequence[Piece]] | None = None
         """By input the changes that were staged before the transaction."""
         self._outputs: dict[str, DeltaSum] = {}
+        self._inputs: dict[str, DeltaSum] | None = {}
+        """The changes of the inputs; None for more rows than the run keeps."""
+        self._input_rows = 0
         self._listeners: dict[CommitListener, DeltaSum] = {}
         self._notices: dict[CommitListener, Batch | None] = {}
 
@@ -129,7 +135,12 @@ class BulkProgress(OpenWork):
             change = listener.take()
             if change is not None:
                 self._sum_of(self._listeners, listener, "inspect", change).add(change)
+        self._input_rows += sum(len(port.out) for port in run.input_ports.values() if port.out is not None)
+        if self._input_rows > run.kept_changes:
+            self._inputs = None
         for name, port in run.input_ports.items():
+            if self._inputs is not None and port.out is not None:
+                self._sum_of(self._inputs, name, f"input '{name}'", port.out).add(port.out)
             if port.absent:
                 self.absent[name] = self.absent.get(name, 0) + port.absent
             if port.present:
@@ -149,6 +160,13 @@ class BulkProgress(OpenWork):
         return {
             name: self._outputs[name].total() if name in self._outputs else None for name in run.output_ports
         }
+
+    def inputs(self) -> Mapping[str, Batch] | None:
+        """Return the change of every input over all parts; None for more rows than the run keeps."""
+        if self._inputs is None:
+            return None
+        totals = {name: total.total() for name, total in self._inputs.items()}
+        return {name: total for name, total in totals.items() if total is not None}
 
     def net_changes(self) -> Mapping[str, Batch]:
         """Return the changes that the last tick applies."""
@@ -172,7 +190,7 @@ class BulkProgress(OpenWork):
         if self._savepoint is not None:
             self._savepoint.release()
         self._scope.transient.clear()
-        self._outputs, self._listeners, self.staging = {}, {}, None
+        self._outputs, self._inputs, self._listeners, self.staging = {}, {}, {}, None
 
 
 def computes_parts(scope: Scope) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from dbsp.runtime.input_changes import Piece
 from dbsp.runtime.input_handle import InputHandle
+from dbsp.runtime.latest_tick import LatestTick
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.tick_result import TickResult
 
@@ -35,7 +36,7 @@ class TickOwner(Protocol):
 class OpenTick(OpenWork):
     """A tick: staged, computed, recorded in the log, decided, and then committed in memory."""
 
-    __slots__ = ("_run", "committed", "label", "number", "recording", "result", "taken")
+    __slots__ = ("_run", "committed", "label", "latest", "number", "recording", "result", "taken")
 
     def __init__(self, run: TickOwner, frame: FrameType, number: int, label: Any) -> None:
         super().__init__("step", frame)
@@ -44,6 +45,7 @@ class OpenTick(OpenWork):
         self.label = label
         self.taken: list[TakenPieces] = []
         self.result: TickResult | None = None
+        self.latest: LatestTick | None = None
         self.recording = False
         """Whether the log has been asked to record the tick; if it has, the tick is decided."""
         self.committed = False

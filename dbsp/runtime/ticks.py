@@ -30,6 +30,7 @@ from dbsp.errors import (
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.input_changes import InputChange, Piece, encode_change, net_change
 from dbsp.runtime.input_handle import InputHandle
+from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, up_to
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.open_tick import OpenTick, TakenPieces
 from dbsp.runtime.open_work import OpenWork
@@ -71,6 +72,9 @@ class Ticks(RunBase):
         """Whether listeners have not been notified of the latest tick."""
         self.ranges: Mapping[str, Mapping[str, IntRange]] = {}
         """By input, the columns that accept a smaller range of ints than 64 bits, and the range."""
+        self.kept_changes = KEPT_CHANGES
+        """The largest number of changed rows of a tick that the run keeps for `changed`."""
+        self._latest: LatestTick | None = None
         self.log: RunLog | None = None
         """The checkpoint that makes ticks durable, if there is one (see `dbsp.durable`)."""
 
@@ -266,6 +270,60 @@ class Ticks(RunBase):
                 staged[name] = batch
         return staged, taken
 
+    @ends_at_caller
+    def changed(self, name: str) -> ZSet:
+        """Return the net change of an input in the latest tick.
+
+        It has no rows that were inserted although present, or retracted although absent. The run
+        keeps the changes of one tick, if they have at most `kept_changes` rows. O(1).
+
+        Parameters:
+            name: the name of the input.
+
+        Returns:
+            The rows with the changes of their weights.
+
+        Raises:
+            InputError: there is no such input.
+            CircuitError: the run has made no tick, or does not keep the changes of the latest one.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("all", circuit.input("sale", x=int, kind="set"))
+            >>> run = circuit.start()
+            >>> _ = run.step({"sale": [(7,), (3,)]})
+            >>> _ = run.step({"sale": {(7,): -1, (3,): 1}})
+            >>> run.changed("sale").to_dict()
+            {(7,): -1}
+        """
+        port = self.input_port(name)
+        if not self.tick:
+            raise no_tick_yet()
+        found = self.latest_input(name)
+        if found is None:
+            found = Batch.empty(port.columns.arity)
+        return ZSet.wrap(port.columns, self.interner, found)
+
+    def changed_output(self, name: str) -> ZSet:
+        """Return the delta of an output in the latest tick, with the errors of `changed`."""
+        port = self.output_port(name)
+        if not self.tick:
+            raise no_tick_yet()
+        latest = self._latest
+        if latest is None or latest.outputs is None:
+            raise not_kept(self.tick, latest, self.kept_changes, name)
+        return ZSet.wrap(port.columns, self.interner, latest.outputs[name])
+
+    def latest_input(self, name: str) -> Batch | None:
+        """Return the net change of an input in the latest tick; None if it is empty.
+
+        Raises CircuitError if the run does not keep it.
+        """
+        latest = self._latest
+        if latest is None or latest.inputs is None:
+            raise not_kept(self.tick, latest, self.kept_changes, name)
+        return latest.inputs.get(name)
+
     def staged_pieces(self) -> dict[str, Sequence[Piece]]:
         """Return by input the changes that its handle has staged."""
         return {name: handle.staged for name, handle in self._handles.items()}
@@ -293,6 +351,7 @@ class Ticks(RunBase):
             staged = stage(work)
             self._compute(staged)
             work.result = self._result(work.number)
+            work.latest = self._latest_of(work.result)
             if log is not None:
                 work.recording = True
                 log.record(work.number, staged if bulk is None else {}, self, label)
@@ -339,10 +398,21 @@ class Ticks(RunBase):
             )
         return TickResult(deltas, number, 0.0, absent, present, self.input_ports)
 
+    def _latest_of(self, result: TickResult) -> LatestTick:
+        """Return the changes of the tick that was computed last."""
+        limit, bulk = self.kept_changes, self._bulk
+        if bulk is None:
+            changed = {name: port.out for name, port in self.input_ports.items() if port.out is not None}
+            inputs = up_to(limit, changed)
+        else:
+            inputs = bulk.inputs()
+        return LatestTick(inputs, up_to(limit, {name: delta.stored for name, delta in result.items()}))
+
     def commit(self, work: OpenTick) -> None:
         """Make a decided tick final in memory. If this is interrupted, call it again."""
         self._scope.commit()
         self._ticks = work.number
+        self._latest = work.latest
         for part in work.taken:
             part.handle.remove(part.pieces)
         if self.log is not None:

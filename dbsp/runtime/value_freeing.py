@@ -96,11 +96,22 @@ class ValueFreeing(Ticks):
             for rows, _, _ in handle.staged:
                 live.add_rows(rows, handle.schema.types)
         live.add_any(list(self._prepared))
+        self._add_latest(live)
         result = self._logged_result()
         for delta in () if result is None else result.values():
             live.add_rows(delta.stored.rows, delta.schema.types)
         live.add_parts()
         return live
+
+    def _add_latest(self, live: LiveValues) -> None:
+        """Mark the values in the changes of the latest tick."""
+        if self._latest is not None:
+            for changes, schemas in (
+                (self._latest.inputs, self.inputs),
+                (self._latest.outputs, self.outputs),
+            ):
+                for name, change in (changes or {}).items():
+                    live.add_rows(change.rows, schemas[name].types)
 
     def _logged_result(self) -> TickResult | None:
         """Return the result that the log keeps, if its values are those of this run."""

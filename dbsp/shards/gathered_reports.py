@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -13,6 +13,7 @@ from dbsp.circuit.graph import Node
 from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.display.report_text import Report
+from dbsp.runtime.latest_tick import not_kept
 from dbsp.runtime.ticks import Ticks
 from dbsp.shards import shard_questions
 from dbsp.shards.shard_questions import Question
@@ -43,6 +44,16 @@ class GatheredReports(Ticks):
         """Return the inserted rows of an input, as `Run.asserted`, from all shards."""
         port = self.input_port(name)
         return ZSet.wrap(port.columns, self.interner, self.read_input(name)).positive()
+
+    def latest_input(self, name: str) -> Batch | None:
+        parts = self.ask(partial(shard_questions.input_change, name=name))
+        rows = [row for part in parts for row in (part or ((), ()))[0]]
+        if None in parts or len(rows) > self.kept_changes:
+            raise not_kept(self.tick, self._latest, self.kept_changes, name)
+        weights = [weight for part in parts for weight in part[1]]
+        schema = self.input_port(name).columns
+        change = ZSet.from_rows(rows, weights, schema, self.interner)
+        return change.stored if len(change) else None
 
     @ends_at_caller
     def explain(self) -> str:

@@ -123,6 +123,19 @@ def input_rows(run: Run, name: str) -> Batch:
     return keeper.integral()
 
 
+def input_change(run: Run, name: str) -> tuple[list[tuple[Any, ...]], list[int]] | None:
+    """Return the rows and weights by which an input changed in the latest tick; None if not kept.
+
+    The values are decoded, because the codes have a meaning in one process only.
+    """
+    try:
+        change = run.changed(name)
+    except CircuitError:
+        return None
+    found = change.to_dict()
+    return list(found), list(found.values())
+
+
 def _keeper(run: Run, node: Node) -> KeepingStep | None:
     scope = _scope_of(run, node)
     return None if scope is None else scope.keeper(node)
