@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.stage import Stage
+from dbsp.compiler.program import Program
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, InputError, choice
 from dbsp.inspector.circuit_document import CircuitDocument
@@ -132,7 +133,13 @@ class InspectedRun:
         with self._lock:
             document = self._document if stage == "run" else self._staged(choice("stage", Stage, stage))
             stages = ["run"] if self._query is None else ["run", Stage.INCREMENTAL, Stage.QUERY]
-            return {**document.to_json(), "stage": stage, "stages": stages, "inputs": self._inputs()}
+            return {
+                **document.to_json(),
+                "stage": stage,
+                "stages": stages,
+                "proofs": isinstance(self._query, Program),
+                "inputs": self._inputs(),
+            }
 
     def _staged(self, stage: Stage) -> CircuitDocument:
         if stage not in self._stages:
@@ -145,6 +152,7 @@ class InspectedRun:
         return self._stages[stage]
 
     def _inputs(self) -> list[dict[str, Any]]:
+        declared = self._query.type_names if isinstance(self._query, Program) else {}
         return [
             {
                 "relation": name,
@@ -152,7 +160,7 @@ class InspectedRun:
                 "columns": [
                     {
                         "name": column,
-                        "type": str(type_),
+                        "type": declared.get(name, {}).get(column, str(type_)),
                         "nullable": type_.nullable or type_.structure is not None,
                         "editable": editable(type_),
                     }
@@ -297,24 +305,26 @@ class InspectedRun:
 
     # --- proofs -----------------------------------------------------------------------------------
 
-    def why(self, id: str, index: int) -> dict[str, Any]:
-        """Return a proof of a row of the integral of a relation."""
+    def why(self, id: str, what: str, index: int) -> dict[str, Any]:
+        """Return why a row is in a relation ("integral"), or why the latest tick changed it
+        ("delta")."""
         with self._lock:
             self._node(id)
             relation = self._document.relations.get(id)
-            prove = getattr(self._query, "why", None)
-            if relation is None or prove is None:
+            if relation is None or not isinstance(self._query, Program):
                 raise InputError(
                     "expected a row of a relation of a Datalog program; only such rows have proofs",
                     code="no-matching-row",
                 )
-            rows = self._sorted_rows(id, "integral", None, None)
-            proof = prove(self.run, relation, rows.row(index)) if index < len(rows) else None
-            if proof is None:
-                raise InputError(
-                    f"relation '{relation}' does not contain this row; read the rows again",
-                    code="no-matching-row",
-                )
+            rows = self._sorted_rows(id, what, None, None)
+            if index >= len(rows):
+                raise InputError(f"'{relation}' has no such row; read the rows again", code="no-matching-row")
+            row = rows.row(index)
+            if what == "delta":
+                return {"lines": list(self._query.why_changed(self.run, relation, row).lines(PROOF_DEPTH))}
+            proof = self._query.why(self.run, relation, row)
+            if proof is None:  # an input of kind "zset" may have rows of negative weight
+                raise InputError(f"'{relation}' does not contain this row", code="no-matching-row")
             return {"lines": list(proof.lines(PROOF_DEPTH))}
 
 

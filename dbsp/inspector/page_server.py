@@ -53,7 +53,9 @@ class PageServer:
                 q.get("search", ""),
             ),
             "iterations": lambda q: self.inspected.iterations(q.get("node", ""), _number(q, "tick")),
-            "why": lambda q: self.inspected.why(q.get("node", ""), _number(q, "index") or 0),
+            "why": lambda q: self.inspected.why(
+                q.get("node", ""), q.get("what", "integral"), _number(q, "index") or 0
+            ),
         }
         routes = [Route(f"/api/{name}", self._get(answer)) for name, answer in get.items()]
         return Starlette(
@@ -79,7 +81,9 @@ class PageServer:
         try:
             return JSONResponse(await run_in_threadpool(work))
         except DbspError as error:
-            return JSONResponse(described(error), status_code=422)
+            # An error of a tick is an answer of the run: a failed request would also be reported on
+            # the browser's console.
+            return JSONResponse(described(error))
 
     async def _step(self, request: Request) -> Response:
         body = b""

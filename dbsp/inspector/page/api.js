@@ -11,7 +11,7 @@ async function answered(request) {
   }
   const answer = await response.json().catch(() => null);
   if (answer === null) throw new ServerError(`The inspector answered with status ${response.status}.`);
-  if (!response.ok) throw new ServerError(answer.error ?? `status ${response.status}`);
+  if (answer.error !== undefined) throw new ServerError(answer.error);
   return answer;
 }
 

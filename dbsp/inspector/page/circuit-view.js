@@ -2,8 +2,8 @@
 
 import { cut, duration, element, shape, short, counted } from "./elements.js";
 
-const LABEL = 24;
-const DETAIL = 28;
+const LABEL = 25;
+const DETAIL = 30;
 const STAGGER = 900;
 const READABLE = 0.55;
 
@@ -143,7 +143,7 @@ export class CircuitView {
     const texts = {
       numbers: shape("text", { x: 12, y: 50, class: "numbers" }),
     };
-    const detail = node.relation ?? (node.columns || "no columns");
+    const detail = node.relation ?? node.columns;
     const group = shape(
       "g",
       {

@@ -70,6 +70,7 @@ async function loadCircuit() {
     ...circuit.stages.map((name) => new Option(STAGES[name], name, name === stage, name === stage)),
   );
   edit.offer(circuit.inputs);
+  stream.proofs = circuit.proofs;
   await view.show(circuit);
 }
 

@@ -2,10 +2,11 @@
 
 import { Graph, layout } from "./vendor/dagre.esm.js";
 
-export const NODE_WIDTH = 178;
+export const NODE_WIDTH = 190;
 export const NODE_HEIGHT = 58;
 const HEADER = 30;
 const MARGIN = 16;
+const RANKS = 42;
 
 // A stream that enters or leaves a scope passes its frame at a port, which is a node of the layout.
 const PORT = { width: 2, height: 2 };
@@ -33,7 +34,7 @@ export function place(circuit, collapsed) {
     // The ranker "network-simplex" takes twice as long, for drawings that are hardly smaller.
     graph.setGraph({
       rankdir: "TB", ranker: "tight-tree",
-      nodesep: 22, ranksep: 42, edgesep: 12, marginx: MARGIN, marginy: MARGIN,
+      nodesep: 22, ranksep: RANKS, edgesep: 12, marginx: MARGIN, marginy: MARGIN,
     });
     graph.setDefaultEdgeLabel(() => ({}));
     const inner = new Map();
@@ -83,15 +84,13 @@ export function place(circuit, collapsed) {
       }
     }
     layout(graph);
-    return { graph, inner, depth, ...size(graph) };
+    const { width, height } = graph.graph();
+    const spare = ports.size > 0 ? RANKS + PORT.height : 0; // the ranks of source and sink are empty
+    return { graph, inner, depth, spare, width, height: height - 2 * spare };
   }
 
-  function size(graph) {
-    const label = graph.graph();
-    return { width: label.width, height: label.height };
-  }
-
-  function shift(placed, left, top) {
+  function shift(placed, left, above) {
+    const top = above - placed.spare;
     for (const number of placed.graph.nodes()) {
       const { x, y, width, height } = placed.graph.node(number);
       if (!nodes.has(number)) continue;

@@ -77,7 +77,7 @@ export class OperatorTable {
           {},
           element(
             "td",
-            {},
+            { className: "operator" },
             element(
               "button",
               { type: "button", className: "link", click: () => this.select(entry.node.id) },

@@ -6,7 +6,9 @@ import { counted, element, whole } from "./elements.js";
 const PAUSE = 200;
 
 export class StreamPanel {
+  /** `report` shows an error in the page. */
   constructor(section, report) {
+    this.proofs = false; // whether rows of relations have proofs
     this.section = section;
     this.report = report;
     this.what = "delta";
@@ -157,7 +159,7 @@ export class StreamPanel {
     let text = this.search ? `${whole(matching)} of ${counted(total, "row")} match` : counted(total, "row");
     if (this.search && searched < total) text = `${whole(matching)} matches in the first ${whole(searched)} of ${counted(total, "row")}`;
     this.caption.textContent = text;
-    const proves = this.what === "integral" && this.node.relation && this.tick === null;
+    const proves = this.proofs && this.node.relation && this.tick === null && this.iteration === null;
     this.rows.replaceChildren(
       element(
         "table",
@@ -203,7 +205,7 @@ export class StreamPanel {
             {},
             element(
               "button",
-              { type: "button", "aria-label": `Why is ${cells.join(", ")} here?`, click: () => this.why(index) },
+              { type: "button", "aria-label": `Why ${cells.join(", ")}?`, click: () => this.why(index) },
               "Why",
             ),
           )
@@ -218,8 +220,9 @@ export class StreamPanel {
 
   async why(index) {
     try {
-      const { lines } = await get("why", { node: this.node.id, index });
-      this.proof.replaceChildren(element("h3", {}, "Proof"), element("pre", { tabIndex: 0 }, lines.join("\n")));
+      const { lines } = await get("why", { node: this.node.id, what: this.what, index });
+      const name = this.what === "delta" ? "Why the tick changed the row" : "Why the row is there";
+      this.proof.replaceChildren(element("h3", {}, name), element("pre", { tabIndex: 0 }, lines.join("\n")));
       this.proof.scrollIntoView({ block: "nearest" });
     } catch (error) {
       this.report(error.message);
