@@ -102,9 +102,6 @@ class InspectedRun:
 
     def _note(self, work: TickWork) -> None:
         """Keep the work of a committed tick, and notify the pages."""
-        if self._document.graph is not self.run.graph:
-            self._document = CircuitDocument(self.run.graph)
-            self._documents += 1
         self._work.append(work)
         self._sorted = None
         self.wake()
@@ -128,10 +125,17 @@ class InspectedRun:
 
     # --- circuits and their numbers ---------------------------------------------------------------
 
+    def _current(self) -> CircuitDocument:
+        """Return the document of the circuit that the run has now."""
+        if self._document.graph is not self.run.graph:
+            self._document = CircuitDocument(self.run.graph)
+            self._documents += 1
+        return self._document
+
     def circuit(self, stage: str) -> dict[str, Any]:
         """Return the circuit of the run ("run"), or that of a stage of the query."""
         with self._lock:
-            document = self._document if stage == "run" else self._staged(choice("stage", Stage, stage))
+            document = self._current() if stage == "run" else self._staged(choice("stage", Stage, stage))
             stages = ["run"] if self._query is None else ["run", Stage.INCREMENTAL, Stage.QUERY]
             return {
                 **document.to_json(),
@@ -174,7 +178,7 @@ class InspectedRun:
         """Return the numbers of every operator in a recorded tick, by default the latest."""
         with self._lock:
             done = self._work_of(tick)
-            ids = self._document.ids
+            ids = self._current().ids
             nodes: dict[str, dict[str, Any]] = {}
             if done is not None and done.graph is self._document.graph:
                 for node, work in done.work.items():
@@ -230,8 +234,8 @@ class InspectedRun:
         notes = []
         if restarted:
             notes.append(
-                f"The tick evaluated {_listed(restarted)} from scratch; inside, the numbers are those of this "
-                "evaluation."
+                f"The tick evaluated {_listed(restarted)} from scratch; inside, the numbers are those of "
+                "this evaluation."
             )
         if converged:
             notes.append(
@@ -255,6 +259,10 @@ class InspectedRun:
             return {"columns": list(rows.zset.schema.names), **rows.page(offset, search)}
 
     def _sorted_rows(self, id: str, what: str, tick: int | None, iteration: int | None) -> SortedRows:
+        if what not in ("delta", "integral"):
+            raise InputError(
+                f"what: expected 'delta' or 'integral', got {what[:40]!r}", code="invalid-argument"
+            )
         key = (id, what, tick, iteration, self._version)
         if self._sorted is None or self._sorted[0] != key:
             self._sorted = (key, SortedRows.of(self._rows(self._node(id), what, tick, iteration)))
@@ -269,7 +277,10 @@ class InspectedRun:
         if done is None:
             return ZSet.empty(node.schema)
         if iteration is None:
-            return self._recording.delta(node, done.number)
+            # In a tick of another circuit, only the relations of the query have the same stream.
+            relation = self._document.relations.get(self._document.ids[node])
+            other = relation is not None and done.graph is not node.graph.root
+            return self._recording.delta(relation if other and relation else node, done.number)
         total = ZSet.empty(node.schema, self.run.interner)
         for time, delta in self._recording.by_iteration(node, done.number).items():
             if time[-1:] == (iteration,):
@@ -298,7 +309,7 @@ class InspectedRun:
             }
 
     def _node(self, id: str) -> Node:
-        node = self._document.nodes.get(id)
+        node = self._current().nodes.get(id)
         if node is None:
             raise InputError(f"the circuit of the run has no operator {id!r}", code="unknown-stream")
         return node
@@ -310,7 +321,7 @@ class InspectedRun:
         ("delta")."""
         with self._lock:
             self._node(id)
-            relation = self._document.relations.get(id)
+            relation = self._current().relations.get(id)
             if relation is None or not isinstance(self._query, Program):
                 raise InputError(
                     "expected a row of a relation of a Datalog program; only such rows have proofs",

@@ -34,20 +34,15 @@ class Inspector:
     the run by `step`, or use it inside of `with inspector.held():`.
     """
 
-    def __init__(self, inspected: InspectedRun, port: int) -> None:
-        try:
-            import starlette  # noqa: F401  (only a test whether it loads)
-            import uvicorn
-        except ImportError:
-            raise SetupError(
-                "the inspector needs the packages starlette and uvicorn, which are not installed: run "
-                "'pip install dbsp-circuits[inspect]'"
-            ) from None
+    def __init__(self, inspected: InspectedRun, listening: socket.socket) -> None:
+        import uvicorn
+
         from dbsp.inspector.page_server import PageServer
 
         self._inspected = inspected
-        self._socket = _listening(port)
-        self.port: int = self._socket.getsockname()[1]
+        self._socket = listening
+        self.port: int = listening.getsockname()[1]
+        """The port of the page."""
         token = secrets.token_urlsafe(24)
         self.url = f"http://127.0.0.1:{self.port}/{token}/"
         """The address of the page, with a secret token. It gives access to all rows."""
@@ -115,6 +110,7 @@ class Inspector:
         self._inspected.wake()
         self._server.should_exit = True
         self._thread.join()
+        self._socket.close()
         self._inspected.release()
 
     def wait(self) -> None:
@@ -177,7 +173,23 @@ def serve(
     """
     if not isinstance(run, Run):
         raise wrong_argument("run", "a run in this process", run)
-    return Inspector(InspectedRun(run, query, script, history, max_rows), port)
+    for name, number in (("history", history), ("max_rows", max_rows)):
+        if type(number) is not int or number < 1:
+            raise wrong_argument(name, "a number of 1 or more", number)
+    try:
+        import starlette  # noqa: F401  (only a test whether it loads)
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise SetupError(
+            "the inspector needs the packages starlette and uvicorn, which are not installed: run "
+            "'pip install dbsp-circuits[inspect]'"
+        ) from None
+    listening = _listening(port)
+    try:
+        return Inspector(InspectedRun(run, query, script, history, max_rows), listening)
+    except BaseException:
+        listening.close()
+        raise
 
 
 def _listening(port: int) -> socket.socket:
@@ -186,6 +198,7 @@ def _listening(port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
+        listening.listen()  # before the server runs, so that the address works at once
     except (OSError, OverflowError) as error:
         listening.close()
         raise DbspError(

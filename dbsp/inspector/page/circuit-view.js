@@ -64,6 +64,13 @@ export class CircuitView {
       ),
     );
     this.handlePointers();
+    // On a narrow page the drawing may be hidden while it is made, and it has no size then.
+    new ResizeObserver(() => {
+      if (!this.unseen || this.hidden) return;
+      this.unseen = false;
+      if (this.anchor) this.center(this.anchor, Math.max(this.scale, READABLE));
+      else this.start();
+    }).observe(this.canvas);
     this.canvas.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -101,7 +108,8 @@ export class CircuitView {
     this.placed = placed;
     this.draw();
     this.update(this.numbers);
-    if (this.anchor) this.center(this.anchor, this.scale);
+    if (this.hidden) this.unseen = true;
+    else if (this.anchor) this.center(this.anchor, this.scale);
     else this.start();
     this.drawn();
   }
@@ -270,7 +278,9 @@ export class CircuitView {
       await this.lay();
     }
     this.mark(id);
-    this.center(id, Math.max(this.scale, READABLE));
+    this.anchor = id;
+    if (this.hidden) this.unseen = true;
+    else this.center(id, Math.max(this.scale, READABLE));
   }
 
   tabStop() {
@@ -334,6 +344,10 @@ export class CircuitView {
   }
 
   // --- the part of the drawing in view ----------------------------------------------------------
+
+  get hidden() {
+    return this.canvas.clientWidth === 0;
+  }
 
   transform() {
     this.drawing.setAttribute("transform", `translate(${this.left} ${this.top}) scale(${this.scale})`);

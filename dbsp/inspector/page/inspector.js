@@ -29,8 +29,10 @@ const operators = new OperatorTable(part("operators"), (id) => {
 
 function report(message) {
   part("problem").hidden = message === "";
-  part("problem").textContent = message;
+  part("problem-text").textContent = message;
 }
+
+part("problem-close").addEventListener("click", () => report(""));
 
 // --- tabs ---------------------------------------------------------------------------------------
 
