@@ -24,7 +24,8 @@ These measure nothing, check that results are exact, and are not part of `all`: 
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
 101), `kills` kills durable runs at random (3, 20 or 68 times for each of 14 circuits),
 `shard-kills` kills shards and coordinators of a durable sharded run (10, 60 or 200 times),
-`spark-kills` kills executors, workers and drivers of a run on shards on Spark (5, 30 or 100 times),
+`spark-kills` kills executors, workers, drivers, their JVMs and servers of Spark Connect that step a
+run or a streaming query on shards, and lets tasks and the file system fail (5, 30 or 100 kills),
 `spark-crash` kills Spark and the circuits that it drives (4, 30 or 100 times), and `soak` steps a
 run for `--seconds` and interrupts it at random; it reports memory and latencies, too. `windows`
 steps windows with a watermark for 20,000, 200,000 or 2,000,000 ticks: both stay flat. `damage`

@@ -84,11 +84,12 @@ def print_shard_kills(console: Console, done: ShardsKilled) -> bool:
 
 def print_spark_kills(console: Console, done: SparkKilled) -> bool:
     """Print the outcome; return whether every tick was right."""
-    kills = ", ".join(f"{count:,} of {kind}s" for kind, count in sorted(done.kills.items()))
+    kills = ", ".join(f"{count:,} {kind}" for kind, count in sorted(done.kills.items()))
     traps = ", ".join(f"{count:,} {kind}" for kind, count in sorted(done.traps.items())) or "none"
     console.print(
-        f"kills: {kills}; traps: {traps}; {done.ticks:,} ticks, {done.failed:,} raised and repeated, "
-        f"{done.ahead:,} not acknowledged, {len(done.problems)} wrong, {done.seconds:.0f} s"
+        f"{done.kills.total():,} kills ({kills}); traps: {traps}; {done.ticks:,} ticks, {done.failed:,} "
+        f"raised and repeated, {done.ahead:,} not acknowledged, {len(done.problems)} wrong, "
+        f"{done.seconds:.0f} s"
     )
     for problem in done.problems:
         console.print(problem, style="red", markup=False)

@@ -329,9 +329,9 @@ def compare(folder: Path, files: int) -> list[str]:
         if actual != expected:
             problems.append(f"{what}: {_difference(actual, expected)}")
 
-    batches = _batches(folder / "pipeline")
+    batches = batches_of(folder / "pipeline")
     check("the files of the pipeline", [file for batch in batches for file in batch], list(range(files)))
-    updates = _batches(folder / "pipeline", 1)
+    updates = batches_of(folder / "pipeline", 1)
     check("the files of updates", sorted(file for batch in updates for file in batch), list(range(files)))
     expected, views = _stepped(batches, updates)
     for name in ("rows", "path", "newest"):
@@ -353,7 +353,7 @@ def compare(folder: Path, files: int) -> list[str]:
     # A call interrupted by the end of the process is repeated with the same tick.
     check("the calls", dict(calls), {tick: len(delta) for tick, delta in expected["starts"].items()})
 
-    batches = _batches(folder / "writer")
+    batches = batches_of(folder / "writer")
     check("the files of the writer", [file for batch in batches for file in batch], list(range(files)))
     expected, views = _stepped(batches, [[] for _ in batches])
     log = DeltaLog(folder / "log")
@@ -363,7 +363,7 @@ def compare(folder: Path, files: int) -> list[str]:
             recorded = {tick: delta.to_dict() for tick, delta in log.deltas(name) if delta}
             check(f"the log of '{name}'", recorded, expected[name])
             check(f"the view of '{name}'", log.view(name).to_dict(), views[name])
-    batches = _batches(folder / CHECKPOINT)
+    batches = batches_of(folder / CHECKPOINT)
     check("the files of the facts", [file for batch in batches for file in batch], list(range(files)))
     compare_facts(folder, batches, change, dict(_sink(folder / "fact-paths")), check)
     waiting = [*folder.glob("inbox/staged/*/*"), *folder.glob("inbox/batches/*/[0-9]*")]
@@ -385,7 +385,7 @@ def _verified_view(folder: Path) -> Delta:
     return SinkRecording(folder).view(None).to_dict()
 
 
-def _batches(checkpoint: Path, source: int = 0) -> list[list[int]]:
+def batches_of(checkpoint: Path, source: int = 0) -> list[list[int]]:
     """Return the files of a source in every micro-batch, from Spark's checkpoint."""
     listed: dict[int, list[int]] = {}
     for path in (checkpoint / "sources" / str(source)).iterdir():

@@ -1,13 +1,16 @@
-"""Kill executors, Python workers and drivers of a run on shards; check that ticks are exact.
+"""Kill executors, Python workers, drivers and servers of circuits on shards; check every tick.
 
-A child process is the driver: it starts Spark on a local cluster of two executors, opens the state,
-and steps. It reports each tick that `step` has returned. The parent kills a Python worker, the JVM
-of an executor, or the driver with SIGKILL, after a random time. It also sets *traps*, which the
-first attempt of a task that writes state takes: it raises an error after it has written, ends its
-process, sleeps until Spark starts a second attempt, or finds a file system that fails.
+A child process is the driver of a circuit on a local cluster of two executors, or the client of a
+server of Spark Connect (`benchmarks.spark_kill_children`). The parent kills a Python worker, the
+JVM of an executor, the driver, its JVM, the server, or the process of a query on the server with
+SIGKILL after a random time. It sets traps, which tasks take, and makes the file system slow, or
+lets it fail.
 
-A driver must find all reported ticks, and at most one more. At the end the parts of all ticks, and
-the views of the state, must equal those of a run in one process.
+- A run that the child steps reports each tick that `step` has returned. The next driver must find
+  all of them, and at most one more.
+- A streaming query reports nothing: at the end, every micro-batch must be one tick.
+
+At the end the parts of all ticks, and the views, must equal those of a run in one process.
 """
 
 from __future__ import annotations
@@ -22,47 +25,36 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-import dbsp
-from dbsp import CheckpointError, Circuit, sum_
-from dbsp.circuit.graph import Graph
-from dbsp.operators.ports.output import Output
-from dbsp.operators.ports.spark_sink import SparkSink
-from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.operators.stages.passes.distribute import distribute
-from dbsp.spark.cluster.cluster_run import ClusterRun
-from dbsp.spark.cluster.deal_tasks import DealtFrame
-from dbsp.spark.cluster.part_sink import PartSink
-from dbsp.spark.cluster.shared_folder import SharedFolder
-from dbsp.spark.spark_types import arrow_types, struct_of
+from benchmarks.spark_crash import batches_of
+from benchmarks.spark_kill_children import TRAPS, WEATHER, Delta, changes_of, circuit
 
-Delta = dict[tuple[Any, ...], int]
 SPARK_KILLS = {"small": 5, "medium": 30, "large": 100}
 """By size the number of kills."""
-SHARDS = 3
-_KINDS = ("worker", "worker", "executor", "executor", "driver")
-_TRAPS = ("raise", "exit", "sleep", "fail")
-_SLEEP = 6.0
-_PATIENCE = 240.0
-"""Seconds in which a child must report the next tick."""
-_SETTINGS = {
-    "spark.executor.memory": "512m",
-    "spark.driver.memory": "512m",
-    "spark.deploy.maxExecutorRetries": "-1",
-    "spark.speculation": "true",
-    "spark.speculation.interval": "200ms",
-    "spark.speculation.quantile": "0.5",
-    "spark.speculation.multiplier": "2",
-    "spark.speculation.minTaskRuntime": "2s",
-    "spark.network.timeout": "60s",
-    "spark.executor.heartbeatInterval": "5s",
+MODES = ("run", "stream", "connect")
+_MASTERS = {"run": "local-cluster[2,1,512]", "stream": "local-cluster[2,1,512]", "connect": "local[2]"}
+_OF_CLUSTER = ("worker", "executor", "driver", "executor", "worker", "jvm")
+_KINDS = {"run": _OF_CLUSTER, "stream": _OF_CLUSTER, "connect": ("server", "worker", "query process")}
+_SIGNS = {
+    "worker": "pyspark.daemon pyspark.worker",
+    "executor": "CoarseGrainedExecutorBackend",
+    "jvm": "org.apache.spark.deploy.SparkSubmit",
+    "server": "org.apache.spark.deploy.SparkSubmit",
+    "query process": "foreach_batch_worker",
 }
+"""What the commands of processes of a kind contain."""
+_ENDING = ("driver", "jvm", "server")
+"""The kinds whose kill ends the query."""
+_PATIENCE = 240.0
+"""Seconds in which a child must make progress."""
 
 
 @dataclass
@@ -70,127 +62,24 @@ class SparkKilled:
     """The outcome of a campaign."""
 
     kills: Counter[str] = field(default_factory=Counter)
+    """By mode and kind."""
     traps: Counter[str] = field(default_factory=Counter)
-    """How many traps of each kind tasks have taken."""
+    """How many traps of each kind tasks have taken, and how often the file system had a weather."""
     ticks: int = 0
     ahead: int = 0
     """How often the next driver found a tick that `step` had not returned."""
     failed: int = 0
-    """How often `step` raised, and was repeated."""
+    """How often a step or a query raised, and was repeated."""
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
 
-def circuit() -> Circuit:
-    """A join, an aggregate and a recursion, so that shards exchange rows."""
-    built = Circuit("killed")
-    sold = built.input("sold", shop=str, amount=int)
-    shops = built.input("shops", shop=str, region=str)
-    built.output("totals", sold.join(shops, on=["shop"]).group_by("region").agg(total=sum_("amount")))
-    near = shops.rename(x="shop", y="region").distinct()
-    with built.fixpoint("reach") as scope:
-        reach = scope.variable("reach", near.schema)
-        longer = reach.join(near.rename(z="y", y="x"), on="y").project("x", "z").rename(y="z")
-        scope.define(reach, (near + longer).distinct())
-    built.output("reached", scope.leave(reach))
-    return built
-
-
-def changes_of(tick: int) -> dict[str, Delta]:
-    """The changes of a tick: rows appear and disappear."""
-    draw = random.Random(tick)
-    sold = {(f"n{draw.randrange(9)}", draw.randrange(20)): draw.choice((1, 1, 2, -1)) for _ in range(30)}
-    shops = {(f"n{draw.randrange(9)}", f"n{draw.randrange(9)}"): draw.choice((1, 1, -1)) for _ in range(4)}
-    return {"sold": sold, "shops": shops}
-
-
-@dataclass(frozen=True)
-class TrappedFolder(SharedFolder):
-    """A shared folder in which the first task that writes state takes a trap."""
-
-    traps: str = ""
-
-    def write(self, name: str, content: bytes) -> None:
-        super().write(name, content)
-        if not name.startswith("state/"):
-            return
-        for trap in sorted(Path(self.traps).glob("*.set")):
-            with suppress(FileNotFoundError):
-                trap.rename(trap.with_suffix(".taken"))
-                self._taken(trap.name.partition("-")[0], name)
-                return
-
-    def _taken(self, kind: str, name: str) -> None:
-        if kind == "raise":
-            raise RuntimeError("a task that fails after it has written")
-        if kind == "exit":
-            os._exit(1)
-        if kind == "sleep":
-            time.sleep(_SLEEP)
-        if kind == "fail":
-            raise CheckpointError(f"cannot write {name}: the disk is on fire", code="checkpoint-write")
-
-
-# --- the child -----------------------------------------------------------------------------------
-
-
-def sinks_of(graph: Graph, folder: Path) -> list[PartSink]:
-    return [
-        PartSink(
-            operator.relation,
-            SparkSink(operator.relation, columns=node.schema),
-            dict(arrow_types(struct_of(node.schema, None))),
-            SharedFolder(str(folder / operator.relation)),
-        )
-        for node in graph.nodes
-        if isinstance(operator := node.operator, Output)
-    ]
-
-
-def drive(folder: Path, final: bool) -> None:
-    """Step a run without end, and report every tick; the final one writes the views instead."""
-    spark = dbsp.spark.session(
-        "kills",
-        master="local-cluster[2,1,512]",
-        settings={**_SETTINGS, "spark.local.dir": str(folder / "local")},
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    graph = distribute(circuit().circuit("physical"), inner_exchanges=False, whole_outputs=True)
-    schemas = {node.operator.relation: node for node in graph.nodes if hasattr(node.operator, "dealt")}
-    state = TrappedFolder(str(folder / "state"), str(folder / "traps"))
-    sinks = sinks_of(graph, folder / "out")
-    run = ClusterRun(spark, graph, SHARDS, state, sinks, image_from=6000)
-    print(json.dumps({"opened": run.tick, "label": run.commit.label}), flush=True)
-    if final:
-        run.write_views(sinks_of(graph, folder / "views"))
-        print(json.dumps({"final": run.tick}), flush=True)
-        spark.stop()
-        return
-    while True:
-        tick = run.tick + 1
-        frames = []
-        for name, rows in changes_of(tick).items():
-            schema = schemas[name].schema
-            data = [(*row, weight) for row, weight in rows.items()]
-            frame = spark.createDataFrame(data, struct_of(schema, None).add("weight", "long"))
-            frames.append(DealtFrame(SparkSource(name, schema, "zset", encoding="weight"), frame))
-        try:
-            run.step(frames, label=tick)
-        except Exception as error:
-            print(json.dumps({"failed": f"{type(error).__name__}: {error}"[:300]}), flush=True)
-        else:
-            print(json.dumps({"stepped": tick}), flush=True)
-
-
-# --- the parent ----------------------------------------------------------------------------------
-
-
-class _Driver:
+class _Child:
     """A child process, its descendants, and its reports."""
 
-    def __init__(self, folder: Path, final: bool = False) -> None:
-        program = "import sys; from pathlib import Path; from benchmarks.spark_kills import drive; "
-        program += f"drive(Path(sys.argv[1]), {final})"
+    def __init__(self, folder: Path, mode: str, master: str, final: bool) -> None:
+        program = "import sys; from pathlib import Path; from benchmarks.spark_kill_children import main; "
+        program += f"main(Path(sys.argv[1]), {mode!r}, {master!r}, {final})"
         with open(folder / "errors", "ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program, str(folder)],
@@ -198,13 +87,15 @@ class _Driver:
                 stderr=errors,
                 text=True,
                 start_new_session=True,
+                # A server then listens on a free port.
+                env={**os.environ, "SPARK_TESTING": "1"} if mode == "connect" else None,
             )
         assert self.process.stdout is not None
         self._reports = self.process.stdout
 
-    def report(self) -> dict[str, Any] | None:
-        """Return the next report; None if the process ended or hangs."""
-        while select.select([self._reports], [], [], _PATIENCE)[0]:
+    def report(self, seconds: float = _PATIENCE) -> dict[str, Any] | None:
+        """Return the next report; None if the process ended, or says nothing so long."""
+        while select.select([self._reports], [], [], seconds)[0]:
             line = self._reports.readline()
             if line.startswith("{") and line.endswith("\n"):
                 found: dict[str, Any] = json.loads(line)
@@ -214,19 +105,20 @@ class _Driver:
         return None
 
     def of_kind(self, kind: str) -> list[int]:
-        """Return the processes of a kind: Python workers, or executors."""
-        sign = "pyspark.daemon" if kind == "worker" else "CoarseGrainedExecutorBackend"
-        return [pid for pid, command in descendants(self.process.pid).items() if sign in command]
+        """Return the processes of a kind."""
+        if kind == "driver":
+            return [self.process.pid]
+        return [pid for pid, command in descendants(self.process.pid).items() if _SIGNS[kind] in command]
 
     def kill(self) -> list[dict[str, Any]]:
-        """Kill the driver; return its last reports. Its executors end some time later."""
+        """Kill the process; return its last reports. Its executors end some time later."""
         self.process.kill()
         self.process.wait()
         lines = [line for line in self._reports if line.startswith("{") and line.endswith("\n")]
         return [json.loads(line) for line in lines]
 
     def end(self) -> None:
-        """End what a killed driver has left behind."""
+        """End what a killed process has left behind."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -249,98 +141,207 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 class _Campaign:
-    """Kills of one state, and what was found."""
+    """Kills of one state in one mode, and what was found."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, mode: str, master: str, draw: random.Random, done: SparkKilled) -> None:
         self.folder = folder
-        self.draw = random.Random(seed)
-        self.done = SparkKilled()
-        self.acknowledged = 0
-        self._ended: list[_Driver] = []
-        (folder / "traps").mkdir()
+        self.mode = mode
+        self.master = master
+        self.draw = draw
+        self.done = done
+        self.ticks = 0
+        """The ticks that a step has returned, or that a query has committed."""
+        self.files = 0
+        """The files that have arrived for each source of a query."""
+        self._ended: list[_Child] = []
+        (folder / "traps").mkdir(parents=True)
+        for name in ("sold", "shops"):
+            (folder / "in" / name).mkdir(parents=True)
 
-    def opened(self, final: bool = False) -> _Driver:
-        driver = _Driver(self.folder, final)
-        report = driver.report()
-        if report is None or "opened" not in report:
-            self.done.problems.append(f"the run does not open after tick {self.acknowledged}: {report}")
-            return driver
-        tick = report["opened"]
-        if not self.acknowledged <= tick <= self.acknowledged + 1:
-            self.done.problems.append(f"{self.acknowledged} ticks were acknowledged, found {tick}")
-        if report["label"] != (tick or None):
-            self.done.problems.append(f"tick {tick} has the label {report['label']}")
-        self.done.ahead += tick > self.acknowledged
-        self.acknowledged = tick
-        return driver
-
-    def take(self, report: dict[str, Any] | None) -> None:
-        if report is None:
-            self.done.problems.append(f"the run does not continue after tick {self.acknowledged}")
-        elif "failed" in report:
-            self.done.failed += 1
-        elif report["stepped"] != self.acknowledged + 1:
-            self.done.problems.append(f"tick {report['stepped']} follows tick {self.acknowledged}")
+    def run(self, kills: Sequence[str], traps: bool) -> None:
+        """Kill a process of each kind; with `traps`, set one before half of the kills."""
+        traps = traps and self.mode != "connect"  # there the package opens the folders in its process
+        child = self._opened()
+        for number, kind in enumerate(kills):
+            with self._weather(number if traps else 1):
+                for _ in range(self.draw.randrange(1, 3)):
+                    self._progress(child)
+                if traps and self.draw.random() < 0.5:
+                    (self.folder / "traps" / f"{self.draw.choice(TRAPS)}-{number}.set").touch()
+                time.sleep(self.draw.random() * 1.5)
+                if self.done.problems or not self._kill(child, kind):
+                    continue
+                if kind in _ENDING:
+                    self._take_last(child, kind)
+                    if number + 1 == len(kills):
+                        break  # the final process continues
+                    child = self._opened()
+                else:
+                    self._progress(child)
         else:
-            self.acknowledged += 1
-
-    def step(self, driver: _Driver) -> None:
-        """Wait for a tick; failed attempts of it count for nothing."""
-        before = self.acknowledged
-        while self.acknowledged == before and not self.done.problems:
-            self.take(driver.report())
-
-    def run(self, kills: int) -> None:
-        driver = self.opened()
-        for number in range(kills):
-            if self.done.problems:
-                break
-            for _ in range(self.draw.randrange(1, 3)):
-                self.step(driver)
-            if self.draw.random() < 0.5:
-                trap = self.draw.choice(_TRAPS)
-                (self.folder / "traps" / f"{trap}-{number}.set").touch()
-            time.sleep(self.draw.random() * 1.5)
-            kind = self.draw.choice(_KINDS)
-            if kind != "driver" and (processes := driver.of_kind(kind)):
-                with suppress(ProcessLookupError):
-                    os.kill(self.draw.choice(processes), signal.SIGKILL)
-                self.done.kills[kind] += 1
-                self.step(driver)
-            elif kind == "driver":
-                for report in driver.kill():
-                    self.take(report)
-                self.done.kills[kind] += 1
-                self._ended.append(driver)
-                driver = self.opened()
-        driver.kill()
-        self._ended.append(driver)
+            child.kill()
+            self._ended.append(child)
         for ended in self._ended:
             ended.end()
-        self.done.traps.update(path.name.partition("-")[0] for path in self.folder.glob("traps/*.taken"))
+        for trap in self.folder.glob("traps/*.taken"):
+            self.done.traps[trap.name.partition("-")[0]] += 1
+        for trap in self.folder.glob("traps/*.set"):
+            trap.unlink()
+
+    @contextmanager
+    def _weather(self, number: int) -> Iterator[None]:
+        """Give every third kill a weather."""
+        kind = WEATHER[number // 3 % 2] if number % 3 == 0 else ""
+        if kind:
+            (self.folder / "traps" / kind).touch()
+            self.done.traps[f"{kind} file system"] += 1
+        yield
+        if kind:
+            (self.folder / "traps" / kind).unlink(missing_ok=True)
+
+    def _kill(self, child: _Child, kind: str) -> bool:
+        if not (processes := child.of_kind(kind)):
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(self.draw.choice(processes), signal.SIGKILL)
+        self.done.kills[f"{self.mode}: {kind}"] += 1
+        return True
+
+    def _take_last(self, child: _Child, kind: str) -> None:
+        """Take the reports of a child whose driver or server was killed."""
+        if kind == "jvm":  # Python notices it, or waits for it
+            with suppress(subprocess.TimeoutExpired):
+                child.process.wait(timeout=5 * self.draw.random())
+        for report in child.kill():
+            self._take(report)
+        self._ended.append(child)
+
+    def _opened(self, final: bool = False) -> _Child:
+        """Start a child, and wait until its run is open, or its query started."""
+        child = _Child(self.folder, self.mode, self.master, final)
+        while not self.done.problems:
+            report = child.report()
+            self._take(report)
+            if report is not None and report["what"] in ("opened", "started"):
+                break
+        return child
+
+    def _take(self, report: dict[str, Any] | None) -> None:
+        if report is None:
+            self.done.problems.append(
+                f"{self.mode}: the driver does not continue after tick {self.ticks}: "
+                + (self.folder / "errors").read_text()[-1000:]
+            )
+        elif report["what"] == "failed":
+            self.done.failed += 1
+        elif report["what"] == "opened":
+            tick = report["tick"]
+            if not self.ticks <= tick <= self.ticks + 1:
+                self.done.problems.append(f"{self.ticks} ticks were acknowledged, found {tick}")
+            if report["label"] != (tick or None):
+                self.done.problems.append(f"tick {tick} has the label {report['label']}")
+            self.done.ahead += tick > self.ticks
+            self.ticks = tick
+        elif report["what"] == "stepped":
+            if report["tick"] != self.ticks + 1:
+                self.done.problems.append(f"tick {report['tick']} follows tick {self.ticks}")
+            self.ticks = report["tick"]
+
+    def _progress(self, child: _Child) -> None:
+        """Wait for a tick; failed attempts of it count for nothing."""
+        before, started = self.ticks, time.monotonic()
+        if self.mode == "run":
+            while self.ticks == before and not self.done.problems:
+                self._take(child.report())
+            return
+        self._arrive(2)
+        self.ticks = before = self._committed()
+        while self.ticks == before and not self.done.problems:
+            report = child.report(0.2)
+            if report is not None:
+                self._take(report)
+            elif child.process.poll() is not None or time.monotonic() - started > _PATIENCE:
+                self._take(None)
+            self.ticks = self._committed()
+
+    def _committed(self) -> int:
+        """Return the micro-batches that Spark has acknowledged."""
+        names = [path.name for path in self.folder.glob("checkpoint/commits/*")]
+        return 1 + max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _arrive(self, ahead: int) -> None:
+        """Let files arrive until a query has so many that it has not committed."""
+        while self.files < self._committed() + ahead:
+            for name, delta in changes_of(self.files).items():
+                columns = [*zip(*((*row, weight) for row, weight in delta.items()), strict=True)]
+                names = ("shop", "amount" if name == "sold" else "region", "weight")
+                draft = self.folder / "in" / name / ".draft"
+                pq.write_table(pa.table(dict(zip(names, map(list, columns), strict=True))), draft)
+                os.utime(draft, (1_700_000_000 + self.files,) * 2)  # Spark orders files by their times
+                draft.rename(draft.with_name(f"{self.files:06d}.parquet"))
+            self.files += 1
+
+    # --- comparing --------------------------------------------------------------------------------
 
     def compare(self) -> None:
         """Compare all ticks and the final views with a run in one process."""
-        for trap in self.folder.glob("traps/*.set"):
-            trap.unlink()
-        driver = self.opened(final=True)
-        if (report := driver.report()) is None or "final" not in report:
-            self.done.problems.append(f"the views cannot be written: {report}")
+        self._arrive(1)
+        child = self._opened(final=True)
+        last = "final" if self.mode == "run" else "ended"
+        while (report := child.report()) is not None and report["what"] != last:
+            self._take(report)
+        if report is None:
+            self._take(report)
             return
-        driver.process.wait(timeout=_PATIENCE)
-        driver.end()
+        child.process.wait(timeout=_PATIENCE)
+        child.end()
+        steps = self._steps()
         right = circuit().start()
-        for tick in range(1, self.acknowledged + 1):
-            result = right.step(changes_of(tick))
+        for tick, changes in enumerate(steps, 1):
+            result = right.step(changes)
             for name in right.outputs:
                 found, expected = parts(self.folder / "out" / name, tick), result[name].to_dict()
                 if found != expected:
-                    self.done.problems.append(f"tick {tick} of {name}: expected {expected}, got {found}")
+                    self.done.problems.append(
+                        f"{self.mode}: tick {tick} of {name}: expected {expected}, got {found}"
+                    )
         for name in right.outputs:
-            if len(list((self.folder / "out" / name).glob("tick=*"))) > self.acknowledged:
-                self.done.problems.append(f"{name} has ticks that were never committed")
-            if parts(self.folder / "views" / name, self.acknowledged) != right.view(name).to_dict():
-                self.done.problems.append(f"the view of {name} differs after tick {self.acknowledged}")
+            ticks = [int(path.name[5:]) for path in (self.folder / "out" / name).glob("tick=*")]
+            if max(ticks, default=0) > len(steps):
+                self.done.problems.append(f"{self.mode}: {name} has ticks that were never committed")
+            found = {}
+            for path in (self.folder / "views" / name).glob("tick=*"):
+                found = sum_of(found, parts(path.parent, int(path.name[5:])))
+            if found != right.view(name).to_dict():
+                self.done.problems.append(f"{self.mode}: the view of {name} differs after tick {len(steps)}")
+        self.done.ticks += len(steps)
+
+    def _steps(self) -> list[dict[str, Delta]]:
+        """Return the changes of every tick."""
+        if self.mode == "run":
+            return [changes_of(tick) for tick in range(1, self.ticks + 1)]
+        by_source = {
+            name: batches_of(self.folder / "checkpoint", number)
+            for number, name in enumerate(("sold", "shops"))
+        }
+        for name, batches in by_source.items():
+            if [file for batch in batches for file in batch] != list(range(self.files)):
+                self.done.problems.append(f"{self.mode}: micro-batches lack files of {name}: {batches}")
+        steps = []
+        for files in zip(*by_source.values(), strict=True):
+            step: dict[str, Delta] = {}
+            for name, numbers in zip(by_source, files, strict=True):
+                step[name] = {}
+                for number in numbers:
+                    step[name] = sum_of(step[name], changes_of(number)[name])
+            steps.append(step)
+        return steps
+
+
+def sum_of(one: Delta, other: Delta) -> Delta:
+    """Return the sum of two Z-sets."""
+    total = {row: one.get(row, 0) + other.get(row, 0) for row in {**one, **other}}
+    return {row: weight for row, weight in total.items() if weight}
 
 
 def parts(folder: Path, tick: int) -> Delta:
@@ -353,14 +354,21 @@ def parts(folder: Path, tick: int) -> Delta:
     return found
 
 
-def measure_spark_kills(kills: int, seed: int = 1) -> SparkKilled:
-    """Kill so many processes of a run on shards."""
-    started = time.perf_counter()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        campaign = _Campaign(Path(folder), seed)
-        campaign.run(kills)
-        if not campaign.done.problems:
-            campaign.compare()
-    done = campaign.done
-    done.ticks, done.seconds = campaign.acknowledged, time.perf_counter() - started
+def measure_spark_kills(
+    kills: int, seed: int = 1, modes: Sequence[str] = MODES, master: str = "", traps: bool = True
+) -> SparkKilled:
+    """Kill so many processes, in each mode of all kinds in turn."""
+    started, done, draw = time.perf_counter(), SparkKilled(), random.Random(seed)
+    for number, mode in enumerate(modes):
+        count = len(range(number, kills, len(modes)))
+        kinds = [_KINDS[mode][kind % len(_KINDS[mode])] for kind in range(count)]
+        draw.shuffle(kinds)
+        if not kinds or done.problems:
+            continue
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            campaign = _Campaign(Path(folder), mode, master or _MASTERS[mode], draw, done)
+            campaign.run(kinds, traps)
+            if not done.problems:
+                campaign.compare()
+    done.seconds = time.perf_counter() - started
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 
@@ -38,6 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(0))
         elif any(item.get_closest_marker(name) for name in ("spark", "crash", "slow")):
             item.add_marker(pytest.mark.timeout(_LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Let collections of garbage pass over the collected tests, which stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 class SparkTogether(LoadScopeScheduling):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,3 +53,17 @@ def ends_after(count: int) -> Iterator[Callable[[], int]]:
         with mock.patch.object(builtins, "open", counted(builtins.open, writes)):
             with mock.patch.object(pq, "write_table", counted(pq.write_table, always)):
                 yield lambda: done
+
+
+def count_operations(life: Callable[[], None]) -> int:
+    """Return the number of operations of a life that does not end early.
+
+    Later collections of garbage pass over the objects that exist after it. A test that collects
+    after each simulated end, to release the locks of the ended life, would else look at all objects
+    of all tests every time.
+    """
+    with ends_after(10**9) as done:
+        life()
+    gc.collect()
+    gc.freeze()
+    return done()

@@ -20,8 +20,8 @@ from dbsp.durable.snapshots import Snapshots, load_snapshot
 from dbsp.runtime.run import Run
 
 
-def write_image(run: Run, folder: Path) -> None:
-    """Write the state of a run to an empty folder. O(state).
+def write_image(run: Run, folder: Path, sync: bool = False) -> None:
+    """Write the state of a run to an empty folder; with `sync` it survives a power loss. O(state).
 
     Raises CheckpointError if the folder cannot be written, or if a value has no typed encoding.
     """
@@ -30,13 +30,19 @@ def write_image(run: Run, folder: Path) -> None:
     end = run.interner.end
     place = JournalPlace(None, "", 0, 0.0, None, end, end, ())
     id_ = uuid.uuid4().hex
-    snapshots = Snapshots(folder, sync=False, allow_pickle=False)
+    snapshots = Snapshots(folder, sync, allow_pickle=False)
     written = snapshots.write(snapshots.capture(run, None, place), id_)
     name = run.graph.name
-    Manifest(id_, name, name, False, run.tick, snapshot=written.files, interned=end).write(folder, sync=False)
+    Manifest(id_, name, name, False, run.tick, snapshot=written.files, interned=end).write(folder, sync)
 
 
-def read_image(folder: Path, graph: Graph, interner: Interner, link: ShardLink | None = None) -> Run:
+def read_image(
+    folder: Path,
+    graph: Graph,
+    interner: Interner,
+    link: ShardLink | None = None,
+    memory_limit: int | None = None,
+) -> Run:
     """Return a run of the circuit with the state of an image. O(small files), not O(state).
 
     Raises CheckpointError if the image is damaged, or of another circuit.
@@ -47,6 +53,6 @@ def read_image(folder: Path, graph: Graph, interner: Interner, link: ShardLink |
         raise unreadable(folder / CURRENT, "the file is missing")
     snapshots = Snapshots(folder, sync=False, allow_pickle=False)
     snapshots.restore_values(interner, loaded)
-    run = Run(graph, interner=interner, link=link)
+    run = Run(graph, interner=interner, memory_limit=memory_limit, link=link)
     snapshots.restore(run, loaded)
     return run

@@ -1,149 +1,164 @@
 """The run of one segment of a distributed circuit on one shard.
 
 A tick of a segment receives the rows that other segments have sent, and returns the rows that it
-sends; it never waits for another shard. The rows travel as *messages*: packets that need no other
-packet. Every reader of a message gets the same rows, however often it reads it. Messages are
-small, because Spark holds many of them at once.
+sends. The rows travel as messages (`dbsp.shards.row_messages`).
+
+A segment with a scope that has exchanges inside *waits*: `begin` returns what the first round sends
+to each shard, `resume` takes the answers of all shards and returns what the next round sends, and
+so on until the tick ends (`dbsp.shards.segment_link`). Meanwhile the run is in the middle of the
+tick, on a thread of its own; `abandon` rolls the tick back. The messages and the answers of all
+rounds are the journal of the tick: another run in the same state takes them with `step` alone.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
-from dbsp.data.batch import Batch, merge_sorted
+from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.schema import Schema
 from dbsp.durable.state_image import read_image, write_image
-from dbsp.errors import InvariantError
+from dbsp.errors import expect_present
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
-from dbsp.shards.packet_frames import Buffer
-from dbsp.shards.value_packets import Inbox, Outbox
+from dbsp.shards.row_messages import read_rows
+from dbsp.shards.segment_link import Answers, MovedRows, SegmentLink
+from dbsp.shards.suspendable_call import SuspendableCall
 
-_LENGTH = struct.Struct("<Q")
-MESSAGE_BYTES = 2 << 20
-"""The most bytes of a message, unless it has one row only."""
+_ROUND = "#round "
+"""How the names of answers begin in a journal; no input has such a name."""
 
 
 @dataclass(frozen=True, slots=True)
-class MovedRows:
-    """The rows that one exchange of a segment sends to one shard."""
+class SegmentStep:
+    """What a segment has done until it waits, or until the tick ends."""
 
-    exchange: str
-    """The name of the exchange, as steps give it to their link."""
-    shard: int
-    message: bytes
-
-
-class SegmentLink(ShardLink):
-    """Keeps what the exchanges of a segment send; their rows arrive in later segments."""
-
-    def __init__(self, shard: int, shards: int, interner: Interner) -> None:
-        self.shard = shard
-        self.shards = shards
-        self._interner = interner
-        self._sent: list[MovedRows] = []
-
-    def take(self) -> list[MovedRows]:
-        """Return what the tick has sent, and begin the next tick."""
-        sent, self._sent = self._sent, []
-        return sent
-
-    def exchange(self, node: str, parts: Sequence[Batch | None], schema: Schema) -> Batch | None:
-        for shard, part in enumerate(parts):
-            if part is not None:
-                for message in written_rows(part, schema, self._interner):
-                    self._sent.append(MovedRows(node, shard, message))
-        return None
-
-    def exchange_all(self, node: str, sent: Sequence[SentRows], numbers: Sequence[int]) -> Exchanged:
-        raise _waiting(node)
-
-    def vote(self, numbers: Sequence[int]) -> list[tuple[int, ...]]:
-        raise _waiting("a recursion")
-
-
-def _waiting(node: str) -> InvariantError:
-    return InvariantError(
-        f"expected a segment whose nodes do not wait for other shards, got {node}; this is a defect of dbsp"
-    )
+    sent: list[MovedRows]
+    """What the round sends; at the end of the tick, what the exchanges between segments send."""
+    result: TickResult | None
+    """The deltas of the outputs; None if the segment waits."""
 
 
 class SegmentRun:
     """A run of the circuit of a segment, for one shard of a number of shards."""
 
-    def __init__(self, graph: Graph, shard: int, shards: int, image: Path | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        shard: int,
+        shards: int,
+        image: Path | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
         """Start without rows, or with the state that `write` has written to the folder `image`."""
+        self.memory_limit = memory_limit
         self._interner = Interner()
-        self._link = SegmentLink(shard, shards, self._interner)
+        self._link = SegmentLink(graph, shard, shards, self._interner)
+        self._call: SuspendableCall[TickResult] | None = None
+        self._received: dict[str, Sequence[bytes]] = {}
+        self._ended = 0
         if image is None:
-            self.run = Run(graph, interner=self._interner, link=self._link)
+            self.run = Run(graph, interner=self._interner, memory_limit=memory_limit, link=self._link)
         else:
-            self.run = read_image(image, graph, self._interner, self._link)
+            self.run = read_image(image, graph, self._interner, self._link, memory_limit)
 
-    def write(self, image: Path) -> None:
+    @property
+    def received(self) -> Mapping[str, Sequence[bytes]]:
+        """What the latest tick has received so far, as `step` takes it: inputs and answers."""
+        return self._received
+
+    @property
+    def tick(self) -> int:
+        """The number of ticks that have ended."""
+        return self.run.tick if self._call is None else self._ended
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds of the latest tick whose answers have arrived."""
+        return self._link.round
+
+    @property
+    def digest(self) -> str:
+        """A digest of the votes of the latest tick; equal on all shards that decided the same."""
+        return self._link.digest.hex()
+
+    def write(self, image: Path, sync: bool = False) -> None:
         """Write the state to an empty folder. O(state). Raises CheckpointError."""
-        write_image(self.run, image)
+        write_image(self.run, image, sync)
 
-    def step(self, received: Mapping[str, Iterable[bytes]]) -> tuple[list[MovedRows], TickResult]:
-        """Apply the messages of a tick by input; return what is sent, and the deltas of outputs.
+    def step(self, received: Mapping[str, Sequence[bytes]]) -> tuple[list[MovedRows], TickResult]:
+        """Apply a whole tick: the messages by input, and the answers of all rounds.
 
-        Raises as `Run.step`; the run is then as before the tick.
+        Returns what is sent, and the deltas of outputs. Raises as `Run.step`; the run is then as
+        before the tick.
         """
-        self._link.take()  # of a tick that has failed
+        inputs, rounds = _parted(received)
+        staged = self._staged(inputs, rounds)
+        self._link.begin(rounds)
+        result = self.run.step_staged(staged)
+        return self._link.take(), result
+
+    def begin(self, received: Mapping[str, Sequence[bytes]], rounds: Sequence[Answers] = ()) -> SegmentStep:
+        """Apply the messages of a tick by input, and the answers of its first rounds.
+
+        Raises as `step`.
+        """
+        staged = self._staged(received, rounds)
+        self._ended = self.run.tick
+        call = self._call = SuspendableCall(lambda: self.run.step_staged(staged), self._link.shard)
+        self._link.begin(rounds, call.ask)
+        call.start()
+        return self._taken(call)
+
+    def resume(self, answers: Answers) -> SegmentStep:
+        """Go on with the answers of the round in which the run waits. Raises as `step`."""
+        self._add(self._link.round, answers)
+        call = expect_present(self._call, "the tick of a segment that waits")
+        call.answer(answers)
+        return self._taken(call)
+
+    def abandon(self) -> None:
+        """Roll back the tick in which the run waits, if it does."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.abandon()
+
+    def _taken(self, call: SuspendableCall[TickResult]) -> SegmentStep:
+        if not call.ended:
+            return SegmentStep(call.question, None)
+        self._call = None
+        return SegmentStep(self._link.take(), call.result())
+
+    def _staged(self, received: Mapping[str, Sequence[bytes]], rounds: Sequence[Answers]) -> dict[str, Batch]:
+        self.abandon()
+        self._received = dict(received)
+        for number, answers in enumerate(rounds):
+            self._add(number, answers)
         staged: dict[str, Batch] = {}
         for name, messages in received.items():
             batch = read_rows(messages, self.run.inputs[name], self._interner)
             if batch is not None:
                 staged[name] = batch
-        result = self.run.step_staged(staged)
-        return self._link.take(), result
+        return staged
+
+    def _add(self, number: int, answers: Answers) -> None:
+        for name, messages in answers.items():
+            self._received[f"{_ROUND}{number}: {name}"] = messages
 
 
-def written_rows(batch: Batch, schema: Schema, interner: Interner) -> Iterator[bytes]:
-    """Yield a batch as messages. Raises InputError for a value without a typed encoding."""
-    rows = max(1, MESSAGE_BYTES // (8 * (batch.arity + 1)))
-    for start in range(0, len(batch), rows):
-        part = Batch(batch.rows[start : start + rows], batch.weights[start : start + rows])
-        yield from _messages(part, schema, interner)
-
-
-def _messages(batch: Batch, schema: Schema, interner: Interner) -> Iterator[bytes]:
-    """Yield a batch as one message, or halves of it as messages if its values are too large."""
-    message = _message(batch, schema, interner)
-    if len(message) <= MESSAGE_BYTES or len(batch) == 1:
-        yield message
-        return
-    middle = len(batch) // 2
-    for half in (slice(None, middle), slice(middle, None)):
-        yield from _messages(Batch(batch.rows[half], batch.weights[half]), schema, interner)
-
-
-def _message(batch: Batch, schema: Schema, interner: Interner) -> bytes:
-    buffers = [memoryview(buffer).cast("B") for buffer in Outbox(interner).pack(batch, schema)]
-    lengths = b"".join(_LENGTH.pack(len(buffer)) for buffer in buffers)
-    return b"".join((_LENGTH.pack(len(buffers)), lengths, *buffers))
-
-
-def read_rows(messages: Iterable[bytes], schema: Schema, interner: Interner) -> Batch | None:
-    """Return the sum of the rows of messages, as ids of the interner."""
-    parts = [Inbox(interner).unpack(_buffers(message), schema) for message in messages]
-    return merge_sorted([(part.rows, part.weights) for part in parts if part is not None])
-
-
-def _buffers(message: bytes) -> list[Buffer]:
-    (count,) = _LENGTH.unpack_from(message)
-    start = _LENGTH.size * (1 + count)
-    buffers: list[Buffer] = []
-    for place in range(count):
-        (length,) = _LENGTH.unpack_from(message, _LENGTH.size * (1 + place))
-        buffers.append(memoryview(message)[start : start + length])
-        start += length
-    if start != len(message):
-        raise InvariantError("expected a message with the length of its packet; this is a defect of dbsp")
-    return buffers
+def _parted(
+    received: Mapping[str, Sequence[bytes]],
+) -> tuple[dict[str, Sequence[bytes]], list[dict[str, Sequence[bytes]]]]:
+    """Return the messages by input, and the answers by round."""
+    inputs: dict[str, Sequence[bytes]] = {}
+    rounds: list[dict[str, Sequence[bytes]]] = []
+    for name, messages in received.items():
+        if name.startswith(_ROUND):
+            number, _, answer = name.removeprefix(_ROUND).partition(": ")
+            rounds += ({} for _ in range(len(rounds), int(number) + 1))
+            rounds[int(number)][answer] = messages
+        else:
+            inputs[name] = messages
+    return inputs, rounds

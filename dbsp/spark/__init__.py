@@ -118,7 +118,12 @@ def stream(program: Any) -> Pipeline:
 
 
 def run(
-    program: Any, frames: Mapping[str, Any], *, shards: int | None = None, folder: Any = None
+    program: Any,
+    frames: Mapping[str, Any],
+    *,
+    shards: int | None = None,
+    scopes: str | None = None,
+    folder: Any = None,
 ) -> dict[str, Any]:
     """Compute the outputs of a program for batch DataFrames.
 
@@ -130,6 +135,8 @@ def run(
         frames: a DataFrame for each input, by name; every row has weight 1.
         shards: the number of shards that compute on Spark's executors; by default the rows are
             fetched to this process, which computes.
+        scopes: with `shards`, where recursions run that no column divides: "gather" (default) or
+            "exchange", as the option of a pipeline.
         folder: with `shards`, a folder that this process and all executors share, for the state and
             the results; not needed if the executors are on this machine.
 
@@ -152,6 +159,8 @@ def run(
         pipeline.source(name, frame)
     if shards is not None:
         pipeline.option("shards", shards)
+    if scopes is not None:
+        pipeline.option("scopes", scopes)
     if folder is not None:
         pipeline.option("stateLocation", folder)
     return pipeline.run()

@@ -19,10 +19,11 @@ from typing import Any
 
 from dbsp.errors import CheckpointError, CircuitError, SetupError, cause_text
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.spark.cluster.cluster_query import versions
 from dbsp.spark.cluster.cluster_start import ClusterStart, state_folder
-from dbsp.spark.cluster.segment_tasks import versions
 from dbsp.spark.cluster.shared_folder import SharedFolder
 from dbsp.spark.held_folders import PipelineDriver
+from dbsp.spark.pipeline_options import synced
 from dbsp.spark.pipeline_parts import PipelineParts
 from dbsp.spark.row_order import RowOrder
 from dbsp.spark.targets import local_path
@@ -83,7 +84,8 @@ class ConnectBatches:
         return self.parts.driver(session, self.sources, self.schemas, folder, self.orders)
 
     def _on_shards(self, session: Any) -> PipelineDriver:
-        shared = state_folder(session, self.location, "checkpointLocation", "dbsp")
+        sync = synced(self.parts.options)
+        shared = state_folder(session, self.location, "checkpointLocation", "dbsp", sync)
         shards = self.parts.shards or 1
         start = ClusterStart(self.parts, session, shards, shared, self.sources, self.orders)
         return start.driver(self.schemas, durable=True)

@@ -25,7 +25,7 @@ from dbsp.spark.held_folders import PipelineDriver, hold, release
 from dbsp.spark.job_names import JobNames
 from dbsp.spark.local_session import pyspark_or_advice
 from dbsp.spark.metrics import observed
-from dbsp.spark.pipeline_options import canonical
+from dbsp.spark.pipeline_options import canonical, synced
 from dbsp.spark.pipeline_parts import PipelineParts, SinkSettings, SourceSettings
 from dbsp.spark.port_binding import view_frame
 from dbsp.spark.query_reports import QueryReport, keep_report
@@ -184,12 +184,15 @@ class Pipeline:
           beyond it is stored in files (default: no limit);
         - `shards`: the number of shards that run the circuit on Spark's executors; without it the
           circuit runs in this process;
+        - `scopes`: with `shards`, where a recursion runs that no column divides: "gather" (default)
+          on the first shard, "exchange" on all shards, with a stage of Spark for each exchange of
+          each iteration;
         - `stateLocation`: for `run` with `shards`, a folder for the state and the results, which
           this process and all executors share.
 
         With `shards`, the folder of `checkpointLocation` is shared too, `snapshotEvery` takes bytes
-        of journal of a shard, and `rowsPerTick`, `tickWindow`, `sync` and `memoryLimit` are
-        refused.
+        of journal of a shard, `memoryLimit` is an amount for all shards and no share of the memory
+        of a machine, and `rowsPerTick` and `tickWindow` are refused.
 
         Parameters:
             name: the name of the option.
@@ -414,7 +417,8 @@ class Pipeline:
         location, shards = parts.location(session), parts.shards
         driver: PipelineDriver
         if shards is not None:
-            shared = state_folder(session, location, "checkpointLocation", "dbsp")
+            sync = synced(parts.options)
+            shared = state_folder(session, location, "checkpointLocation", "dbsp", sync)
             held: str | None = shared.location
             ended = partial(release_folder, shared)
             release(shared.location, shared.location.removesuffix("/dbsp"))

@@ -9,6 +9,7 @@ from dbsp.data.schema import suggestion
 from dbsp.durable.snapshot_policy import DEFAULT, EXPECTED, SnapshotPolicy
 from dbsp.errors import ArgumentError, InputError, SchemaError, shorten
 from dbsp.operators.ports.spark_source import SparkSource
+from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.runtime.memory import capacity_of
 from dbsp.spark.cut import Cut, microseconds
 
@@ -21,13 +22,12 @@ _NAMES = (
     "memoryLimit",
     "shards",
     "stateLocation",
+    "scopes",
 )
 _ALONE = {
     "rowsPerTick": "a micro-batch on shards is one tick, because no process has its rows; limit what the "
     "source reads, for example with maxFilesPerTrigger",
     "tickWindow": "a micro-batch on shards is one tick, because no process has its rows",
-    "memoryLimit": "the memory of a shard is that of its executor; start more shards",
-    "sync": "the file system of the state decides what survives a power failure",
 }
 """The options that a pipeline on shards does not have, with the reason."""
 _IMAGE_FROM = 16 << 20
@@ -71,6 +71,14 @@ def memory_limit(options: Mapping[str, Any]) -> int | None:
         raise _invalid("memoryLimit", "bytes, or an amount such as '8G', '500M' or '25%'", options) from None
 
 
+def memory_of_shards(options: Mapping[str, Any]) -> int | None:
+    """Return the bytes of memory for the state of all shards together; None without a limit."""
+    if str(options.get("memoryLimit", "")).endswith("%"):
+        expected = "bytes, or an amount such as '64G', for all shards together, since 'shards' is set,"
+        raise _invalid("memoryLimit", expected, options)
+    return memory_limit(options)
+
+
 def shards_of(options: Mapping[str, Any]) -> int | None:
     """Return the number of shards; None for a pipeline in the driver's process.
 
@@ -83,6 +91,12 @@ def shards_of(options: Mapping[str, Any]) -> int | None:
                 "checkpointLocation",
                 code="missing-option",
             )
+        if "scopes" in options:
+            raise InputError(
+                "the option 'scopes' needs the option 'shards'; without shards a recursion runs in this "
+                "process",
+                code="missing-option",
+            )
         return None
     text = str(options["shards"])
     if not text.isdecimal() or isinstance(options["shards"], bool) or not int(text):
@@ -92,7 +106,17 @@ def shards_of(options: Mapping[str, Any]) -> int | None:
             raise InputError(
                 f"the option '{name}' cannot be combined with 'shards': {reason}", code="invalid-option"
             )
+    memory_of_shards(options)
+    scopes_of(options)
     return int(text)
+
+
+def scopes_of(options: Mapping[str, Any]) -> ScopePolicy:
+    """Return where the recursions of a pipeline on shards run that no column divides."""
+    text = str(options.get("scopes", ScopePolicy.GATHER))
+    if text not in list(ScopePolicy):
+        raise _invalid("scopes", " or ".join(f"'{policy}'" for policy in ScopePolicy), options)
+    return ScopePolicy(text)
 
 
 def image_from(options: Mapping[str, Any]) -> int:

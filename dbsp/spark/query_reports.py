@@ -102,8 +102,9 @@ def ticks(query: Any) -> list[dict[str, Any]]:
     rows), present (insertions of present rows), state_rows, state_bytes, fetch_seconds,
     step_seconds and sink_seconds. On a cluster (`option("shards", n)`) it has no fetch_seconds, and
     has segments, a dictionary for each segment of each shard (segment, shard, sent_bytes,
-    received_bytes, state_rows, state_bytes, rows_out, opening_seconds, seconds), and skew: the
-    bytes that the busiest shard of a segment received, by the mean of the shards.
+    received_bytes, state_rows, state_bytes, rows_out, opening_seconds, seconds; with
+    `option("scopes", "exchange")` a segment with such a recursion also has rounds and jobs), and
+    skew: the bytes that the busiest shard of a segment received, by the mean of the shards.
 
     Parameters:
         query: a StreamingQuery that `start` returned, or its id.

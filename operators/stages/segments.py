@@ -1,4 +1,4 @@
-"""Segments: a distributed circuit cut at its exchanges, so that no part waits inside a tick.
+"""Segments: a distributed circuit cut at its exchanges.
 
 The *level* of a node is the number of exchanges on the longest way to it:
 
@@ -12,6 +12,9 @@ segment 1, and so on. An engine that has stages and a shuffle between them can r
 An arrangement belongs to the segments of its readers: its state is where it is probed, and a stream
 that is read in several segments is arranged in each of them.
 
+A scope with exchanges inside is not cut. Its segment *waits*: the shards step the scope together,
+round by round (`dbsp.shards.segment_link`). No other segment waits inside a tick.
+
 A node that reads one tick late may come before what it reads. Then the rows are *held*: they arrive
 in its segment in the next tick. For a delay that is all it does, so `Received` takes its place. A
 trace that forgets rows below a watermark keeps them for one tick longer, which no output shows.
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.graph_copy import GraphCopy
@@ -63,6 +67,13 @@ class Segment:
     sends: Mapping[str, Crossing]
     """What its exchanges send, by their names (`dbsp.circuit.node_numbers`)."""
 
+    @cached_property
+    def waits(self) -> bool:
+        """Whether a scope has exchanges inside, so that its shards wait for each other there."""
+        return any(
+            node.graph is not self.graph and isinstance(node.operator, MOVERS) for node in self.graph.walk()
+        )
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs of the query that the segment has."""
@@ -79,7 +90,7 @@ class Segment:
 def segments_of(distributed: Graph) -> list[Segment]:
     """Return the segments of a distributed circuit, by level. O(nodes * levels).
 
-    Raises CircuitError if an exchange is inside of a recursive scope or of a multi-way join.
+    Raises CircuitError if an exchange is inside of a multi-way join.
     """
     _refuse_inner_exchanges(distributed)
     levels = _levels(distributed)
@@ -89,11 +100,10 @@ def segments_of(distributed: Graph) -> list[Segment]:
 
 def _refuse_inner_exchanges(distributed: Graph) -> None:
     for node in distributed.walk():
-        inside = node.graph is not distributed and isinstance(node.operator, MOVERS)
-        if inside or isinstance(node.operator, PlacedMultiwayJoin):
+        if isinstance(node.operator, PlacedMultiwayJoin):
             raise CircuitError(
-                "expected a circuit without exchanges inside of recursions and joins, got one that waits for "
-                'other shards there; distribute it with scopes="gather" and inner_exchanges=False',
+                "expected a circuit without exchanges inside of joins, got one that waits for other shards "
+                "there; distribute it with inner_exchanges=False",
                 where=node.describe(),
                 code="not-shardable",
             )

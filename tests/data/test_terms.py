@@ -50,7 +50,7 @@ EXPRS = st.recursive(
     lambda inner: st.builds(Branch, st.just("Add"), inner, inner),
     max_leaves=5,
 )
-DEEP = 100_000
+DEEP = 20_000
 
 
 def listed(*items: int) -> Any:

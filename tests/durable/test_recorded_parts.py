@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -19,7 +20,7 @@ from dbsp.durable.folder_report import describe_folder
 from dbsp.durable.journal_parts import TickPart
 from dbsp.durable.tick_journal import TickJournal
 from dbsp.runtime import compaction
-from tests.crashes import Ended, ends_after
+from tests.crashes import Ended, count_operations, ends_after
 from tests.harness import deltas_of, views
 
 
@@ -175,13 +176,13 @@ def test_the_process_ends_between_any_two_file_operations(tmp_path: Path, delaye
             assert isinstance(run.log, Store)
             run.log._owner.release()  # type: ignore[union-attr]
 
-    with ends_after(10**9) as done:
-        lived(tmp_path / "whole")
-    assert done() > 30
-    for end in range(done()):
+    operations = count_operations(lambda: lived(tmp_path / "whole"))
+    assert operations > 30
+    for end in range(operations):
         acknowledged.clear()
         folder = tmp_path / str(end)
-        with pytest.raises(Ended), ends_after(end):
+        # Snapshots in the background are fewer when the machine is busy, and the operations, too.
+        with contextlib.suppress(Ended), ends_after(end):
             lived(folder)
         gc.collect()
         again = words(delayed).start(checkpoint=opened(folder, snapshot_every=2))

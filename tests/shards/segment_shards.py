@@ -2,7 +2,8 @@
 
 Each segment of each shard has a run, an image of its state, and a journal of the messages that the
 ticks since then have received. `forget` drops a run; the next tick makes it again from the image
-and the journal, as another process would.
+and the journal, as another process would. Runs that wait in a round are lost at random, too: the
+messages and the answers of the rounds so far make them again.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from dbsp import Run
 from dbsp.circuit.graph import Graph
 from dbsp.data.batch import Batch
 from dbsp.data.value_hashes import ValueHashes
+from dbsp.errors import expect_present
 from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.stages.passes.distribute import distribute
 from dbsp.operators.stages.segments import Segment, segments_of
 from dbsp.runtime.tick_result import TickResult
-from dbsp.shards.segment_run import SegmentRun, written_rows
+from dbsp.shards.row_messages import written_rows
+from dbsp.shards.segment_run import SegmentRun, SegmentStep
 from tests.reference import Z, add
 from tests.shards.compared_shards import Change, ComparedShards
 
@@ -55,6 +58,11 @@ class SegmentShards:
         """By segment and shard what the latest tick has sent for the next one."""
         self.absent: dict[str, int] = {}
         self.present: dict[str, int] = {}
+        self.tick = 0
+        self.lost = 0
+        """The runs that were lost while they waited."""
+        self.rounds = 0
+        """The rounds of the latest tick."""
 
     def step(self, changes: Change | None = None) -> dict[str, Z]:
         """Apply the changes as one tick; return the deltas that are not empty."""
@@ -62,8 +70,12 @@ class SegmentShards:
         try:
             results, received, held = self._stepped(staged)
         except BaseException:
-            self.forget()
+            for place, run in list(self._runs.items()):
+                run.abandon()
+                if run.tick > self.tick:  # its segment has ended
+                    self.forget(place)
             raise
+        self.tick += 1
         self._held = held
         for place, messages in received.items():
             self._journals[place].append(messages)
@@ -96,10 +108,10 @@ class SegmentShards:
 
     def forget(self, place: tuple[int, int] | None = None) -> None:
         """Drop the run of one segment of one shard, or all."""
-        if place is None:
-            self._runs.clear()
-        else:
-            self._runs.pop(place, None)
+        for each in [place] if place is not None else list(self._runs):
+            run = self._runs.pop(each, None)
+            if run is not None:
+                run.abandon()
 
     def _stepped(
         self, staged: Mapping[str, Batch]
@@ -112,22 +124,53 @@ class SegmentShards:
             for shard, message in parts:
                 received[level, shard].setdefault(name, []).append(message)
         results = []
+        self.rounds = 0
         for segment in self.segments:
-            sent = []
             for shard in range(self.shards):
-                messages = received[segment.level, shard]
-                for arrived in messages.values():
+                for arrived in received[segment.level, shard].values():
                     self._arrival.shuffle(arrived)
-                moved, result = self._run(segment, shard).step(messages)
-                sent += moved
-                results.append(result)
-            for rows in sent:
+            steps = self._waited(segment, received) if segment.waits else self._at_once(segment, received)
+            results += [expect_present(step.result, "the result of a tick") for step in steps]
+            for rows in (rows for step in steps for rows in step.sent):
                 crossing = segment.sends[rows.exchange]
                 for level in crossing.readers:
                     received[level, rows.shard].setdefault(crossing.name, []).append(rows.message)
                 for level in crossing.next_readers:
                     held[level, rows.shard].setdefault(crossing.held_name, []).append(rows.message)
         return results, received, held
+
+    def _at_once(self, segment: Segment, received: Mapping[tuple[int, int], Messages]) -> list[SegmentStep]:
+        steps = []
+        for shard in range(self.shards):
+            steps.append(SegmentStep(*self._run(segment, shard).step(received[segment.level, shard])))
+        return steps
+
+    def _waited(self, segment: Segment, received: dict[tuple[int, int], Messages]) -> list[SegmentStep]:
+        """Step a segment that waits, round by round; keep what its shards receive."""
+        level, shards = segment.level, range(self.shards)
+        steps = [self._run(segment, shard).begin(received[level, shard]) for shard in shards]
+        history: list[list[Messages]] = [[] for _ in shards]
+        while any(step.result is None for step in steps):
+            assert all(step.result is None for step in steps), "the shards wait in different rounds"
+            answers: list[Messages] = [{} for _ in shards]
+            for rows in (rows for step in steps for rows in step.sent):
+                answers[rows.shard].setdefault(rows.exchange, []).append(rows.message)
+            self.rounds += 1
+            for shard in shards:
+                for arrived in answers[shard].values():
+                    self._arrival.shuffle(arrived)
+                if self._arrival.random() < 0.1:
+                    self.lost += 1
+                    self.forget((level, shard))
+                    run = self._run(segment, shard)
+                    steps[shard] = run.begin(received[level, shard], [*history[shard], answers[shard]])
+                else:
+                    steps[shard] = self._runs[level, shard].resume(answers[shard])
+                history[shard].append(answers[shard])
+        assert len({self._runs[level, shard].digest for shard in shards}) == 1
+        for shard in shards:
+            received[level, shard] = dict(self._runs[level, shard].received)  # type: ignore[arg-type]
+        return steps
 
     def _deal(self, staged: Mapping[str, Batch]) -> dict[str, list[tuple[int, bytes]]]:
         interner = self._front.interner
@@ -166,10 +209,19 @@ class SegmentShards:
 class ComparedSegments(ComparedShards):
     """A run of a physical circuit, and its segments on shards, whose runs are lost at random."""
 
-    def __init__(self, physical: Graph, shards: int, seed: int = 0, whole_outputs: bool = False) -> None:
+    def __init__(
+        self,
+        physical: Graph,
+        shards: int,
+        seed: int = 0,
+        whole_outputs: bool = False,
+        scopes: str = "gather",
+    ) -> None:
         self.one = Run(physical)
         self._draw = random.Random(seed)
-        self.graph = distribute(physical, inner_exchanges=False, checked=True, whole_outputs=whole_outputs)
+        self.graph = distribute(
+            physical, scopes=scopes, inner_exchanges=False, checked=True, whole_outputs=whole_outputs
+        )
         self.many: Any = SegmentShards(self.graph, shards, self._draw)
         self.many.whole = whole_outputs
 

@@ -14,8 +14,8 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, STR
 from dbsp.errors import InvariantError
 from dbsp.kernels import consolidate
-from dbsp.shards import segment_run
-from dbsp.shards.segment_run import MESSAGE_BYTES, read_rows, written_rows
+from dbsp.shards import row_messages
+from dbsp.shards.row_messages import MESSAGE_BYTES, read_rows, written_rows
 
 NUMBERS = Schema(("a", "b"), (INT, INT))
 TEXTS = Schema(("a", "text"), (INT, STR))
@@ -90,7 +90,7 @@ def test_a_message_of_another_length(damage: int) -> None:
 
 
 def test_the_cut_of_messages_does_not_change_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_run, "MESSAGE_BYTES", 600)
+    monkeypatch.setattr(row_messages, "MESSAGE_BYTES", 600)
     batch = numbers(1000)
     messages = list(written_rows(batch, NUMBERS, Interner()))
     assert len(messages) > 30 and max(map(len, messages)) <= 600

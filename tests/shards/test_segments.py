@@ -53,6 +53,23 @@ def test_random_programs(text: str, strategy: Any, ticks: Ticks, shards: int, se
     follow(compared, [program.facts, *ticks])
 
 
+@some(25)
+@given(
+    programs(cyclic=True) | programs(kinds=True, records=True),
+    st.sampled_from(["binary", "wcoj"]),
+    st.sampled_from(["auto", "incremental", "insert-only"]),
+    PROGRAM_TICKS,
+    st.sampled_from([1, 2, 3]),
+    SEEDS,
+)
+def test_random_recursions_with_exchanges(
+    text: str, strategy: Any, mode: Any, ticks: Ticks, shards: int, seed: int
+) -> None:
+    program = dbsp.compile(text, strategy, recursion=mode)
+    compared = ComparedSegments(program.circuit("physical"), shards, seed, scopes="exchange")
+    follow(compared, [program.facts, *ticks])
+
+
 @some(20)
 @given(choices(), CIRCUIT_TICKS, SHARDS, SEEDS)
 def test_equal_rows_of_an_output_are_on_one_shard(

@@ -84,9 +84,10 @@ def shards(spark: Any, root: Path) -> Any:
     arrivals = Arrivals(root / "in", "x long, y long")
     arrivals.put((1, 2))
     arrivals.put((2, 3))
-    finish(pipeline_of(spark, root, arrivals).option("shards", 2))
+    options = {"shards": 2, "memoryLimit": "64M", "sync": "false"}
+    finish(pipeline_of(spark, root, arrivals).options(**options))
     arrivals.put((3, 4))
-    finish(pipeline_of(spark, root, arrivals).option("shards", 2))
+    finish(pipeline_of(spark, root, arrivals).options(**options))
     return found_by(spark, root)
 
 

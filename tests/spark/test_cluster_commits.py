@@ -12,7 +12,16 @@ import pytest
 from dbsp import CheckpointError, InputError
 from dbsp.durable.sealed_files import sealed_json
 from dbsp.spark.cluster.commits import ClusterCommit, Commits, open_state
-from dbsp.spark.cluster.messages import DRIVER, Message, facts_in, failure, messages_in, report
+from dbsp.spark.cluster.messages import (
+    DRIVER,
+    Message,
+    facts_in,
+    failure,
+    failures,
+    is_failure,
+    messages_in,
+    report,
+)
 from dbsp.spark.cluster.segment_state import HeldRows, Version
 from dbsp.spark.cluster.shared_folder import SharedFolder
 
@@ -123,6 +132,15 @@ def test_messages_travel_as_rows() -> None:
     sent = [Message(1, 0, "rows", b"x" * 9), Message(0, 2, "", b""), report(1, {"a": 1})]
     table = pa.Table.from_batches([message.batch() for message in sent]).combine_chunks()
     assert list(messages_in(table.to_batches())) == sent
+
+
+def test_a_failure_stops_the_tasks_of_all_shards() -> None:
+    """The others must not complain that they miss the messages of the shard that has failed."""
+    messages = list(failures(1, 3, 2, InputError("wrong", code="weight")))
+    assert sorted(message.shard for message in messages) == [0, 1, 2]
+    assert all(map(is_failure, messages)) and not is_failure(report(0, {}))
+    with pytest.raises(InputError, match="wrong"):
+        facts_in([report(0, {}), *messages])
 
 
 def test_the_driver_raises_the_error_of_the_first_level() -> None:

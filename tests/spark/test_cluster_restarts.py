@@ -178,7 +178,7 @@ def test_a_running_query_holds_its_checkpoint(spark: Any, arrivals: Arrivals, tm
 def test_an_image_replaces_the_journal(spark: Any, arrivals: Arrivals, tmp_path: Path) -> None:
     checkpoint, calls = tmp_path / "checkpoint", Collected()
     for _ in range(2):
-        finish(closure(spark, arrivals, checkpoint, {"call": calls}, snapshotEvery="1 KB"))
+        finish(closure(spark, arrivals, checkpoint, {"call": calls}, snapshotEvery="1 KB", memoryLimit="9K"))
         arrivals.put(*((n, n + 1, 1) for n in range(10, 40)))
     assert list((checkpoint / "dbsp" / "state").glob("*/*.image"))
     finish(closure(spark, arrivals, checkpoint, {"call": calls}, snapshotEvery="1 KB"))

@@ -31,12 +31,15 @@ Changes = Mapping[str, Mapping[tuple[Any, ...], int]]
 class Compared:
     """A run on executors beside a run of one process. All inputs are Z-sets."""
 
+    scopes = "gather"
+    """Where recursions run that no column divides."""
+
     def __init__(
         self, spark: Any, physical: Graph, shards: int, folder: Path, image_from: int = 1 << 24
     ) -> None:
         self.spark = spark
         self.one = Run(physical)
-        self.graph = distribute(physical, inner_exchanges=False)
+        self.graph = distribute(physical, scopes=self.scopes, inner_exchanges=False)
         self.shards = shards
         self.folder = folder
         self.image_from = image_from

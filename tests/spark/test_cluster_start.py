@@ -13,6 +13,7 @@ import dbsp
 from dbsp import Circuit, CircuitError, InputError, SetupError, col
 from dbsp.spark.cluster import cluster_run, start_check
 from dbsp.spark.cluster.cluster_run import ClusterRun
+from dbsp.spark.cluster.segment_tasks import ClusterQuery
 from tests.spark.support import CLOSURE, Arrivals, Collected, failure, finish
 from tests.spark.test_stream import three_kinds
 
@@ -135,8 +136,10 @@ def test_shards_do_not_retract_what_others_insert(spark: Any, tmp_path: Path) ->
     )
 
 
-def test_jobs_and_their_plans_are_named_after_the_circuit(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sync", [True, False])
+def test_jobs_have_the_names_and_options_of_the_circuit(spark: Any, tmp_path: Path, sync: bool) -> None:
     described: list[str] = []
+    queries: list[ClusterQuery] = []
     plans: list[str] = []
     arrivals = Arrivals(tmp_path / "edge", "x long, y long")
     arrivals.put((1, 2), (2, 3))
@@ -151,15 +154,19 @@ def test_jobs_and_their_plans_are_named_after_the_circuit(spark: Any, tmp_path: 
         described.append(spark.sparkContext.getLocalProperty("spark.job.description"))
         rows = unchanged(run, *given)
         plans.append(rows._jdf.queryExecution().analyzed().toString())
+        queries.append(run.query)
         return rows
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ClusterRun, "_plan", planned)
-        finish(pipeline.sink("path", note).option("shards", 2))
+        pipeline.options(shards=2, memoryLimit="4K", checkpointLocation=tmp_path / "checkpoint")
+        finish((pipeline if sync else pipeline.option("sync", False)).sink("path", note))
     assert [text.partition("': ")[2] for text in described] == [
         "tick 1 on 2 shards, micro-batch 0",
         "tick 1 to sink 'path'",
     ]
+    (query,) = queries
+    assert (query.memory_limit, query.folder.sync) == (1024, sync)  # two segments of two shards
     (plan,) = plans
     for name in ("deal edge(", "segment 1 of 2: Broadcast(", "segment 2 of 2: "):
         assert f"MapInArrow {name}" in plan, plan
@@ -175,8 +182,14 @@ def test_jobs_and_their_plans_are_named_after_the_circuit(spark: Any, tmp_path: 
         ("shards", "two", "invalid-option", "'shards' expects a number of shards, 1 or more, got 'two'"),
         ("rowsPerTick", 5, "invalid-option", "'rowsPerTick' cannot be combined with 'shards': a micro-batch"),
         ("tickWindow", "1 day", "invalid-option", "'tickWindow' cannot be combined with 'shards'"),
-        ("memoryLimit", "1G", "invalid-option", "'memoryLimit' cannot be combined with 'shards'"),
-        ("sync", "true", "invalid-option", "'sync' cannot be combined with 'shards'"),
+        (
+            "memoryLimit",
+            "9%",
+            "invalid-option",
+            "'memoryLimit' expects bytes, or an amount such as '64G', for all",
+        ),
+        ("memoryLimit", "some", "invalid-option", "'memoryLimit' expects bytes, or an amount such as '8G'"),
+        ("scopes", "all", "invalid-option", "'scopes' expects 'gather' or 'exchange', got 'all'"),
         ("snapshotEvery", 9, "invalid-option", "'snapshotEvery' expects bytes of journal such as '64 MB'"),
     ],
 )
@@ -186,11 +199,13 @@ def test_options(spark: Any, name: str, value: Any, code: str, message: str) -> 
     assert raised.value.code == code
 
 
-def test_a_place_of_the_state_needs_shards(spark: Any) -> None:
-    pipeline = closure(spark).option("stateLocation", "state")
+@pytest.mark.parametrize(("name", "value"), [("stateLocation", "state"), ("scopes", "exchange")])
+def test_options_that_need_shards(spark: Any, name: str, value: str) -> None:
+    pipeline = closure(spark).option(name, value)
     del pipeline._parts.options["shards"]
-    with pytest.raises(InputError, match="'stateLocation' needs the option 'shards'"):
+    with pytest.raises(InputError, match=f"'{name}' needs the option 'shards'") as raised:
         pipeline.run()
+    assert raised.value.code == "missing-option"
 
 
 def test_executors_elsewhere_need_a_folder(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,8 @@ import pytest
 from dbsp import CheckpointError, Circuit, sum_
 from dbsp.operators.stages.segments import Segment, segments_of
 from dbsp.runtime.run import Run
-from dbsp.shards.segment_run import SegmentRun, written_rows
+from dbsp.shards.row_messages import written_rows
+from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster import segment_state, spared_imports
 from dbsp.spark.cluster.segment_state import (
     Place,
@@ -55,6 +56,7 @@ class Shard:
         self.folder = folder
         self.image_from = image_from
         self.segment = segment()
+        self.memory_limit: int | None = None
         self.version = Version()
         self.expected = Run(self.segment.graph)
         self._front = Run(self.segment.graph)
@@ -67,7 +69,7 @@ class Shard:
     def attempt(self, rows: dict[tuple[int, int], int]) -> tuple[Version, Any]:
         """Run an attempt of the next tick; its version does not count yet."""
         received = self.messages(rows)
-        run = opened(PLACE, self.segment, self.version, self.folder)
+        run = opened(PLACE, self.segment, self.version, self.folder, self.memory_limit)
         _, result = run.step(received)
         name = uuid.uuid4().hex
         version = next_version(PLACE, self.version, name, received, run, self.folder, self.image_from)
@@ -80,7 +82,8 @@ class Shard:
         assert found == expected
 
     def view(self) -> dict[Any, int]:
-        return opened(PLACE, self.segment, self.version, self.folder).run.view("totals").to_dict()
+        run = opened(PLACE, self.segment, self.version, self.folder, self.memory_limit)
+        return run.run.view("totals").to_dict()
 
     def check(self) -> None:
         """Compare the view of the files."""
@@ -296,3 +299,19 @@ def test_imports_are_frozen_without_the_runs_that_are_kept(tmp_path: Path, monke
         assert keep_again() is not run
     finally:
         gc.unfreeze()
+
+
+def test_state_beyond_the_memory_limit_is_in_files(folder: SharedFolder) -> None:
+    draw, shard = random.Random(7), Shard(folder, 3000)
+    shard.memory_limit = 4096
+    for tick in range(20):
+        shard.tick({(tick * 40 + number, draw.randrange(9)): 1 for number in range(40)})
+        if tick % 6 == 5:
+            shard.check()
+    run = opened(PLACE, shard.segment, shard.version, folder, 4096)
+    sizes = [(part.file is not None, part.nbytes) for trace in run.run.scope.traces for part in trace.runs]
+    assert any(filed for filed, _ in sizes)
+    assert sum(size for filed, size in sizes if not filed) < 4096 < sum(size for _, size in sizes)
+    assert shard.version.image is not None and shard.version.journal
+    keep(PLACE, shard.version, shard.segment, run)
+    assert opened(PLACE, shard.segment, shard.version, folder, 8192) is not run

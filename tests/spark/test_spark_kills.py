@@ -1,4 +1,4 @@
-"""After kills of executors, workers and drivers of a run on shards, every tick is exact."""
+"""After kills of executors, workers, drivers and servers of runs on shards, every tick is exact."""
 
 from __future__ import annotations
 
@@ -14,10 +14,18 @@ from benchmarks.spark_kills import SparkKilled, measure_spark_kills
 @pytest.mark.crash
 def test_killed_at_random() -> None:
     """Run one kill; `python -m benchmarks spark-kills` runs thirty."""
-    done = measure_spark_kills(1, seed=15)
+    done = measure_spark_kills(1, seed=15, modes=["run"])
     assert done.problems == []
-    assert sum(done.kills.values()) == 1 and done.ticks > 1
+    assert done.kills.total() == 1 and done.ticks > 1
     assert print_spark_kills(Console(file=io.StringIO()), done)
+
+
+@pytest.mark.crash
+def test_a_server_of_spark_connect_is_killed() -> None:
+    """A query that is started again with a new server continues."""
+    done = measure_spark_kills(1, seed=1, modes=["connect"])
+    assert done.problems == []
+    assert done.kills == {"connect: server": 1} and done.ticks > 1
 
 
 def test_a_wrong_tick_is_printed() -> None:

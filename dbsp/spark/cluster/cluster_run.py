@@ -2,6 +2,9 @@
 
     sources --deal--> shuffle --segment 0--> shuffle --segment 1--> ... --> reports to the driver
 
+A segment that waits has a stage for each round, and may need more jobs
+(`dbsp.spark.cluster.tick_jobs`).
+
 The rows of sources, of exchanges and of outputs never pass the driver. The driver gets one report
 per segment and shard, and publishes the *commit* of the tick: the attempts that count. So a tick is
 all or nothing: what attempts have written counts when the commit names it, and never before.
@@ -24,19 +27,25 @@ from dbsp.errors import CheckpointError, CircuitError, cause_text
 from dbsp.operators.stages.segments import segments_of
 from dbsp.runtime.run import Run
 from dbsp.shards.dealing import Dealer, DistributedPorts
-from dbsp.shards.segment_run import written_rows
+from dbsp.shards.row_messages import written_rows
+from dbsp.shards.segment_link import RoundsDifferError
+from dbsp.spark.cluster.cluster_query import ClusterQuery, versions
 from dbsp.spark.cluster.commits import ClusterCommit, Commits, open_state
 from dbsp.spark.cluster.deal_tasks import DealtFrame, DealtUnion, dealt_rows
 from dbsp.spark.cluster.messages import COLUMNS, START, Message, facts_in, messages_in
 from dbsp.spark.cluster.part_sink import PartSink, tick_folder
 from dbsp.spark.cluster.segment_names import segment_name
 from dbsp.spark.cluster.segment_state import HeldRows, Version
-from dbsp.spark.cluster.segment_tasks import ClusterQuery, SegmentTask, versions
 from dbsp.spark.cluster.shared_folder import SharedFolder
+from dbsp.spark.cluster.suspended_ticks import ROUNDS
+from dbsp.spark.cluster.tick_jobs import TickJobs
 from dbsp.spark.cluster.view_tasks import ViewTask
 
 IMAGE_FROM = 16 << 20
+_REPETITIONS = 3
+"""How often a tick is computed before its error counts, if its shards decide differently."""
 _SHOWN = ("shard", "sent_bytes", "received_bytes", "state_rows", "state_bytes", "opening_seconds", "seconds")
+_WAITED = ("rounds", "jobs")
 
 
 class ClusterRun:
@@ -52,8 +61,12 @@ class ClusterRun:
         *,
         query: str | None = None,
         image_from: int = IMAGE_FROM,
+        memory_limit: int | None = None,
     ) -> None:
         """Continue from the state in the folder, which the driver and all executors share.
+
+        `memory_limit` are the bytes of memory for the state of all shards; each segment of each
+        shard has an equal part.
 
         Raises CircuitError if the circuit cannot run in segments, CheckpointError if the folder has
         another query or number of shards.
@@ -64,10 +77,12 @@ class ClusterRun:
         self.segments = segments_of(graph)
         self._ports = DistributedPorts.of(graph, lambda port: port.view())
         self._levels = {name: segment.level for segment in self.segments for name in segment.inputs}
+        self._waits = any(segment.waits for segment in self.segments)
         self._sinks = list(sinks)
         shipped = _pickled(graph)
         id_ = open_state(folder, signature(graph) if query is None else query, graph.name, shards)
-        self._query = ClusterQuery(id_, shipped, shards, folder, image_from, versions())
+        part = None if memory_limit is None else max(1, memory_limit // (shards * len(self.segments)))
+        self._query = ClusterQuery(id_, shipped, shards, folder, image_from, versions(), part)
         self._commits = Commits(folder, id_)
         self.commit = self._commits.latest()
         """The latest tick that counts."""
@@ -78,6 +93,8 @@ class ClusterRun:
         """What the tasks of the latest tick have reported, by segment and shard."""
         self.dealt: Counter[str] = Counter()
         """By source the rows of the latest tick."""
+        self._rounds: dict[int, int] = {}
+        """By level the rounds of the latest tick, of the segments that wait."""
         self._publish_parts()
 
     @property
@@ -95,7 +112,7 @@ class ClusterRun:
         found = []
         for facts in sorted(self.reports, key=lambda each: (each["level"], each["shard"])):
             shown = {"segment": segment_name(self.segments, facts["level"])}
-            shown |= {name: facts[name] for name in _SHOWN if name in facts}
+            shown |= {name: facts[name] for name in (*_SHOWN, *_WAITED) if name in facts}
             found.append({**shown, "rows_out": sum(facts["rows_out"].values())})
         return found
 
@@ -129,16 +146,30 @@ class ClusterRun:
             )
         if not self._parts_published:
             self._publish_parts()
-        tick = self.commit.tick + 1
-        rows = self._plan(tick, frames, facts)
-        found = facts_in(messages_in(rows.toArrow().to_batches()))
-        reports = [facts for facts in found if "level" in facts]
-        self._commit(tick, label, reports)
-        self.reports = reports
-        self.dealt = Counter()
-        for facts_of_task in found:
-            self.dealt.update(facts_of_task.get("dealt", {}))
-        return reports
+        for repetition in range(_REPETITIONS):
+            try:
+                jobs = self._computed(frames, facts)
+                break
+            except RoundsDifferError:
+                if repetition == _REPETITIONS - 1:
+                    raise
+        self._commit(jobs.tick, label, jobs.reports)
+        self.reports, self.dealt = jobs.reports, jobs.dealt
+        self._rounds.update(jobs.rounds())
+        return jobs.reports
+
+    def _computed(
+        self, frames: Sequence[DealtFrame | DealtUnion], facts: Mapping[str, Any] | None
+    ) -> TickJobs:
+        """Run the jobs of a tick, whose results do not count yet."""
+        jobs = TickJobs(self._query, self.segments, self._sinks, self.commit, self._rounds)
+        rows = self._dealt(frames, facts)
+        while True:
+            plan = self._plan(jobs, rows)
+            jobs.take(facts_in(messages_in(plan.toArrow().to_batches())))
+            if jobs.ended:
+                return jobs
+            rows = self._started()
 
     def write_views(self, sinks: Sequence[PartSink]) -> set[str]:
         """Write the views after the latest tick to sinks, as the parts of that tick.
@@ -159,32 +190,18 @@ class ClusterRun:
             )
         return {name for facts in reports for name in facts["parts"]}
 
-    def _plan(
-        self, tick: int, frames: Sequence[DealtFrame | DealtUnion], facts: Mapping[str, Any] | None
-    ) -> Any:
-        """Return the DataFrame whose computation is the tick, and whose rows are for the driver."""
+    def _plan(self, jobs: TickJobs, rows: Any) -> Any:
+        """Return the DataFrame whose computation is a job, and whose rows are for the driver."""
+        for task in jobs.stages():
+            rows = rows.repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
+        return rows
+
+    def _dealt(self, frames: Sequence[DealtFrame | DealtUnion], facts: Mapping[str, Any] | None) -> Any:
+        """Return the DataFrame of the rows that a tick begins with."""
         dealt = [self._started(), *(dealt_rows(self._query, self._levels, frame) for frame in frames)]
         if facts:
             dealt.append(self._frame_of(self._messages(facts)))
-        rows = reduce(lambda one, other: one.unionAll(other), dealt)
-        for segment in self.segments:
-            starts = {shard: self.commit.version(segment.level, shard) for shard in range(self.shards)}
-            sinks = [sink for sink in self._sinks if sink.operator.relation in segment.outputs]
-            held: dict[int, list[HeldRows]] = {}
-            for waiting in self.commit.held:
-                if waiting.level == segment.level:
-                    held.setdefault(waiting.shard, []).append(waiting)
-            task = SegmentTask(
-                self._query,
-                segment.level,
-                tick,
-                starts,
-                sinks,
-                held,
-                segment_name(self.segments, segment.level),
-            )
-            rows = rows.repartitionById(self.shards, "shard").mapInArrow(task, COLUMNS)
-        return rows
+        return reduce(lambda one, other: one.unionAll(other), dealt)
 
     # --- the rows of a tick -----------------------------------------------------------------------
 
@@ -263,6 +280,10 @@ class ClusterRun:
             for name in folder.names("held"):
                 if f"held/{name}" not in held:
                     folder.remove(f"held/{name}")
+        if self._waits or not self._cleaned:
+            for name in folder.names(ROUNDS):
+                if int(name) <= self.commit.tick:
+                    folder.remove(f"{ROUNDS}/{name}")
         for (level, shard), version in self.commit.versions.items():
             if self._cleaned and version.image == before.version(level, shard).image:
                 continue

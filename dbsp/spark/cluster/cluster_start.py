@@ -24,18 +24,19 @@ from dbsp.durable.step_memory import signature
 from dbsp.errors import CheckpointError, DbspError, InputError
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
-from dbsp.operators.stages.passes.distribute import distribute
+from dbsp.operators.stages.passes.distribute import ScopePolicy, distribute
 from dbsp.operators.streams.builder import Circuit
 from dbsp.spark.cluster.cluster_delivery import ClusterDelivery
 from dbsp.spark.cluster.cluster_driver import ClusterDriver, last_batch
 from dbsp.spark.cluster.cluster_run import ClusterRun
+from dbsp.spark.cluster.commits import known_query
 from dbsp.spark.cluster.part_sink import PartSink
 from dbsp.spark.cluster.part_target import ClusterSink, PartTarget, read_parts
 from dbsp.spark.cluster.shared_file import SharedFile
 from dbsp.spark.cluster.shared_folder import SharedFolder
 from dbsp.spark.cluster.start_check import check_executors
 from dbsp.spark.job_names import JobNames
-from dbsp.spark.pipeline_options import image_from
+from dbsp.spark.pipeline_options import image_from, memory_of_shards, scopes_of
 from dbsp.spark.pipeline_parts import PipelineParts
 from dbsp.spark.pipeline_record import RECORD, RECORD_FORM, PipelineRecord
 from dbsp.spark.port_binding import sink_struct
@@ -68,15 +69,22 @@ class ClusterStart:
         parts = self.parts
         _refuse_state_of_one_process(self.folder)
         circuit = parts.running_circuit(self.sources)
-        graph = distribute(circuit.runnable(Stage.PHYSICAL), inner_exchanges=False, whole_outputs=True)
-        run = ClusterRun(
-            self.session,
-            graph,
-            self.shards,
-            self.folder,
-            query=self._identity(graph),
-            image_from=image_from(parts.options),
-        )
+        physical, scopes = circuit.runnable(Stage.PHYSICAL), scopes_of(parts.options)
+        graph = _distributed(physical, scopes)
+        try:
+            run = ClusterRun(
+                self.session,
+                graph,
+                self.shards,
+                self.folder,
+                query=self._identity(graph),
+                image_from=image_from(parts.options),
+                memory_limit=memory_of_shards(parts.options),
+            )
+        except CheckpointError as error:
+            if error.code == "checkpoint-other-program":
+                self._refuse_other_scopes(physical, scopes)
+            raise
         sinks = [self._sink(name, operator, run) for name, operator in parts.sink_operators().items()]
         shared = [sink.part.folder for sink in sinks if isinstance(sink.target, PartTarget)]
         check_executors(self.session, run.query, [self.folder, *shared], self.shards)
@@ -101,6 +109,18 @@ class ClusterStart:
         text = "" if isinstance(self.parts.program, Circuit) else self.parts.program.text
         return hashlib.blake2b(f"{signature(graph)}\0{text}".encode(), digest_size=16).hexdigest()
 
+    def _refuse_other_scopes(self, physical: Graph, scopes: ScopePolicy) -> None:
+        """Raise an error if the state is that of this query with another option `scopes`."""
+        known = known_query(self.folder)
+        for other in ScopePolicy:
+            if other is not scopes and known == self._identity(_distributed(physical, other)):
+                raise CheckpointError(
+                    f"the state in {self.folder.location} was written with the option 'scopes' as '{other}', "
+                    f"got '{scopes}'; start with option('scopes', '{other}'), or choose another folder and "
+                    "load the data again",
+                    code="checkpoint-other-shards",
+                ) from None
+
     def _sink(self, name: str, operator: SparkSink, run: ClusterRun) -> ClusterSink:
         settings = self.parts.sinks.get(name)
         target = operator.target if settings is None or settings.target is None else settings.target
@@ -124,7 +144,7 @@ class ClusterStart:
 
     def _target(self, name: str, target: Any, run: ClusterRun) -> Target:
         if is_folder(target):
-            return PartTarget(SharedFolder(location_of(target)))
+            return PartTarget(SharedFolder(location_of(target), sync=self.folder.sync))
         ledger = SharedFile(
             self.folder, f"sink-{quote(name, safe='')}.json", "dbsp sink ledger", run.query.id
         )
@@ -159,6 +179,10 @@ def run_batch(start: ClusterStart, frames: Mapping[str, Any]) -> dict[str, Any]:
     return {view.name: read_parts(start.session, view.folder, run.tick, structs[view.name]) for view in views}
 
 
+def _distributed(physical: Graph, scopes: ScopePolicy) -> Graph:
+    return distribute(physical, scopes=scopes, inner_exchanges=False, whole_outputs=True)
+
+
 # --- folders --------------------------------------------------------------------------------------
 
 
@@ -168,13 +192,17 @@ def location_of(folder: Any) -> str:
     return text if "://" in text else str(Path(text.removeprefix("file:")).absolute())
 
 
-def state_folder(session: Any, location: str | None, option: str, within: str) -> SharedFolder:
+def state_folder(
+    session: Any, location: str | None, option: str, within: str, sync: bool = False
+) -> SharedFolder:
     """Return the folder of a state; without a location a temporary one, if there is one machine.
+
+    With `sync`, what is in the location survives a power failure.
 
     Raises InputError if the executors may be on other machines.
     """
     if location is not None:
-        return SharedFolder(f"{location_of(location)}/{within}")
+        return SharedFolder(f"{location_of(location)}/{within}", sync=sync)
     context = context_of(session)
     master = "the Spark Connect server" if context is None else context.master
     if not master.startswith("local"):

@@ -50,7 +50,7 @@ def open_state(folder: SharedFolder, query: str, name: str, shards: int) -> str:
 
     Raises CheckpointError if it belongs to another query, or has another number of shards.
     """
-    file = SharedFile(folder, _QUERY, "dbsp state on Spark", "")
+    file = _query_file(folder)
     known = file.read()
     if known is None:
         if _commits(folder):
@@ -90,6 +90,17 @@ def open_state(folder: SharedFolder, query: str, name: str, shards: int) -> str:
             code="checkpoint-other-shards",
         )
     return known_id
+
+
+def known_query(folder: SharedFolder) -> str | None:
+    """Return the query whose state is in a folder; None if it has none. Raises CheckpointError."""
+    file = _query_file(folder)
+    known = file.read()
+    if known is None:
+        return None
+    with decoding(file.path):
+        query: str = known["query"]
+    return query
 
 
 class Commits:
@@ -148,6 +159,10 @@ class Commits:
 
     def _file(self, name: str) -> SharedFile:
         return SharedFile(self._folder, f"{_COMMITS}/{name}", "dbsp commit on Spark", self._id)
+
+
+def _query_file(folder: SharedFolder) -> SharedFile:
+    return SharedFile(folder, _QUERY, "dbsp state on Spark", "")
 
 
 def _commits(folder: SharedFolder) -> list[str]:

@@ -19,9 +19,9 @@ from dbsp.errors import DbspError
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
 from dbsp.shards.dealing import Dealer, DistributedPorts
-from dbsp.shards.segment_run import written_rows
-from dbsp.spark.cluster.messages import COLUMNS, DRIVER, Message, failure, report
-from dbsp.spark.cluster.segment_tasks import ClusterQuery
+from dbsp.shards.row_messages import written_rows
+from dbsp.spark.cluster.cluster_query import ClusterQuery
+from dbsp.spark.cluster.messages import COLUMNS, DRIVER, Message, failures, report
 from dbsp.spark.row_order import RowOrder
 from dbsp.spark.tagged_union import TAG, divide, quoted
 
@@ -110,7 +110,8 @@ class DealTask:
             if rows:
                 yield report(0, {"dealt": rows}).batch()
         except DbspError as error:
-            yield failure(0, DRIVER, error).batch()
+            for message in failures(0, self.query.shards, DRIVER, error):
+                yield message.batch()
 
     def _tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Yield the rows in pieces; in one piece, by position, if the order of some matters."""

@@ -21,7 +21,9 @@ DRIVER = -1
 """The level of messages for the driver."""
 START = -2
 """The level of the rows that only make the partition of a shard."""
-_REPORT, _ERROR = "report", "error"
+WAITING = "#waiting"
+"""The input of a message with the suspension of a tick, for the next round of the same shard."""
+_REPORT, _ERROR, _FAILED = "report", "error", "failed"
 _SCHEMA = pa.schema(
     [("shard", pa.int32()), ("level", pa.int32()), ("input", pa.string()), ("content", pa.binary())]
 )
@@ -60,13 +62,26 @@ def failure(shard: int, level: int, error: Exception) -> Message:
     return Message(shard, DRIVER, f"{_ERROR} {level}", ship_error(error))
 
 
+def failures(shard: int, shards: int, level: int, error: Exception) -> Iterator[Message]:
+    """Yield the message of `failure`, and one for each other shard, whose later tasks do nothing."""
+    yield failure(shard, level, error)
+    for other in range(shards):
+        if other != shard:
+            yield Message(other, DRIVER, _FAILED, b"")
+
+
+def is_failure(message: Message) -> bool:
+    """Return whether a message says that a task has failed, so that the tick will not count."""
+    return message.level == DRIVER and message.input != _REPORT
+
+
 def facts_in(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Return the facts of all reports; raise the error of the first level that failed."""
     facts, errors = [], []
     for message in messages:
         if message.input == _REPORT:
             facts.append(json.loads(message.content))
-        else:
+        elif message.input != _FAILED:
             errors.append((int(message.input.partition(" ")[2]), message.shard, message.content))
     if errors:
         _, _, content = min(errors)

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.durable.sealed_files import decoding, seal, sealed_size, unreadable, unseal
-from dbsp.errors import CheckpointError
 from dbsp.operators.stages.segments import Segment
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.shared_folder import SharedFolder
@@ -87,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """A message that a segment of a shard receives in the next tick, in a file."""
+    """A message in a file, for a segment of a shard in the next tick, or in the next job."""
 
     level: int
     shard: int
@@ -95,11 +94,13 @@ class HeldRows:
     file: str
 
     @staticmethod
-    def written(folder: SharedFolder, place: Place, input: str, message: bytes) -> HeldRows:
-        """Write a message for the next tick of a place. Raises CheckpointError."""
-        file = f"held/{uuid.uuid4().hex}"
+    def written(
+        folder: SharedFolder, level: int, shard: int, input: str, message: bytes, within: str = "held"
+    ) -> HeldRows:
+        """Write a message for a segment of a shard to the folder `within`. Raises CheckpointError."""
+        file = f"{within}/{uuid.uuid4().hex}"
         folder.write(file, message)
-        return HeldRows(place.level, place.shard, input, file)
+        return HeldRows(level, shard, input, file)
 
     def read(self, folder: SharedFolder) -> bytes:
         """Return the message. Raises CheckpointError."""
@@ -118,23 +119,33 @@ class _Kept:
     run: SegmentRun
     used: float
     """When, by the monotonic clock."""
+    files: tuple[str, ...] = ()
+    """What it has received in the tick after the version, if it waits in that tick."""
 
 
 _KEPT: dict[Place, _Kept] = {}
 
 
-def opened(place: Place, segment: Segment, version: Version, folder: SharedFolder) -> SegmentRun:
+def opened(
+    place: Place, segment: Segment, version: Version, folder: SharedFolder, memory_limit: int | None = None
+) -> SegmentRun:
     """Return a run of the segment at a version; the caller steps it, and then keeps it.
 
     O(1) if this process has kept it, O(ticks since) if it has kept an earlier version of the same
     image, else O(journal). Raises CheckpointError.
     """
     known = _KEPT.pop(place, None)
-    ticks = None if known is None or known.segment is not segment else known.version.missed(version)
+    ticks = None
+    if known is not None and known.segment is segment and known.run.memory_limit == memory_limit:
+        ticks = known.version.missed(version)
     if known is None or ticks is None:
-        run, ticks = _of_image(place, segment, version.image, folder), version.journal
+        if known is not None:
+            known.run.abandon()
+            known = None  # its memory is free before the other run needs as much
+        run, ticks = _of_image(place, segment, version.image, folder, memory_limit), version.journal
     else:
         run = known.run
+        run.abandon()
     for entry in ticks:
         if isinstance(entry, str):
             run.step(read_journal(folder, place, entry))
@@ -144,30 +155,53 @@ def opened(place: Place, segment: Segment, version: Version, folder: SharedFolde
     return run
 
 
-def _of_image(place: Place, segment: Segment, image: str | None, folder: SharedFolder) -> SegmentRun:
+def kept_in_tick(
+    place: Place, segment: Segment, files: Sequence[str]
+) -> tuple[SegmentRun, Sequence[str]] | None:
+    """Return a run that waits in a tick, and those of the files that it has not received yet.
+
+    Returns None if this process has kept none that has received the first ones of the files.
+    """
+    known = _KEPT.get(place)
+    if known is None or known.segment is not segment or not known.files:
+        return None
+    count = len(known.files)
+    if known.files != tuple(files[:count]):
+        return None
+    del _KEPT[place]
+    return known.run, files[count:]
+
+
+def _of_image(
+    place: Place, segment: Segment, image: str | None, folder: SharedFolder, memory_limit: int | None
+) -> SegmentRun:
     with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
         path = None if image is None else folder.fetched_folder(image, Path(copy))
-        return SegmentRun(segment.graph, place.shard, place.shards, path)
+        return SegmentRun(segment.graph, place.shard, place.shards, path, memory_limit)
         # Files that are mapped stay until the process ends, so the copy can be removed.
 
 
-def keep(place: Place, version: Version, segment: Segment, run: SegmentRun) -> None:
+def keep(
+    place: Place, version: Version, segment: Segment, run: SegmentRun, files: Sequence[str] = ()
+) -> None:
     """Keep a run for the next task that starts from this version, or from a later one.
 
-    Drops the runs of the query that are far behind, since they would have to read many ticks, and
-    those of queries that have ended.
+    With `files` it waits in the tick after the version, in which it has received them. Drops the
+    runs of the query that are far behind, since they would have to read many ticks, and those of
+    queries that have ended.
     """
     now = time.monotonic()
     for other, known in list(_KEPT.items()):
-        behind = other.query == place.query and known.run.run.tick < run.run.tick - _BEHIND
+        behind = other.query == place.query and known.run.tick < run.tick - _BEHIND
         if behind or now - known.used > _UNUSED:
-            del _KEPT[other]
-    _KEPT[place] = _Kept(version, segment, run, now)
+            _KEPT.pop(other).run.abandon()
+    _KEPT[place] = _Kept(version, segment, run, now, tuple(files))
 
 
 def forget_runs() -> None:
     """Drop all runs that this process keeps."""
-    _KEPT.clear()
+    while _KEPT:
+        _KEPT.popitem()[1].run.abandon()
 
 
 def next_version(
@@ -203,13 +237,8 @@ def next_version(
 
 def _written_image(run: SegmentRun, folder: SharedFolder, name: str) -> int:
     """Write the state of a run to the shared folder; return its bytes."""
-    if folder.local is not None:
-        target = folder.local / name
-        try:
-            target.mkdir(parents=True)
-        except OSError as error:
-            raise CheckpointError(f"cannot write {target}: {error}", code="checkpoint-write") from None
-        run.write(target)
+    if (target := folder.make_folder(name)) is not None:
+        run.write(target, folder.sync)
         return _size(target)
     with tempfile.TemporaryDirectory(prefix="dbsp-image-") as copy:
         run.write(Path(copy))

@@ -2,105 +2,38 @@
 
 A task is called with the Arrow batches of one partition (`mapInArrow`). It returns the error of a
 program as a message, which the driver raises; all else that fails is Spark's to report and retry.
+
+A segment that waits is stepped by several stages: `SegmentTask` begins its tick, and each
+`dbsp.spark.cluster.round_tasks.RoundTask` does a round. Between them each shard has a message to
+itself, the suspension. The stages of later segments pass on what they get while there is one.
 """
 
 from __future__ import annotations
 
-import pickle
-import sys
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 
-import dbsp
-from dbsp.circuit.graph import Graph
-from dbsp.errors import DbspError, SetupError
-from dbsp.operators.stages.segments import Segment, segments_of
+from dbsp.errors import DbspError
+from dbsp.operators.stages.segments import Segment
 from dbsp.runtime.tick_result import TickResult
-from dbsp.shards.segment_run import SegmentRun
-from dbsp.spark.cluster.messages import DRIVER, START, Message, failure, messages_in, report
+from dbsp.shards.segment_run import SegmentRun, SegmentStep
+from dbsp.spark.cluster.cluster_query import ClusterQuery, shard_of_task
+from dbsp.spark.cluster.messages import START, WAITING, Message, failures, is_failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink
-from dbsp.spark.cluster.segment_state import (
-    HeldRows,
-    Place,
-    Version,
-    forget_runs,
-    keep,
-    next_version,
-    opened,
-)
-from dbsp.spark.cluster.shared_folder import SharedFolder
-from dbsp.spark.cluster.spared_imports import spare_imports
+from dbsp.spark.cluster.segment_state import HeldRows, Place, Version, keep, next_version, opened
+from dbsp.spark.cluster.suspended_ticks import Suspension, rounds_folder, written_round
 
-_CIRCUITS = 32
-"""The circuits that a process keeps."""
+Received = dict[str, list[bytes]]
 
 
 @dataclass(frozen=True)
-class ClusterQuery:
-    """What every task of a query knows."""
-
-    id: str
-    graph: bytes
-    """The distributed circuit, pickled."""
-    shards: int
-    folder: SharedFolder
-    image_from: int
-    """The least bytes of a journal that an image replaces."""
-    version: str
-    """The version of dbsp and of Python in the driver."""
-
-    def checked_graph(self) -> Graph:
-        """Return the circuit, at the begin of a task.
-
-        Raises SetupError if this process has another version of dbsp.
-        """
-        spare_imports(forget_runs)
-        if self.version != versions():
-            raise SetupError(
-                f"the driver runs {self.version}, an executor {versions()}; install the same versions on the "
-                "driver and on all executors, or ship them with --archives"
-            )
-        return _graph(self.graph)
-
-    def segments(self) -> list[Segment]:
-        """Return the segments of the circuit, by level."""
-        self.checked_graph()
-        return _segments(self.graph)
-
-
-def versions() -> str:
-    """Return the versions that the driver and the executors must share."""
-    return f"dbsp {dbsp.__version__} on Python {sys.version_info.major}.{sys.version_info.minor}"
-
-
-def shard_of_task() -> int:
-    """Return the number of the partition of this task, which is that of its shard."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None, "a task runs in a partition"
-    return int(context.partitionId())
-
-
-@lru_cache(maxsize=_CIRCUITS)
-def _graph(data: bytes) -> Graph:
-    graph: Graph = pickle.loads(data)
-    return graph
-
-
-@lru_cache(maxsize=_CIRCUITS)
-def _segments(data: bytes) -> list[Segment]:
-    return segments_of(_graph(data))
-
-
-@dataclass(frozen=True)
-class SegmentTask:
-    """Steps one segment on the shard of its partition."""
+class LevelTask(ABC):
+    """Steps one segment on the shard of its partition, until it waits or until its tick ends."""
 
     query: ClusterQuery
     level: int
@@ -111,9 +44,11 @@ class SegmentTask:
     sinks: Sequence[PartSink]
     """The sinks of the outputs of the segment."""
     held: Mapping[int, Sequence[HeldRows]]
-    """By shard what the tick before has sent for this one."""
+    """By shard what the tick before, or the job before, has sent for this task."""
     name: str = "segment"
     """Its name for people."""
+    ends_job: bool = False
+    """Whether it is the last of a job; then what it does not use is for the next job."""
 
     @property
     def __name__(self) -> str:  # Spark shows it
@@ -121,48 +56,114 @@ class SegmentTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         shard = shard_of_task()
-        received: dict[str, list[bytes]] = {}
-        failed = False
+        own: list[Message] = []
+        failed = blocked = False
         for message in messages_in(batches):
             assert message.shard == shard, f"a message for shard {message.shard} came to shard {shard}"
             if message.level == self.level:
-                received.setdefault(message.input, []).append(message.content)
+                own.append(message)
             elif message.level != START:
-                failed = failed or (message.level == DRIVER and message.input != "report")
-                yield message.batch()
+                failed = failed or is_failure(message)
+                blocked = blocked or 0 <= message.level < self.level
+                yield self._sent(message).batch()
         if failed:
             return  # the tick will not count
         try:
-            for message in self._stepped(shard, received):
-                yield message.batch()
+            for message in own if blocked else self._stepped(shard, own):
+                yield self._sent(message).batch()
         except DbspError as error:
-            yield failure(shard, self.level, error).batch()
+            for message in failures(shard, self.query.shards, self.level, error):
+                yield message.batch()
 
-    def _stepped(self, shard: int, received: dict[str, list[bytes]]) -> Iterator[Message]:
-        began = time.perf_counter()
-        query, before = self.query, self.versions[shard]
-        place = Place(query.id, self.level, shard, query.shards)
-        segment = query.segments()[self.level]
-        run = opened(place, segment, before, query.folder)
-        for rows_held in self.held.get(shard, ()):
-            received.setdefault(rows_held.input, []).append(rows_held.read(query.folder))
-        opening = time.perf_counter() - began
-        sent, result = run.step(received)
+    def _sent(self, message: Message) -> Message:
+        """Return a message for a later stage; at the end of a job, a report of where it is."""
+        if not self.ends_job or message.level < 0:
+            return message
+        shard = message.shard
+        if message.input == WAITING:
+            facts = asdict(Suspension.decoded(message.content))
+            return report(shard, {"waiting": facts, "at": [message.level, shard]})
+        rows = HeldRows.written(
+            self.query.folder, message.level, shard, message.input, message.content, rounds_folder(self.tick)
+        )
+        return report(shard, {"later": asdict(rows)})
+
+    @abstractmethod
+    def _stepped(self, shard: int, own: Sequence[Message]) -> Sequence[Message]:
+        """Step the segment; return what it sends, and its report or its suspension."""
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _place(self, shard: int) -> tuple[Place, Segment]:
+        query = self.query
+        return Place(query.id, self.level, shard, query.shards), query.segments()[self.level]
+
+    def _received(self, shard: int, own: Sequence[Message]) -> Received:
+        """Return the messages by input, with those of files."""
+        received: Received = {}
+        for message in own:
+            received.setdefault(message.input, []).append(message.content)
+        for rows in self.held.get(shard, ()):
+            received.setdefault(rows.input, []).append(rows.read(self.query.folder))
+        return received
+
+    def _done(
+        self,
+        shard: int,
+        run: SegmentRun,
+        step: SegmentStep,
+        received: Received,
+        before: Suspension,
+        began: float,
+    ) -> list[Message]:
+        """Return the messages after a step, in which the segment has `received` messages."""
+        sent_bytes = sum(len(rows.message) for rows in step.sent if rows.shard != shard)
+        so_far = replace(before, sent_bytes=before.sent_bytes + sent_bytes)
+        if step.result is not None:
+            return self._ended(shard, run, step, step.result, so_far, began)
+        place, segment = self._place(shard)
+        try:
+            file = written_round(self.query.folder, place, self.tick, received)
+        except BaseException:
+            run.abandon()
+            raise
+        files = (*before.files, file)
+        keep(place, self.versions[shard], segment, run, files)
+        seconds = before.seconds + time.perf_counter() - began
+        suspension = replace(so_far, files=files, seconds=seconds)
+        return [
+            *(Message(rows.shard, self.level, rows.exchange, rows.message) for rows in step.sent),
+            Message(shard, self.level, WAITING, suspension.encoded()),
+        ]
+
+    def _ended(
+        self,
+        shard: int,
+        run: SegmentRun,
+        step: SegmentStep,
+        result: TickResult,
+        so_far: Suspension,
+        began: float,
+    ) -> list[Message]:
+        """Make the tick durable; return what other segments receive, and the report."""
+        query, (place, segment) = self.query, self._place(shard)
         name = uuid.uuid4().hex
         parts = {
             sink.name: file
             for sink in self.sinks
             if (file := self._written(sink, run, result, shard, name)) is not None
         }
+        received, before = run.received, self.versions[shard]
         version = next_version(place, before, name, received, run, query.folder, query.image_from)
-        held = []
-        for rows in sent:
+        messages, held = [], []
+        for rows in step.sent:
             crossing = segment.sends[rows.exchange]
             for level in crossing.readers:
-                yield Message(rows.shard, level, crossing.name, rows.message)
+                messages.append(Message(rows.shard, level, crossing.name, rows.message))
             for level in crossing.next_readers:
-                there = Place(query.id, level, rows.shard, query.shards)
-                held.append(HeldRows.written(query.folder, there, crossing.held_name, rows.message))
+                held.append(
+                    HeldRows.written(query.folder, level, rows.shard, crossing.held_name, rows.message)
+                )
         facts = {
             "level": self.level,
             "shard": shard,
@@ -172,15 +173,17 @@ class SegmentTask:
             "rows_out": {name: len(delta) for name, delta in result.items() if delta},
             "absent": result.absent,
             "present": result.present,
-            "sent_bytes": sum(len(rows.message) for rows in sent if rows.shard != shard),
+            "sent_bytes": so_far.sent_bytes,
             "received_bytes": sum(len(message) for messages in received.values() for message in messages),
             "state_rows": run.run.state_rows,
             "state_bytes": run.run.state_bytes,
-            "opening_seconds": opening,
-            "seconds": time.perf_counter() - began,
+            "opening_seconds": so_far.opening_seconds,
+            "seconds": so_far.seconds + time.perf_counter() - began,
         }
+        if segment.waits:
+            facts |= {"rounds": run.rounds, "digest": run.digest}
         keep(place, version, segment, run)
-        yield report(shard, facts)
+        return [*messages, report(shard, facts)]
 
     def _written(
         self, sink: PartSink, run: SegmentRun, result: TickResult, shard: int, attempt: str
@@ -191,3 +194,18 @@ class SegmentTask:
         except DbspError as error:
             error.where = error.where or f"sink '{sink.name}'"
             raise
+
+
+@dataclass(frozen=True)
+class SegmentTask(LevelTask):
+    """Begins the tick of a segment."""
+
+    def _stepped(self, shard: int, own: Sequence[Message]) -> Sequence[Message]:
+        began = time.perf_counter()
+        place, segment = self._place(shard)
+        query = self.query
+        run = opened(place, segment, self.versions[shard], query.folder, query.memory_limit)
+        received = self._received(shard, own)
+        opening = time.perf_counter() - began
+        step = run.begin(received) if segment.waits else SegmentStep(*run.step(received))
+        return self._done(shard, run, step, received, Suspension((), 0, opening, 0.0), began)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import shutil
 import uuid
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from dbsp.errors import CheckpointError, cause_text
+from dbsp.spark.cluster.synced_files import make_synced_folder, sync_name, sync_written
 
 _HADOOP_S3 = re.compile("^s3[an]:")
 """What Spark's file systems call S3."""
@@ -26,6 +27,11 @@ class SharedFolder:
     """A folder by its path or URI, such as `/mnt/shared/state` or `s3://bucket/state`."""
 
     location: str
+    sync: bool = field(default=False, kw_only=True)
+    """Whether files and names survive a power failure, once a call that writes them returns.
+
+    Object stores do that themselves.
+    """
 
     @cached_property
     def _opened(self) -> tuple[Any, str]:
@@ -50,7 +56,7 @@ class SharedFolder:
 
     def within(self, name: str) -> SharedFolder:
         """Return a folder in this one."""
-        return SharedFolder(f"{self.location}/{name}")
+        return SharedFolder(f"{self.location}/{name}", sync=self.sync)
 
     def uri(self, name: str) -> str:
         """Return the URI of a file or folder for Spark, which decodes no characters in it."""
@@ -68,9 +74,11 @@ class SharedFolder:
         """Write a file whose name nobody else uses. Raises CheckpointError."""
         files, path = self._opened[0], self._path(name)
         try:
-            files.create_dir(path.rpartition("/")[0], recursive=True)
+            self._make_folder_of(name)
             with files.open_output_stream(path) as stream:
                 stream.write(content)
+            if self.sync and self.local is not None:
+                sync_written(self.local / name, self.local)
         except OSError as error:
             raise self._failed("write", name, error) from None
 
@@ -84,16 +92,42 @@ class SharedFolder:
         """Rename a file or a folder; a file of the new name is replaced. Raises CheckpointError."""
         try:
             self._opened[0].move(self._path(name), self._path(to))
+            if self.sync and self.local is not None:
+                sync_name(self.local / to, self.local)
         except OSError as error:
             raise self._failed("write", to, error) from None
 
     def move_file(self, name: str, to: str) -> None:
         """Rename a file into a folder, which is made if needed. Raises CheckpointError."""
         try:
-            self._opened[0].create_dir(self._path(to).rpartition("/")[0], recursive=True)
+            self._make_folder_of(to)
         except OSError as error:
             raise self._failed("write", to, error) from None
         self.rename(name, to)
+
+    def _make_folder_of(self, name: str) -> None:
+        make = partial(self._opened[0].create_dir, self._path(name).rpartition("/")[0], recursive=True)
+        if self.sync and self.local is not None:
+            make_synced_folder((self.local / name).parent, self.local, make)
+        else:
+            make()
+
+    def make_folder(self, name: str) -> Path | None:
+        """Make a folder whose name nobody else uses; return it if it is one of this machine.
+
+        Raises CheckpointError.
+        """
+        if self.local is None:
+            return None
+        target = self.local / name
+        try:
+            self._make_folder_of(name)
+            target.mkdir()
+            if self.sync:
+                sync_name(target, self.local)
+        except OSError as error:
+            raise self._failed("write", name, error) from None
+        return target
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none. Raises CheckpointError."""

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from dbsp.errors import CheckpointError, CircuitError, DbspError, SetupError, cause_text
+from dbsp.spark.cluster.cluster_query import ClusterQuery
 from dbsp.spark.cluster.messages import COLUMNS, START, facts_in, failure, messages_in, report
-from dbsp.spark.cluster.segment_tasks import ClusterQuery
 from dbsp.spark.cluster.shared_folder import SharedFolder
 
 _PROBE = "_dbsp/probe"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from dbsp.errors import DbspError
+from dbsp.spark.cluster.cluster_query import ClusterQuery, shard_of_task
 from dbsp.spark.cluster.messages import Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink
 from dbsp.spark.cluster.segment_state import Place, Version, keep, opened
-from dbsp.spark.cluster.segment_tasks import ClusterQuery, shard_of_task
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ViewTask:
         query, version = self.query, self.versions.get((level, shard), Version())
         place = Place(query.id, level, shard, query.shards)
         segment = query.segments()[level]
-        run = opened(place, segment, version, query.folder)
+        run = opened(place, segment, version, query.folder, query.memory_limit)
         attempt, parts = uuid.uuid4().hex, {}
         for sink in sinks:
             view = run.run.view(sink.operator.relation)

@@ -37,7 +37,16 @@ class SuperstepScope(PlacedGraph):
         self._fixpoint = node
         source = expect_type(node.operator, Fixpoint, "a fixpoint").body
         body = Body(source.name, outer.target, source.max_iterations, source.recursion)
-        super().__init__(source, body, wanted, pivots, outer.changes, supersteps=True, checked=outer.checked)
+        super().__init__(
+            source,
+            body,
+            wanted,
+            pivots,
+            outer.changes,
+            supersteps=True,
+            inner_exchanges=outer.inner_exchanges,
+            checked=outer.checked,
+        )
         for inside in source.nodes:
             if isinstance(inside.operator, Delta0):
                 columns = preferred_columns(self.wanted_of(inside), range(inside.schema.arity))
