@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,9 @@ from dbsp.durable.tick_journal import TickChanges
 from dbsp.errors import ArgumentError, CircuitError
 from dbsp.runtime.bulk_transaction import BulkTransaction
 from dbsp.runtime.run import Run
+from dbsp.runtime.run_watching import MAX_ROWS
+from dbsp.runtime.stream_lookup import StreamChoice
+from dbsp.runtime.tick_recording import Recording
 from dbsp.runtime.tick_result import TickResult
 
 
@@ -43,6 +47,12 @@ class PastSource(Protocol):
 
     def results(self, since: PastMoment, until: PastMoment) -> Iterator[TickResult]:
         """Return the results of the ticks after a moment, up to another. Raises CheckpointError."""
+
+    def recorded(
+        self, since: PastMoment, until: PastMoment, begin: Callable[[PastRun], Recording]
+    ) -> Recording:
+        """Return what `begin` returns for a run at a moment, after it has repeated the ticks up to
+        another moment. Raises CheckpointError."""
 
     def change(self, output: str, since: PastMoment, until: PastMoment, known: PastRun) -> ZSet:
         """Return the change of an output between two moments; `known` is a run that is open."""
@@ -181,6 +191,52 @@ class PastRun(Run):
             if one is not None and other is not None and one > other:
                 raise ArgumentError(f"expected since <= until, got {first.text} and {last.text}")
         return first, last
+
+    def recording(
+        self,
+        since: Moment,
+        until: Moment | None = None,
+        *,
+        streams: Sequence[StreamChoice] | None = None,
+        max_rows: int = MAX_ROWS,
+    ) -> Recording:
+        """Return a recording of the ticks t with since < t <= until.
+
+        The ticks are computed again, by another run, which the recording keeps. So it has the
+        deltas of all streams, and their integrals as of each of these ticks.
+
+        Parameters:
+            since: a tick, a datetime or the ISO text of one; that tick's own changes are left out.
+            until: the last tick; by default that of this run.
+            streams: as for `Run.record`.
+            max_rows: as for `Run.record`.
+
+        Raises:
+            ArgumentError: `since` is after `until`.
+            InputError: the circuit has no such stream.
+            CheckpointError: a tick is outside the history, or a file is damaged.
+
+        Examples:
+            >>> import tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> circuit = Circuit("shop")
+            >>> big = circuit.input("sale", x=int).filter(col("x") > 5)
+            >>> circuit.output("big", big)
+            >>> run = circuit.start(checkpoint=folder)
+            >>> for row in (7, 3, 9):
+            ...     _ = run.step({"sale": [(row,)]})
+            >>> recording = circuit.open(folder).recording(since=1)
+            >>> recording.ticks, recording.delta("sale", 2).rows(), recording.integral("big", 2).rows()
+            ((2, 3), [(3,)], [(7,)])
+        """
+        first, last = self._between(since, until)
+
+        def begin(run: PastRun) -> Recording:
+            recording = run.record(sys.maxsize, streams=streams, max_rows=max_rows)
+            recording.keep(run)
+            return recording
+
+        return self._source.recorded(first, last, begin)
 
     # --- refused ----------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from dbsp.durable.step_memory import signature
 from dbsp.durable.tick_journal import TickJournal
 from dbsp.durable.typed_values import pickle_refused
 from dbsp.errors import CheckpointError, CheckpointWarning
+from dbsp.runtime.tick_recording import Recording
 from dbsp.runtime.tick_result import TickResult
 
 
@@ -69,6 +70,21 @@ class PastTicks:
     def results(self, since: PastMoment, until: PastMoment) -> Iterator[TickResult]:
         """Return the results of the ticks after a moment, up to another. Raises CheckpointError."""
         return self._results(self._opened(since), until)
+
+    def recorded(
+        self, since: PastMoment, until: PastMoment, begin: Callable[[PastRun], Recording]
+    ) -> Recording:
+        """Return what `begin` returns for a run at a moment, after it has repeated the ticks up to
+        another moment. Raises CheckpointError."""
+
+        def repeat() -> Recording:
+            run = self._opened(since)
+            recording = begin(run)
+            for _ in self._advance(run, until):
+                pass
+            return recording
+
+        return undisturbed(self.folder, repeat)
 
     def change(self, output: str, since: PastMoment, until: PastMoment, known: PastRun) -> ZSet:
         """Return the change of an output between two moments; `known` is a run that is open."""

@@ -7,9 +7,8 @@ scope without observers does one check per pass.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.step import Step
@@ -30,21 +29,27 @@ class ScopePass:
     the step of each node of the scope, in the order of the graph, if the observer is timed.
     """
 
-    __slots__ = ("deltas", "graph", "part", "seconds", "time")
+    __slots__ = ("emitted", "graph", "part", "seconds", "time")
 
     def __init__(
         self,
         graph: Graph,
         part: int,
         time: PassTime,
-        deltas: Sequence[tuple[Node, Batch]],
+        emitted: Sequence[Any],
         seconds: Sequence[float] | None,
     ) -> None:
         self.graph = graph
         self.part = part
         self.time = time
-        self.deltas = deltas
+        self.emitted = emitted
+        """A node, its delta, another node, its delta, and so on: one object instead of many."""
         self.seconds = seconds
+
+    @property
+    def deltas(self) -> Iterator[tuple[Node, Batch]]:
+        """The nodes that emitted something, with their deltas."""
+        return zip(self.emitted[::2], self.emitted[1::2], strict=True)
 
 
 class ObservedTick:
@@ -59,17 +64,19 @@ class ObservedTick:
 
     def __init__(self) -> None:
         self.passes: list[ScopePass] = []
-        self.restarted: set[Graph] = set()
-        self.converged: set[Graph] = set()
+        self.restarted: frozenset[Graph] = frozenset()
+        self.converged: frozenset[Graph] = frozenset()
         self.rows = 0
         self.truncated = False
 
 
 class PassObserver(CommitListener):
-    """Collects the passes of a tick. A subclass takes them after the commit.
+    """Collects the passes of a tick. A subclass takes them at the commit or after it.
 
     `timed` requests the duration of each step. `max_rows` bounds the rows of one tick.
     """
+
+    notifies: ClassVar[bool] = False
 
     timed = False
     max_rows: float = float("inf")
@@ -97,9 +104,8 @@ class PassObserver(CommitListener):
         """Return the steps of a scope whose deltas are to be kept; by default all."""
         return scope.steps
 
-    @abstractmethod
-    def take_tick(self, tick: ObservedTick) -> None:
-        """Receive a committed tick."""
+    def commit_tick(self, number: int) -> None:
+        """Receive the tick at its commit. If this is interrupted, the run calls it again."""
 
     # --- called by scopes -------------------------------------------------------------------------
 
@@ -108,25 +114,31 @@ class PassObserver(CommitListener):
         chosen = self._chosen.get(scope.graph)
         if chosen is None or chosen[0] is not scope:  # a restart replaces the scope of a graph
             chosen = self._chosen[scope.graph] = scope, self.choose(scope)
-        deltas = [(step.node, step.out) for step in chosen[1] if step.out is not None]
+        emitted: list[Any] = []
+        size = 0
+        for step in chosen[1]:
+            out = step.out
+            if out is not None:
+                emitted.append(step.node)
+                emitted.append(out)
+                size += len(out.weights)
         tick = self.pending
         if tick is None:
             tick = self.pending = ObservedTick()
-        for _, batch in deltas:
-            tick.rows += len(batch)
+        tick.rows += size
         if tick.rows > self.max_rows:
             tick.truncated = True
             tick.passes.clear()
         if not tick.truncated:
             kept = seconds if self.timed else None
-            tick.passes.append(ScopePass(scope.graph, self._part, _time_of(scope), deltas, kept))
+            tick.passes.append(ScopePass(scope.graph, self._part, _time_of(scope), emitted, kept))
 
     def restart(self, outer: Scope, body: Graph) -> None:
         """Discard the passes of a body within this pass of the outer scope, before a restart."""
         tick = self.pending
         if tick is None:
             tick = self.pending = ObservedTick()
-        tick.restarted.add(body)
+        tick.restarted |= {body}
         around = _time_of(outer)
         tick.passes = [
             each
@@ -139,14 +151,12 @@ class PassObserver(CommitListener):
     def converge(self, scope: Scope) -> None:
         """Note that a scope retracts the rows of all later iterations at once."""
         if self.pending is not None:
-            self.pending.converged.add(scope.graph)
+            self.pending.converged |= {scope.graph}
 
     # --- called by the run ------------------------------------------------------------------------
 
     def notify(self) -> None:
-        tick, self.pending, self._part = self.pending, None, 0
-        if tick is not None:
-            self.take_tick(tick)
+        """Receive the tick after its commit, if `notifies`."""
 
     def drop(self) -> None:
         self.pending, self._part = None, 0

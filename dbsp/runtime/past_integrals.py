@@ -22,7 +22,7 @@ from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError
 from dbsp.kernels import concatenate
-from dbsp.runtime.pass_observer import ObservedTick, PassObserver
+from dbsp.runtime.pass_observer import PassObserver
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.recorded_tick import RecordedTick, leaving
 from dbsp.runtime.scope import Scope
@@ -130,9 +130,6 @@ class _Sum(PassObserver):
 
     def choose(self, scope: Scope) -> Sequence[Step]:
         return [scope.by_node[self._node]] if self._node in scope.by_node else []
-
-    def take_tick(self, tick: ObservedTick) -> None:
-        """Do nothing: the step is never committed."""
 
     def sum(self) -> Batch | None:
         """Return the sum so far."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
@@ -35,6 +36,9 @@ class CommitListener(ABC):
     """A step that notifies a callback after the commit of a tick."""
 
     __slots__ = ()
+
+    notifies: ClassVar[bool] = True
+    """Whether `notify` does anything."""
 
     @abstractmethod
     def notify(self) -> None:

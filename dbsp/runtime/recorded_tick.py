@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.operator_roles import ScopeBoundary
@@ -17,6 +16,8 @@ from dbsp.runtime.stream_lookup import StreamLookup, scope_name
 class RecordedTick:
     """The passes of one tick, with the circuit and the values that they belong to."""
 
+    __slots__ = ("_found", "_nodes", "interner", "lookup", "number", "observed", "place", "rows_before")
+
     def __init__(
         self,
         number: int,
@@ -24,6 +25,7 @@ class RecordedTick:
         lookup: StreamLookup,
         interner: Interner,
         nodes: Collection[Node] | None = None,
+        before: RecordedTick | None = None,
     ) -> None:
         self.number = number
         self.observed = observed
@@ -31,6 +33,11 @@ class RecordedTick:
         self.interner = interner
         self._nodes = nodes
         """The nodes whose deltas are recorded; None for all."""
+        self._found: dict[Node, list[tuple[ScopePass, Batch]]] | None = None
+        self.place: int = 0 if before is None else before.place + 1
+        """The number of ticks recorded before this one."""
+        self.rows_before: int = 0 if before is None else before.rows_before + before.rows
+        """The number of rows of these ticks."""
 
     @property
     def rows(self) -> int:
@@ -52,12 +59,15 @@ class RecordedTick:
             )
         return self.observed.passes
 
-    @cached_property
+    @property
     def _by_node(self) -> Mapping[Node, list[tuple[ScopePass, Batch]]]:
-        found: dict[Node, list[tuple[ScopePass, Batch]]] = {}
-        for each in self.passes:
-            for node, batch in each.deltas:
-                found.setdefault(node, []).append((each, batch))
+        found = self._found
+        if found is None:
+            found = {}
+            for each in self.passes:
+                for node, batch in each.deltas:
+                    found.setdefault(node, []).append((each, batch))
+            self._found = found
         return found
 
     def exact(self, graph: Graph) -> bool:
@@ -114,6 +124,21 @@ class RecordedTick:
             pieces.setdefault(each.time, []).append(batch)
         sums = {time: merge_sorted([(b.rows, b.weights) for b in found]) for time, found in pieces.items()}
         return {time: batch for time, batch in sums.items() if batch is not None}
+
+    def summed_by_time(self, node: Node) -> dict[PassTime, Batch]:
+        """Return by time of every pass the sum of the deltas until then, if it is not empty."""
+        pieces = self.by_time(node)
+        sums = {}
+        for now in dict.fromkeys(each.time for each in self.passes if each.graph is node.graph):
+            until = [
+                (batch.rows, batch.weights)
+                for time, batch in pieces.items()
+                if all(before <= at for before, at in zip(time, now, strict=True))
+            ]
+            total = merge_sorted(until)
+            if total is not None:
+                sums[now] = total
+        return sums
 
     def evaluation(self, graph: Graph) -> str:
         """Return how the tick evaluated a scope: "changes", "restart" or "converged early"."""

@@ -160,7 +160,7 @@ class Watching(Ticks):
             if commit:
                 result = self.step(changes, label=label)
             else:
-                result = self.previewed("trace_tick", lambda: self.net(changes)[0], tracer.notify)
+                result = self.previewed("trace_tick", lambda: self.net(changes)[0], tracer.look)
         finally:
             self.detach(tracer)
         observed = expect_present(tracer.tick, "the passes of a traced tick")

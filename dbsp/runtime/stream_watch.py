@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
@@ -116,8 +117,10 @@ class StreamWatch:
     def __init__(
         self, run: Watching, stream: StreamChoice, callback: Callable[[WatchedTick], Any] | None
     ) -> None:
-        lookup = run.lookup()
+        lookup = self._lookup = run.lookup()
         self._stream = lookup.lasting(stream)
+        self._present: FoundStream | None = lookup.find(stream)
+        """The stream in the circuit of `_lookup`; None if that circuit lacks it."""
         self._name = lookup.name_of(lookup.find(stream).node)
         self._run = weakref.ref(run)
         self._callback = callback
@@ -147,10 +150,12 @@ class StreamWatch:
     def _found(self) -> FoundStream | None:
         """Return the stream in the present circuit of the run; None if the circuit lacks it."""
         run = self._run()
-        try:
-            return None if run is None else run.lookup().find(self._stream)
-        except InputError:
-            return None
+        if run is not None and run.graph is not self._lookup.graph:
+            self._lookup = run.lookup()
+            self._present = None
+            with suppress(InputError):
+                self._present = self._lookup.find(self._stream)
+        return self._present
 
     def _take(self, observed: ObservedTick) -> None:
         run, found = self._run(), self._found()
@@ -165,7 +170,7 @@ class StreamWatch:
                 stacklevel=2,
             )
             return
-        tick = RecordedTick(run.tick, observed, run.lookup(), run.interner)
+        tick = RecordedTick(run.tick, observed, self._lookup, run.interner)
         if not tick.by_time(found.node) and tick.exact(found.node.graph):
             return
         self.latest = WatchedTick(run, found, tick)
@@ -183,6 +188,8 @@ class StreamWatch:
 
 class _Watcher(PassObserver):
     """Passes the deltas of one stream on to its watch."""
+
+    notifies = True
 
     def __init__(
         self, found: Callable[[], FoundStream | None], receive: Callable[[ObservedTick], None]
@@ -206,5 +213,10 @@ class _Watcher(PassObserver):
                 node = leaving(node)
         return [step for step in scope.steps if step.node in self._nodes]
 
-    def take_tick(self, tick: ObservedTick) -> None:
-        self._receive(tick)
+    def notify(self) -> None:
+        tick = self.pending
+        self.drop()
+        if tick is None:
+            return
+        if tick.rows or tick.restarted or tick.converged or self._found() is None:
+            self._receive(tick)

@@ -84,10 +84,10 @@ class Recording:
     ) -> None:
         self._run = weakref.ref(run)
         self._kept: deque[RecordedTick] = deque()
+        self._last: RecordedTick | None = None
+        self._owner: Watching | None = None
         self._ticks = ticks
         self._max_rows = max_rows
-        self._dropped = 0
-        self._rows = 0
         self._observer = _Recorder(self._take, self._nodes, max_rows)
         self._lookup = run.lookup()
         self._streams = None if streams is None else [self._lookup.lasting(stream) for stream in streams]
@@ -98,7 +98,7 @@ class Recording:
             return "<recording of no ticks>"
         first, last = self._kept[0].number, self._kept[-1].number
         numbers = f"tick {first}" if first == last else f"ticks {first} to {last}"
-        return f"<recording of {numbers}: {counted(self._rows, 'row')}>"
+        return f"<recording of {numbers}: {counted(self.rows, 'row')}>"
 
     # --- what is recorded -------------------------------------------------------------------------
 
@@ -110,12 +110,15 @@ class Recording:
     @property
     def rows(self) -> int:
         """The number of recorded rows, at most `max_rows`."""
-        return self._rows
+        if not self._kept:
+            return 0
+        first, last = self._kept[0], self._kept[-1]
+        return last.rows_before + last.rows - first.rows_before
 
     @property
     def dropped(self) -> int:
         """The number of ticks that were recorded and dropped again, as the oldest ones."""
-        return self._dropped
+        return self._last.place + 1 - len(self._kept) if self._last is not None else 0
 
     @property
     def truncated(self) -> tuple[int, ...]:
@@ -203,15 +206,22 @@ class Recording:
                 found[path] = ZSet.wrap(node.schema, kept.interner, change)
         return found
 
-    def by_iteration(self, stream: StreamChoice, tick: int | None = None) -> dict[PassTime, ZSet]:
+    def by_iteration(
+        self, stream: StreamChoice, tick: int | None = None, *, summed: bool = False
+    ) -> dict[PassTime, ZSet]:
         """Return what a stream emitted in each iteration of a recorded tick.
 
         The keys are the times of the iterations: a tuple of one number per scope around the stream,
         outermost first; `()` for a stream outside of scopes. Iterations without rows are left out.
 
+        Inside a scope, a stream emits the differences of its values from iteration to iteration.
+        `summed` adds them up: then each iteration has the change of the value that the stream has
+        in it, which is the value itself in the first tick and after a restart.
+
         Parameters:
             stream: the stream; see the class.
             tick: a recorded tick.
+            summed: whether to sum the iterations so far.
 
         Raises:
             InputError: the circuit has no such stream, or the tick or the stream is not recorded.
@@ -231,7 +241,8 @@ class Recording:
         """
         kept = self._tick(tick)
         found = kept.lookup.find(stream)
-        return {time: _shown(found, kept, batch) for time, batch in kept.by_time(found.node).items()}
+        pieces = kept.summed_by_time(found.node) if summed else kept.by_time(found.node)
+        return {time: _shown(found, kept, batch) for time, batch in pieces.items()}
 
     def iterations(self, scope: str, tick: int | None = None) -> tuple[RecordedIteration, ...]:
         """Return the iterations of a scope in a recorded tick, in their order.
@@ -374,18 +385,25 @@ class Recording:
         if run is not None:
             run.detach(self._observer)
 
-    def _take(self, observed: ObservedTick) -> None:
-        run = self._run()
+    def keep(self, run: Watching) -> None:
+        """Keep the run for as long as the recording; otherwise its owner keeps it."""
+        self._owner = run
+
+    def _take(self, number: int, observed: ObservedTick) -> None:
+        # A commit that is interrupted is repeated, so the tick may be here already.
+        run, kept, last = self._run(), self._kept, self._last
         if run is None:
             return
-        if self._lookup.graph is not run.graph:
-            self._lookup = run.lookup()
-        nodes = self._nodes()
-        self._kept.append(RecordedTick(run.tick, observed, self._lookup, run.interner, nodes))
-        self._rows += self._kept[-1].rows
-        while len(self._kept) > self._ticks or self._rows > self._max_rows:
-            self._rows -= self._kept.popleft().rows
-            self._dropped += 1
+        if last is None or last.number != number:
+            if self._lookup.graph is not run.graph:
+                self._lookup = run.lookup()
+            nodes = None if self._streams is None else self._nodes()
+            last = self._last = RecordedTick(number, observed, self._lookup, run.interner, nodes, last)
+        if not kept or kept[-1] is not last:
+            kept.append(last)
+        rows = last.rows_before + last.rows
+        while len(kept) > self._ticks or rows - kept[0].rows_before > self._max_rows:
+            kept.popleft()
 
     def _nodes(self) -> Collection[Node] | None:
         """Return the nodes to record; None for all."""
@@ -426,7 +444,7 @@ class _Recorder(PassObserver):
 
     def __init__(
         self,
-        receive: Callable[[ObservedTick], None],
+        receive: Callable[[int, ObservedTick], None],
         nodes: Callable[[], Collection[Node] | None],
         max_rows: int,
     ) -> None:
@@ -439,8 +457,10 @@ class _Recorder(PassObserver):
         nodes = self._nodes()
         return scope.steps if nodes is None else [step for step in scope.steps if step.node in nodes]
 
-    def take_tick(self, tick: ObservedTick) -> None:
-        self._receive(tick)
+    def commit_tick(self, number: int) -> None:
+        if self.pending is not None:
+            self._receive(number, self.pending)
+            self.drop()
 
 
 def _shown(found: FoundStream, tick: RecordedTick, batch: Batch | None) -> ZSet:

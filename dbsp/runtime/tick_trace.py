@@ -27,8 +27,13 @@ class TickTracer(PassObserver):
         self.max_rows = max_rows
         self.tick: ObservedTick | None = None
 
-    def take_tick(self, tick: ObservedTick) -> None:
-        self.tick = tick
+    def look(self) -> None:
+        """Keep the passes so far, whatever becomes of the tick."""
+        self.tick = self.pending or self.tick
+
+    def commit_tick(self, number: int) -> None:
+        self.look()
+        self.drop()
 
 
 @dataclass(frozen=True)

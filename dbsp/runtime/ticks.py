@@ -419,7 +419,9 @@ class Ticks(RunBase):
             self.log.committed(expect_present(work.result, "the result of a decided tick"), work.label)
         if self._bulk is not None:
             self._bulk.commit(work.result)
-        self._unnotified = bool(self._scope.listeners)
+        for observer in self.observers:
+            observer.commit_tick(work.number)
+        self._unnotified = any(listener.notifies for listener in self._scope.listeners)
         work.committed = True
 
     def recorded(self, number: int) -> bool:

@@ -366,6 +366,18 @@ class ShardedRun(ShardedReplanning, Displayed):
         """Raise CircuitError: a sharded run counts rows of its exchanges, not those of nodes."""
         raise _unsupported("observe", "stats() and explain() show the rows of shards and exchanges")
 
+    def watch(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Raise CircuitError: the streams of a sharded run are in several processes."""
+        raise _unsupported("watch", _ONE_PROCESS)
+
+    def record(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Raise CircuitError: the streams of a sharded run are in several processes."""
+        raise _unsupported("record", _ONE_PROCESS)
+
+    def trace_tick(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Raise CircuitError: the streams of a sharded run are in several processes."""
+        raise _unsupported("trace_tick", _ONE_PROCESS)
+
     def transaction(self) -> NoReturn:
         """Raise CircuitError: a sharded run has no transactions of several parts."""
         raise _unsupported("transaction", "stage the parts with run.input(name) and call step once")
@@ -437,6 +449,9 @@ class OpenQuestion(OpenWork):
 
     def settle(self) -> None:
         self._group.roll_back()
+
+
+_ONE_PROCESS = "start the circuit without shards= to see the values inside it"
 
 
 def _unsupported(name: str, advice: str) -> CircuitError:

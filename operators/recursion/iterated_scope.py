@@ -141,8 +141,9 @@ class IteratedScope:
                     return None
                 rest = budget.rest(iteration, arrived)
                 if rest is not None:
-                    for observer in scope.observers:
-                        observer.converge(scope)
+                    if following is not None or any(batch is not None for batch in rest):
+                        for observer in scope.observers:
+                            observer.converge(scope)
                     for collected, batch in zip(pieces, rest, strict=True):
                         if batch is not None:
                             collected.append(batch)

@@ -148,6 +148,71 @@ class FixpointBuilder:
             )
         self._body.connect(variable, widened(value, variable.schema.types))
 
+    @located("Delta0")
+    def enter(self, stream: Stream) -> Stream:
+        """Return a stream from outside as a stream of this scope.
+
+            enter(s)[i] = s        at every iteration i
+
+        An operator with a stream of the scope does so by itself. Only methods that refer to
+        iterations, such as `delay` and `differentiate`, need it: `edge.differentiate()` is the
+        difference over ticks, `scope.enter(edge).differentiate()` that over iterations.
+
+        Parameters:
+            stream: a stream of an outer circuit, or of this scope.
+
+        Returns:
+            The stream inside the scope.
+
+        Raises:
+            CircuitError: the stream belongs to another circuit, or the scope is complete.
+            ArgumentError: `stream` is not a stream.
+
+        Examples:
+            >>> circuit = Circuit("first")
+            >>> n = circuit.input("n", x=int)
+            >>> with circuit.fixpoint("first") as scope:
+            ...     all_rows = scope.variable("all_rows", n.schema)
+            ...     scope.define(all_rows, scope.enter(n).differentiate().integrate())
+            >>> circuit.output("all", scope.leave(all_rows))
+            >>> circuit.start().step({"n": [(1,)]})["all"].rows()
+            [(1,)]
+        """
+        expect_stream(stream, "enter")
+        return own_stream(self._body.enter(stream))
+
+    @located("Delta0")
+    def delta0(self, stream: Stream) -> Stream:
+        """Return a stream from outside as the delta_0 of the DBSP paper: once, at iteration 0.
+
+            delta0(s)[0] = s,   delta0(s)[i] = 0 for i > 0
+
+        It is `enter(stream).differentiate()`, and `delta0(s).integrate()` is `enter(s)`.
+
+        Parameters:
+            stream: a stream of an outer circuit.
+
+        Returns:
+            The stream inside the scope.
+
+        Raises:
+            CircuitError: the stream belongs to another circuit, or the scope is complete.
+            ArgumentError: `stream` is not a stream.
+
+        Examples:
+            >>> circuit = Circuit("steps")
+            >>> n = circuit.input("n", x=int)
+            >>> with circuit.fixpoint("steps") as scope:
+            ...     now = scope.variable("now", n.schema)
+            ...     lower = now.filter(col("x") > 0).map(x=col("x") - 1)
+            ...     scope.define(now, scope.delta0(n) + lower)
+            ...     every = now.integrate()
+            >>> circuit.output("every", scope.leave(every))
+            >>> circuit.start().step({"n": [(2,)]})["every"].to_dict()
+            {(0,): 1, (1,): 1, (2,): 1}
+        """
+        return self.enter(stream).differentiate()
+
     @located("Leave")
     def leave(self, stream: Stream) -> Stream:
         """Return the value of a stream at the fixpoint, as a stream of the outer circuit.

@@ -7,7 +7,7 @@ from typing import Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
-from dbsp.errors import CircuitError, SchemaError, expect_type, shorten
+from dbsp.errors import SchemaError, expect_type, shorten
 from dbsp.operators.joins.band import distance
 from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
 from dbsp.operators.streams.event_time_methods import EventTimeMethods
@@ -165,7 +165,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         return pairs.group_by(*own.values()).agg(**calls).rename(**own)
 
     def delay(self) -> Stream:
-        """Delay the stream by one tick.
+        """Delay the stream by one tick, inside a fixpoint by one iteration.
 
             z^-1(s)[t] = s[t - 1],   z^-1(s)[0] = 0
 
@@ -186,18 +186,20 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         return own_stream(delayed)
 
     def integrate(self) -> Stream:
-        """Sum the stream over all ticks so far.
+        """Sum the stream over all ticks so far, inside a fixpoint over the iterations so far.
 
             I(s)[t] = s[0] + s[1] + ... + s[t]
 
         Every tick emits the complete sum as its delta, so a tick costs the size of the sum, and so
         does the state. To read the sum of an output use `run.view` instead.
 
+        Inside a fixpoint, `s[i]` is the value of the stream at iteration i, and the sum is built of
+        a delay. It has a value at the fixpoint only if the stream is empty from some iteration on,
+        as the difference of a stream that converges is; otherwise a tick raises
+        IterationLimitError.
+
         Returns:
             A stream with the same columns.
-
-        Raises:
-            CircuitError: the stream is inside a fixpoint.
 
         Examples:
             >>> circuit = Circuit("sums")
@@ -206,21 +208,23 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
             >>> run.step({"a": [(1,)]})["sum"].to_dict(), run.step({"a": [(2,)]})["sum"].to_dict()
             ({(1,): 1}, {(1,): 1, (2,): 1})
         """
-        self._only_outside("Integrate", "call integrate() on a stream outside the fixpoint")
-        return Integrate()(self)
+        if self.graph.parent is None:
+            return Integrate()(self)
+        before = self.graph.add_source(Delay(self.schema))
+        total = self.union(own_stream(before))
+        self.graph.connect(before, total)
+        return total
 
     def differentiate(self) -> Stream:
         """Subtract the previous tick's delta from that of this tick; the inverse of `integrate`.
 
             D(s)[t] = s[t] - s[t - 1]
 
-        O(|s[t]| + |s[t - 1]|) per tick; the state is one delta.
+        O(|s[t]| + |s[t - 1]|) per tick; the state is one delta. Inside a fixpoint, `s[i]` is the
+        value of the stream at iteration i, and the difference is built of a delay.
 
         Returns:
             A stream with the same columns.
-
-        Raises:
-            CircuitError: the stream is inside a fixpoint.
 
         Examples:
             >>> circuit = Circuit("changes")
@@ -229,16 +233,9 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
             >>> run.step({"a": [(1,)]})["change"].to_dict(), run.step()["change"].to_dict()
             ({(1,): 1}, {(1,): -1})
         """
-        self._only_outside("Differentiate", "call differentiate() on a stream outside the fixpoint")
-        return Differentiate()(self)
-
-    def _only_outside(self, operator: str, remedy: str) -> None:
-        if self.graph.parent is not None:
-            raise CircuitError(
-                f"a stream inside a fixpoint consists of changes per iteration, not per tick; {remedy}",
-                where=f"{operator} at {self.graph.current_source()}",
-                code="scope-misuse",
-            )
+        if self.graph.parent is None:
+            return Differentiate()(self)
+        return self - self.delay()
 
 
 def own_stream(stream: graph.Stream) -> Stream:

@@ -111,20 +111,16 @@ def feedback_without_input(c: Circuit, e: Stream) -> None:
     c.start()
 
 
-def integrate_in_scope(c: Circuit, e: Stream) -> None:
+def entered_late(c: Circuit, e: Stream) -> None:
     with c.fixpoint("closure") as scope:
         path = scope.variable("path", PAIR)
-        scope.define(path, e + path.integrate())
-    c.output("out", scope.leave(path))
-    c.start()
+        scope.define(path, (e + path).distinct())
+    scope.enter(c.input("late", x=int))
 
 
-def differentiate_in_scope(c: Circuit, e: Stream) -> None:
+def entering_another_circuit(c: Circuit, e: Stream) -> None:
     with c.fixpoint("closure") as scope:
-        path = scope.variable("path", PAIR)
-        scope.define(path, e + path.differentiate())
-    c.output("out", scope.leave(path))
-    c.start()
+        scope.delta0(Circuit("other").input("a", x=int))
 
 
 ERRORS: dict[Build, Refusal] = {
@@ -182,12 +178,8 @@ ERRORS: dict[Build, Refusal] = {
         "the inputs belong to different circuits, 'other' and 'c'; build both in one circuit",
     ),
     feedback_without_input: (CircuitError, "Delay", "no input; call circuit.connect(feedback, stream)"),
-    integrate_in_scope: (CircuitError, "Integrate", "call integrate() on a stream outside the fixpoint"),
-    differentiate_in_scope: (
-        CircuitError,
-        "Differentiate",
-        "call differentiate() on a stream outside the fixpoint",
-    ),
+    entered_late: (CircuitError, "Delta0", "scope 'closure' is complete; outside of the scope, use the"),
+    entering_another_circuit: (CircuitError, "Delta0", "circuits, 'other' and 'c'"),
 }
 
 

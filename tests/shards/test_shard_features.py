@@ -174,6 +174,9 @@ def test_methods_that_a_sharded_run_does_not_have() -> None:
         for method, advice in (
             (run.transaction, "stage the parts with"),
             (run.observe, r"stats\(\) and explain\(\) show"),
+            (run.watch, "no watch; start the circuit without shards= to see"),
+            (run.record, "no record; start the circuit without shards= to see"),
+            (run.trace_tick, "no trace_tick; start the circuit without shards= to see"),
         ):
             with pytest.raises(DbspError, match=advice) as refused:
                 method()

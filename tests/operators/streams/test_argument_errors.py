@@ -321,8 +321,6 @@ def test_errors_of_scopes_say_where_to_call() -> None:
     circuit = Circuit("c")
     a = circuit.input("a", x=int)
     refused: list[tuple[Callable[[Stream], object], str]] = [
-        (lambda v: v.integrate(), "call integrate() on a stream outside the fixpoint"),
-        (lambda v: v.differentiate(), "call differentiate() on a stream outside the fixpoint"),
         (lambda v: v.watermark("x", 1), "call watermark() on a stream outside the fixpoint"),
         (lambda v: v.group_by("x").final(a, "x", n=count()), "call final() on a stream outside the fixpoint"),
         (lambda v: scope.leave(v), "scope 'f' is not complete; call leave() after its with block"),
