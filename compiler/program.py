@@ -60,6 +60,9 @@ from dbsp.runtime.run import Run
 from dbsp.runtime.ticks import Ticks
 
 if TYPE_CHECKING:
+    from dbsp.circuit.circuit_drawing import CircuitDrawing, Stages
+    from dbsp.circuit.pictures.grouping import Collapse
+    from dbsp.circuit.pictures.selection import PathMeasure
     from dbsp.display.document import Document
     from dbsp.durable.moments import Moment
     from dbsp.durable.past_run import PastRun
@@ -256,6 +259,73 @@ class Program(QuestionMethods, Displayed):
             ['Input edge', 'Output edge']
         """
         return self._query.circuit(stage)
+
+    def draw(
+        self,
+        path: str | Path | None = None,
+        *,
+        stage: Stages = Stage.QUERY,
+        overview: bool = False,
+        only: str | None = None,
+        readers: bool = False,
+        depth: int | None = None,
+        collapse: Collapse | None = None,
+        critical: PathMeasure | None = None,
+        title: str | None = None,
+    ) -> CircuitDrawing:
+        """Draw the circuit of the program, or its relations.
+
+        Parameters:
+            path: a file to write, in the format of its suffix (see `CircuitDrawing.write`); by
+                default no file is written.
+            stage: a stage as in `circuit`, or a list of stages that are drawn side by side, with
+                the same colour for the same rule.
+            overview: draw the relations of the program and which of them each one is derived from,
+                instead of a circuit; a frame is a recursive stratum.
+            only: the name of a relation; only what leads to it is drawn.
+            readers: draw what depends on the relation, too.
+            depth: the greatest number of arrows from the relation.
+            collapse: draw one node for each rule ("rules"), for each relation or recursive scope
+                ("strata"), or for each scope ("scopes").
+            critical: mark the longest path, by the number of its "nodes".
+            title: the heading; by default the name of the program.
+
+        Returns:
+            The drawing, which a notebook shows as a picture.
+
+        Raises:
+            ArgumentError: an option is wrong, or there is no relation `only`.
+            SetupError: Graphviz is not installed, and `path` needs it.
+
+        Examples:
+            >>> program = compile('''
+            ...     .decl edge(x: number, y: number) .input edge
+            ...     .decl loop(x: number) .output loop
+            ...     loop(x) :- edge(x, y), x = y.
+            ... ''')
+            >>> [node.title for node in program.draw(overview=True).picture.nodes]
+            ['edge', 'loop']
+            >>> [node.title for node in program.draw(only="loop").picture.nodes]
+            ['Input edge', 'Filter x == y', 'Project x', 'Distinct']
+        """
+        from dbsp.circuit.circuit_drawing import drawing_of, picture_of_stages, stages_of  # loads slowly
+
+        if overview:
+            from dbsp.compiler.datalog.circuits.relation_overview import relations_picture
+
+            picture = relations_picture(self.checked, self.file)
+        else:
+            picture = picture_of_stages({name: self.circuit(name) for name in stages_of(stage)})
+        return drawing_of(
+            picture,
+            path,
+            only=only,
+            readers=readers,
+            depth=depth,
+            collapse=collapse,
+            critical=critical,
+            title=title,
+        )
 
     @cached_property
     def _query(self) -> Circuit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from dbsp.circuit.circuit_drawing import CircuitDrawing
 from dbsp.circuit.drawing import render, to_dot
 from dbsp.circuit.graph import Graph, Stream
 from dbsp.circuit.listing import listed_lines
@@ -49,6 +50,15 @@ def graph_blocks(graph: Graph, drawn: object = None) -> Iterator[Block]:
         yield instead
     else:
         yield Picture(lambda: render(to_dot(graph if drawn is None else drawn, title="")).decode(), instead)
+
+
+def drawing_document(drawing: CircuitDrawing) -> Document:
+    """Return the display of a drawing: its picture, or the titles of its nodes."""
+    picture = drawing.picture
+    title = line(strong(printable(repr(drawing)[1:-1], 120)))
+    titles = [line(printable(node.title)) for node in picture.nodes]
+    instead = Code(tuple(limited(titles, LISTED_LINES)))
+    return Document(title, (Picture(drawing.to_svg, instead),))
 
 
 def stream_document(stream: Stream) -> Document:

@@ -67,6 +67,15 @@ class Operator:
         """
         return None
 
+    @property
+    def first_argument(self) -> int | None:
+        """The input column from which on a projection before the operator names its arguments.
+
+        Pictures show what these columns of the projection hold, and not their names. None if the
+        arguments keep their names.
+        """
+        return None
+
     def drawn_terms(self, inputs: int, dimensions: int) -> Sequence[DrawnTerm]:
         """Return the terms that pictures draw inside of this node; none for a box.
 

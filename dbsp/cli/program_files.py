@@ -98,7 +98,10 @@ def start(
     changes_from_stdin: bool = False,
     observe: bool = False,
 ) -> Run:
-    """Start a run of the program with the facts of all its `.input` relations."""
+    """Start a run of the program with the facts of all its `.input` relations.
+
+    With `observe`, it collects statistics from the first tick on.
+    """
     with facts_of(program, folder, changes_from_stdin) as initial:
         return program.start(
             initial, max_iterations=max_iterations, memory_limit=memory_limit, observe=observe

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dbsp.circuit.graph import Node
+from dbsp.circuit.pictures.picture import Measured
 from dbsp.runtime.node_stats import NodeStats, StatsList
 from dbsp.runtime.scope import Scope
 
@@ -18,6 +19,15 @@ def observe(scope: Scope, on: bool) -> None:
 def collect(scope: Scope) -> list[NodeStats]:
     """Return the statistics of the nodes, those of a nested scope after the scope."""
     return StatsList(stats for each in scope.scopes() for stats in each.stats or ())
+
+
+def measurements(scope: Scope, kept: Mapping[Node, tuple[int, int]]) -> dict[Node, Measured]:
+    """Return what pictures show of each node; `kept` has the rows and bytes of traces by node."""
+    measured = {node: Measured(state_rows=rows, state_bytes=size) for node, (rows, size) in kept.items()}
+    for stats in collect(scope):
+        counts = Measured(stats.seconds, stats.rows_out, stats.steps)
+        measured[stats.node] = counts.plus(measured.get(stats.node, Measured()))
+    return measured
 
 
 def resume(scope: Scope, old: Scope, pairs: Mapping[Node, Node]) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import ReportingStep, TracedStep
+from dbsp.errors import ArgumentError
 from dbsp.runtime import observation
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.scope import Scope
+
+if TYPE_CHECKING:
+    from dbsp.circuit.circuit_drawing import CircuitDrawing
+    from dbsp.circuit.pictures.colours import Profile
+    from dbsp.circuit.pictures.grouping import Collapse
+    from dbsp.circuit.pictures.selection import PathMeasure
 
 
 class Inspection(RunBase):
@@ -52,6 +60,75 @@ class Inspection(RunBase):
             [(1, 2)]
         """
         return observation.collect(self.scope)
+
+    def draw(
+        self,
+        path: str | Path | None = None,
+        *,
+        profile: Profile | None = None,
+        only: str | None = None,
+        readers: bool = False,
+        depth: int | None = None,
+        collapse: Collapse | None = None,
+        critical: PathMeasure | None = None,
+        title: str | None = None,
+    ) -> CircuitDrawing:
+        """Draw the circuit of the run with the rows and bytes of its state, and its statistics.
+
+        Time and rows are those since `observe()`; without it, only the state is known.
+
+        Parameters:
+            path: a file to write, in the format of its suffix (see `CircuitDrawing.write`); by
+                default no file is written.
+            profile: colour the nodes by their "time", by the "rows" that they emitted, or by the
+                bytes of their "state"; the width of an arrow then shows its rows.
+            only: the name of a relation; only what leads to it is drawn.
+            readers: draw what depends on the relation, too.
+            depth: the greatest number of arrows from the relation.
+            collapse: draw one node for each rule ("rules"), for each relation or recursive scope
+                ("strata"), or for each scope ("scopes").
+            critical: mark the longest path, by the number of its "nodes" or by their "time".
+            title: the heading; by default the name of the circuit.
+
+        Returns:
+            The drawing, which a notebook shows as a picture.
+
+        Raises:
+            ArgumentError: an option is wrong, there is no relation `only`, or the option needs
+                statistics and `observe()` was not called.
+            SetupError: Graphviz is not installed, and `path` needs it.
+
+        Examples:
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("big", circuit.input("sale", x=int).filter(col("x") > 5))
+            >>> run = circuit.start()
+            >>> run.observe()
+            >>> _ = run.step({"sale": [(7,), (3,)]})
+            >>> [line.text for line in run.draw(profile="rows").picture.legend][:2]
+            ['colour: rows emitted, of 5 rows in all nodes', '0 rows']
+        """
+        from dbsp.circuit.circuit_drawing import drawing_of  # loads slowly
+        from dbsp.circuit.pictures.circuit_picture import circuit_picture
+
+        measured = observation.measurements(self.scope, self.kept())
+        for option, needed in (("profile", profile in ("time", "rows")), ("critical", critical == "time")):
+            if needed and not observation.collect(self.scope):
+                value = profile if option == "profile" else critical
+                raise ArgumentError(
+                    f"{option}={value!r} needs statistics, and the run has none; call run.observe() before "
+                    "the ticks to measure"
+                )
+        return drawing_of(
+            circuit_picture(self.scope.graph, measured),
+            path,
+            only=only,
+            readers=readers,
+            depth=depth,
+            collapse=collapse,
+            critical=critical,
+            profile=profile,
+            title=title,
+        )
 
     def join_terms(self) -> dict[Node, tuple[Any, ...]]:
         """Return by multi-way join the counts of its delta terms: changed rows, prefixes per level.

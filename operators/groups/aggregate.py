@@ -79,6 +79,10 @@ class Aggregate(GroupwiseOperator):
         (names,) = columns
         return [*names[: self.key], *(function.caption(names) for function in self.functions)]
 
+    @property
+    def first_argument(self) -> int:
+        return self.key
+
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
         if self.key > schema.arity:
@@ -134,6 +138,10 @@ class AccumulatedAggregate(Projectable):
 
     def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str]:
         return self.aggregate.column_texts(columns[:1])
+
+    @property
+    def first_argument(self) -> int:
+        return self.aggregate.key
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.aggregate.checked_schema(inputs[0])

@@ -49,6 +49,9 @@ from dbsp.runtime.run import Run
 from dbsp.runtime.ticks import Ticks
 
 if TYPE_CHECKING:
+    from dbsp.circuit.circuit_drawing import CircuitDrawing, Stages
+    from dbsp.circuit.pictures.grouping import Collapse
+    from dbsp.circuit.pictures.selection import PathMeasure
     from dbsp.durable.moments import Moment
     from dbsp.durable.past_run import PastRun
     from dbsp.operators.streams.sharded_start import ShardedPlace
@@ -82,6 +85,7 @@ class Circuit(graph.Graph):
         "explain",
         "validate",
         "circuit",
+        "draw",
         "to_json",
         "to_networkx",
         "content_hash",
@@ -410,6 +414,61 @@ class Circuit(graph.Graph):
         """
         self.validate()
         return circuit_stages.circuit(self, choice("stage", Stage, stage))
+
+    def draw(
+        self,
+        path: str | Path | None = None,
+        *,
+        stage: Stages = Stage.QUERY,
+        only: str | None = None,
+        readers: bool = False,
+        depth: int | None = None,
+        collapse: Collapse | None = None,
+        critical: PathMeasure | None = None,
+        title: str | None = None,
+    ) -> CircuitDrawing:
+        """Draw this circuit.
+
+        Parameters:
+            path: a file to write, in the format of its suffix (see `CircuitDrawing.write`); by
+                default no file is written.
+            stage: a stage as in `circuit`, or a list of stages that are drawn side by side, with
+                the same colour for the same source line.
+            only: the name of a relation; only what leads to it is drawn.
+            readers: draw what depends on the relation, too.
+            depth: the greatest number of arrows from the relation.
+            collapse: draw one node for each source line ("rules"), for each relation or recursive
+                scope ("strata"), or for each scope ("scopes").
+            critical: mark the longest path, by the number of its "nodes".
+            title: the heading; by default the name of the circuit.
+
+        Returns:
+            The drawing, which a notebook shows as a picture.
+
+        Raises:
+            ArgumentError: an option is wrong, or the circuit has no relation `only`.
+            CircuitError: the circuit is not complete (see `validate`).
+            SetupError: Graphviz is not installed, and `path` needs it.
+
+        Examples:
+            >>> circuit = Circuit("evens")
+            >>> circuit.output("even", circuit.input("n", x=int).filter(col("x") % 2 == 0))
+            >>> [node.title for node in circuit.draw(stage="physical").picture.nodes]
+            ['Input n', 'Filter x % 2 == 0', 'Arrange by x', 'Output even']
+        """
+        from dbsp.circuit.circuit_drawing import drawing_of, picture_of_stages, stages_of  # loads slowly
+
+        picture = picture_of_stages({name: self.circuit(name) for name in stages_of(stage)})
+        return drawing_of(
+            picture,
+            path,
+            only=only,
+            readers=readers,
+            depth=depth,
+            collapse=collapse,
+            critical=critical,
+            title=title,
+        )
 
     def explain(self, run: Run | ShardedRun | None = None) -> str:
         """Describe how the circuit is evaluated, as text.

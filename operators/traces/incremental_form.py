@@ -36,6 +36,10 @@ class IncrementalForm(Operator):
     def column_texts(self, columns: Sequence[Sequence[str]]) -> Sequence[str] | None:
         return self.operator.column_texts(self.delta_columns(columns))
 
+    @property
+    def first_argument(self) -> int | None:
+        return self.operator.first_argument
+
     def deltas(self, node: Node) -> Sequence[Stream]:
         """The delta of each input of the operator."""
         return node.inputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from pathlib import Path
@@ -29,10 +30,56 @@ def test_graph(folder: Path, run: Command) -> None:
     done = run("graph", "reach.dl", "-o", "reach.txt")
     assert (done.code, done.err) == (
         1,
-        "dbsp: error: reach.txt: expected a file name that ends in one of .dot, .gv, .svg, .png, .pdf, "
-        "got 'reach.txt' "
-        "[invalid-argument]\n",
+        "dbsp: error: reach.txt: expected a file name that ends in one of .dot, .gv, .mmd, .mermaid, "
+        ".svg, .png, .pdf, .json, got 'reach.txt' [invalid-argument]\n",
     )
+
+
+def test_graphs_of_parts_and_stages(folder: Path, run: Command) -> None:
+    assert "subgraph cluster_stage_incremental" in run("graph", "reach.dl", "--stages").out
+    two = run("graph", "reach.dl", "--stage", "physical", "--stage", "query").out
+    assert re.findall(r"cluster_stage_(\w+)", two) == ["physical", "query"]
+    overview = run("graph", "reach.dl", "--overview").out
+    assert re.findall(r"(\w+) -> (\w+)", overview) == [("r0", "r1"), ("r1", "r1")]
+    assert 'label="reach.dl (relations)"' in overview
+    assert "Fixpoint path" not in run("graph", "reach.dl", "--only", "edge").out
+    near = run("graph", "reach.dl", "--only", "edge", "--readers", "--depth", "1").out
+    assert "1 reader not shown" in near
+    assert "Output path" not in near
+    assert "3 operators" in run("graph", "reach.dl", "--collapse", "rules").out
+    assert 'color="#c62828"' in run("graph", "reach.dl", "--critical").out
+    assert run("graph", "reach.dl", "-o", "reach.mmd").code == 0
+    assert (folder / "reach.mmd").read_text().startswith("flowchart TD\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--overview", "--stages"], 2, "--overview draws relations, and no stage, source or sink"),
+        (["--stages", "--stage", "query"], 2, "--stages names the stages itself; leave out --stage"),
+        (["--only", "pth"], 1, "got 'pth'; did you mean 'path'? [unknown-relation]"),
+        (["--depth", "2"], 1, "depth= selects nodes around a relation; give the relation as only="),
+    ],
+)
+def test_wrong_options_of_graph(
+    folder: Path, run: Command, options: list[str], code: int, message: str
+) -> None:
+    done = run("graph", "reach.dl", *options)
+    assert (done.code, done.out) == (code, "")
+    assert message in " ".join(done.err.replace("\u2502", " ").split())
+
+
+def test_a_profile_of_a_run(folder: Path, run: Command) -> None:
+    done = run("run", "reach.dl", "-F", "facts", "-D", "out", "--profile", "p.json", "--profile-by", "rows")
+    assert (done.code, done.err) == (0, "")
+    data = json.loads((folder / "p.json").read_text())
+    assert data["title"] == "reach.dl: rows of 1 tick"
+    (edge,) = (node for node in data["nodes"] if node["title"] == "Input edge")
+    assert edge["measured"]["rows_out"] == 2
+    assert data["legend"][0]["text"].startswith("colour: rows emitted")
+    refused = run("run", "reach.dl", "-F", "facts", "-D", "out", "--profile", "p.json", "--shards", "2")
+    assert refused.code == 2
+    assert "--profile measures a run in one process" in refused.err
 
 
 def test_explain(folder: Path, run: Command) -> None:

@@ -155,7 +155,7 @@ class _Drawing:
             text = source.clause_text
         return PictureNode(
             id,
-            operator.caption([self.texts(stream.node) for stream in node.inputs]),
+            operator.caption([self._read(stream.node, node) for stream in node.inputs]),
             _KINDS.get(operator.name, "operator"),
             operator.name,
             columns,
@@ -166,6 +166,15 @@ class _Drawing:
             frame=frame,
             measured=self.measured.get(node, Measured()),
         )
+
+    def _read(self, node: Node, reader: Node) -> Sequence[str]:
+        """Return the names by which the title of a reader calls the columns of a node."""
+        first = reader.operator.first_argument
+        if first is not None and node.source == reader.source and node.inputs:
+            formulas = node.operator.column_texts([self.texts(stream.node) for stream in node.inputs])
+            if formulas is not None:
+                return [*self.texts(node)[:first], *formulas[first:]]
+        return self.texts(node)
 
     def texts(self, node: Node) -> tuple[str, ...]:
         """Return what each column of a node holds: its name, or a formula if a compiler named it.

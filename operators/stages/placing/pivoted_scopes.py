@@ -118,7 +118,8 @@ class PivotedCopy:
         if self._is_other(demand):
             return self.images[sources[0]]
         if isinstance(operator, Delta0):
-            return body.enter(entering(outer_node(node), wanted))
+            with body.at(node.source):
+                return body.enter(entering(outer_node(node), wanted))
         image = body.append(operator, tuple(self.images[each] for each in sources), node.schema, node.source)
         if node.inputs or isinstance(operator, Delay) or wanted == EVERYWHERE:
             return image

@@ -90,6 +90,7 @@ class SuperstepScope(PlacedGraph):
 
     def _enter(self, node: Node, placement: Placement, reader: Node, why: str = "") -> Stream:
         outer = self._outer.image(outer_node(node), placement, reader, why or "the scope reads it there")
-        image = self.target.enter(outer)
+        with self.target.at(node.source):
+            image = self.target.enter(outer)
         self.place(node, image, placement)
         return image
