@@ -10,6 +10,7 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.data.zset import ZSet
 
 if TYPE_CHECKING:  # most runs ask nothing
+    from dbsp.circuit.graph import Graph
     from dbsp.compiler.why.change_reason import ChangeReason
     from dbsp.compiler.why.proof import Proof
     from dbsp.compiler.why.refusal import Refusal
@@ -27,6 +28,7 @@ class QuestionMethods:
         """The checked program: resolved, typed, in strata (see
         `compiler.datalog.meaning.checked`)."""
         self._states: weakref.WeakKeyDictionary[Run | ShardedRun, WhySession] = weakref.WeakKeyDictionary()
+        self._circuits: dict[tuple[str, ...], Graph] = {}
 
     def why(
         self, run: Run | ShardedRun, relation: str, row: tuple[Any, ...], *, depth: int | None = None
@@ -203,6 +205,6 @@ class QuestionMethods:
         if state is None or not state.current:
             from dbsp.compiler.why.session import WhySession
 
-            state = self._states[run] = WhySession(self.checked, run)
+            state = self._states[run] = WhySession(self.checked, run, circuits=self._circuits)
         state.progress = progress
         return state

@@ -101,7 +101,7 @@ class ChangeChecker:
         assert reason.changes or self.first or not self.is_plain
 
     def _check_monotone(self, reason: ChangeReason) -> None:
-        """The cited changes alone have the effect, in a program without negations and aggregates."""
+        """The cited changes alone have the effect, without negations and aggregates."""
         inputs = {name: set(rows) for name, rows in self.inputs_before.items()}
         for name, rows in reason.changes.items():
             for row, weight in rows.items():
@@ -147,7 +147,7 @@ class ChangeChecker:
             assert premise.causes in ((), (premise.key,))
         if premise.kind == "aggregate":
             assert premise.change == "unchanged" or premise.before != premise.after
-            assert premise.text.startswith(f"{premise.after if inserted else premise.before} = ")
+            assert f"{premise.after if inserted else premise.before}" in premise.text
 
     def _check_inserted(self, step: ChangeStep) -> None:
         """The rule derives the row from rows of smaller heights, and a premise is new."""
@@ -284,6 +284,6 @@ class ChangeChecker:
 
     @staticmethod
     def _has_joint_group(rule: checked.Rule) -> bool:
-        """Whether a rule has an aggregate over several literals, whose rows depend on each other."""
+        """Whether a rule has an aggregate over several literals."""
         parts = (rule.head, *rule.body)
         return any(len(each.literals) > 1 for part in parts for each in find(part, syntax.Aggregate))

@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.plans.normalise import Scan
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.bindings import Bindings
+from dbsp.compiler.why.body_parts import BodyPart
 from dbsp.compiler.why.change_reason import INPUT_FACT, LIMIT
 from dbsp.compiler.why.changed_groups import ChangedGroups, Rank
 from dbsp.compiler.why.equivalence_pairs import Chains
@@ -19,6 +21,7 @@ from dbsp.compiler.why.heights import derived_pairs, levels, removed_rows
 from dbsp.compiler.why.prove import UNDERIVED
 from dbsp.compiler.why.rule_body import RuleBody
 from dbsp.compiler.why.tick_sides import ChangedRow, Side
+from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.arrays import Codes
 
 ALTERNATIVES = 100
@@ -37,6 +40,7 @@ class Change(NamedTuple):
     place: int
     rows: tuple[ChangedRow, ...]
     more: int = 0
+    of_atom: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +54,7 @@ class Evidence:
     changes: tuple[Change, ...]
     body: RuleBody | None = None
     found: Bindings | None = None
-    changed_places: frozenset[int] = frozenset()
+    changed_parts: tuple[BodyPart, ...] = ()
     text: str = ""
     place: str = ""
     kind: str = "row"
@@ -121,13 +125,25 @@ class EvidenceSearch:
             return Expansion(None, [self._chain(row, codes)])
         return Expansion(None, [], 0, [_OTHER_ROWS])
 
-    def _gained(self, side: Side, body: RuleBody, single: Bindings, places: frozenset[int]) -> Evidence:
-        changes = []
-        for place in sorted(places):
-            atom = self._atom(side, body, single, place)
-            rows = [atom] if atom else self._groups.causes(side, side.groups(body)[place], single)
-            changes.append(Change(place, tuple(rows[:LIMIT]), max(0, len(rows) - LIMIT)))
-        return Evidence(tuple(changes), body, single, places)
+    def _gained(self, side: Side, body: RuleBody, single: Bindings, parts: tuple[BodyPart, ...]) -> Evidence:
+        changes = [change for part in parts for change in self._causes(side, part, single)]
+        return Evidence(tuple(changes), body, single, parts)
+
+    def _causes(self, side: Side, part: BodyPart, single: Bindings) -> Iterator[Change]:
+        """Yield the changes of a part that the other state lacks: one for each of its literals."""
+        if part.scan is not None:
+            yield self._atom(side, part, single)
+            return
+        for place in part.places:
+            literals = (each for each, at in zip(part.literals, part.origins, strict=True) if at == place)
+            rows = self._groups.causes(side, literals, single)
+            if rows:
+                yield Change(place, tuple(rows[:LIMIT]), max(0, len(rows) - LIMIT))
+
+    def _atom(self, side: Side, part: BodyPart, single: Bindings) -> Change:
+        scan = expect_present(part.scan, "the scan of an atom")
+        relation = expect_type(part.literals[0], Scan, "the scan of an atom").relation
+        return Change(part.places[0], (side.row(relation, int(single.chosen[scan][0])),), of_atom=True)
 
     def _chain(self, row: ChangedRow, codes: Codes) -> Evidence:
         """Return the pairs of an equivalence that connect the values of an inserted row."""
@@ -140,7 +156,9 @@ class EvidenceSearch:
         positions = [int(table.positions(pair[None, :])[0]) for pair in pairs]
         changed = side.changed(relation)
         return self._rows_evidence(
-            relation, [(side, at) for at in positions], [at for at, each in enumerate(positions) if changed[each]]
+            relation,
+            [(side, at) for at in positions],
+            [at for at, each in enumerate(positions) if changed[each]],
         )
 
     # --- retracted rows --------------------------------------------------------------------------
@@ -154,11 +172,11 @@ class EvidenceSearch:
         if leaf is not None and leaf != INPUT_FACT:
             return Expansion(leaf)
         found = Expansion(leaf)
-        for body, single, places in self._instances(side, row, None):
+        for body, single, parts in self._instances(side, row, None):
             if len(found.evidences) >= LIMIT:
                 found.unexplained += 1
                 continue
-            found.evidences.append(self._lost(side, body, single, places))
+            found.evidences.append(self._lost(side, body, single, parts))
         if self.program.relations[row.relation].equivalence:
             found.evidences += self._cut(row, codes)
         if not all(evidence.changes for evidence in found.evidences):
@@ -166,19 +184,18 @@ class EvidenceSearch:
             found.notes.append(_OTHER_ROWS)
         return found
 
-    def _lost(self, side: Side, body: RuleBody, single: Bindings, places: frozenset[int]) -> Evidence:
-        changes = []
-        for place in sorted(places):
-            atom = self._atom(side, body, single, place)
-            if atom:
-                changes.append(Change(place, (atom,)))
-                continue
-            rows = self._groups.causes(side, side.groups(body)[place], single)
-            if place < len(body.rule.body) and isinstance(body.rule.body[place], syntax.Negation):
-                changes += [Change(place, (blocking,)) for blocking in rows[:_BLOCKING]]
-            else:
-                changes.append(Change(place, tuple(rows[:LIMIT]), max(0, len(rows) - LIMIT)))
-        return Evidence(tuple(changes), body, single, places)
+    def _lost(self, side: Side, body: RuleBody, single: Bindings, parts: tuple[BodyPart, ...]) -> Evidence:
+        changes: list[Change] = []
+        for part in parts:
+            found = list(self._causes(side, part, single))
+            if part.is_negation and found:
+                changes += [Change(found[0].place, (blocking,)) for blocking in found[0].rows[:_BLOCKING]]
+            elif found:
+                # The literals of a group fail together.
+                rows = tuple(dict.fromkeys(row for change in found for row in change.rows))
+                more = sum(change.more for change in found)
+                changes.append(Change(found[0].place, rows, more, found[0].of_atom))
+        return Evidence(tuple(changes), body, single, parts)
 
     def _cut(self, row: ChangedRow, codes: Codes) -> Iterator[Evidence]:
         """Yield the pairs that connected the values of a row with each other before the tick."""
@@ -202,7 +219,7 @@ class EvidenceSearch:
                 relation, [(self.before, at) for at in others], list(range(len(others)))
             )
 
-    # --- rows that a choice or a subsumption removes -----------------------------------------------
+    # --- rows that a choice or a subsumption removes ---------------------------------------------
 
     def _was_removed(self, side: Side, relation: str, codes: Codes) -> bool:
         table = side.own.removals.table(relation)
@@ -217,7 +234,11 @@ class EvidenceSearch:
         codes = self.side(row).tables[row.relation].rows[row.at]
         at = int(side.tables[removed_rows(row.relation)].positions(codes[None, :])[0])
         reason = side.own.removals.reason(row.relation, at)
-        kept = [each for each in side.own.removals.keeping(row.relation, codes) if side.changed(row.relation)[each]]
+        kept = [
+            each
+            for each in side.own.removals.keeping(row.relation, codes)
+            if side.changed(row.relation)[each]
+        ]
         if not kept:
             return Expansion(None, [], 0, [f"{'before' if row.inserted else 'after'} the tick, {reason}"])
         rows = kept[:LIMIT] if row.inserted else kept[:1]
@@ -236,8 +257,8 @@ class EvidenceSearch:
 
     def _instances(
         self, side: Side, row: ChangedRow, below: int | None
-    ) -> Iterator[tuple[RuleBody, Bindings, frozenset[int]]]:
-        """Yield the derivations of a row, each with the places that the other state lacks.
+    ) -> Iterator[tuple[RuleBody, Bindings, tuple[BodyPart, ...]]]:
+        """Yield the derivations of a row, each with the parts that the other state lacks.
 
         Derivations that use the row itself are left out.
         """
@@ -252,19 +273,11 @@ class EvidenceSearch:
                 if isinstance(literal, syntax.Atom) and literal.relation == row.relation
             ]
             for piece in side.solver.solutions(body.body, given, below=below):
-                masks = side.changed_places(body, piece)
+                masks = side.changed_parts(body, piece)
                 for at in range(piece.size):
                     if not any(piece.chosen[scan][at] == row.at for scan in scans):
-                        places = frozenset(place for place, mask in masks.items() if mask[at])
-                        yield body, piece.take(slice(at, at + 1)), places
-
-    def _atom(self, side: Side, body: RuleBody, single: Bindings, place: int) -> ChangedRow | None:
-        """Return the row of an atom; None for another literal."""
-        if place < len(body.rule.body):
-            literal = body.rule.body[place]
-            if isinstance(literal, syntax.Atom):
-                return side.row(literal.relation, int(single.chosen[body.scan_of(place)][0]))
-        return None
+                        parts = tuple(part for part, mask in masks if mask[at])
+                        yield body, piece.take(slice(at, at + 1)), parts
 
     def _rows_evidence(self, relation: str, rows: list[tuple[Side, int]], changed: list[int]) -> Evidence:
         """Return the evidence of an equivalence; `changed` has the places of the changed pairs."""
@@ -273,7 +286,6 @@ class EvidenceSearch:
             (Change(changed[0], together[:LIMIT], max(0, len(together) - LIMIT)),) if changed else (),
             text=f"{relation} is an equivalence relation (eqrel).",
             place=self.program.relations[relation].span.place,
-            changed_places=frozenset(changed),
             rows=tuple((side, relation, at) for side, at in rows),
         )
 
@@ -283,4 +295,5 @@ _OTHER_ROWS = "the choice, subsumption or limit of its recursion selects other r
 
 def _class_of(rows: Codes, positions: Codes) -> Codes:
     """Return the values that an equivalence connects with a value."""
-    return rows[positions, 1]
+    values: Codes = rows[positions, 1]
+    return values

@@ -29,7 +29,8 @@ class ChangedPremise:
     itself; for an absence the rows that were retracted, or one that was inserted; for an aggregate
     the changed rows of its group, whose value was `before` and is `after`. The rows beyond the
     first `LIMIT` causes are counted in `more`. A premise of the kind "kept" is the row that a
-    choice or a subsumption keeps, or kept, instead of the explained row.
+    choice or a subsumption keeps, or kept, instead of the explained row. An aggregate may have
+    another value and be "unchanged", if the rule holds with both values.
     """
 
     kind: ChangedKind
@@ -63,11 +64,10 @@ class ChangeStep:
 
     An inserted row is an input fact or has one derivation, in which a premise was gained. A
     retracted row was an input fact, or had derivations that were all lost; `derivations` then has
-    one for each premise that ended some. `fact` is what the tick did with the row as an input fact,
-    or "" if the row was none. `leaf` says why the explanation ends at this row, such as "input
-    fact". `derivations` is None if the depth limit was reached. `unexplained` is the number of lost
-    derivations that are not among them; `circular` more used the row itself, so they were part of no
-    proof of it.
+    one for each premise that ended some. `leaf` says why the explanation ends at this row; it is
+    "input fact" for a change of an input. `derivations` is None if the depth limit was reached.
+    `unexplained` is the number of lost derivations that are not among them; `circular` more used
+    the row itself, so they were part of no proof of it.
     """
 
     key: Key
@@ -158,7 +158,8 @@ class ChangeReason(Displayed):
 
     def __repr__(self) -> str:
         cited = sum(map(len, self.changes.values()))
-        return f"<{self.text}: {self.headline}, by {counted(cited, 'input change')}>"
+        by = f", by {counted(cited, 'input change')}" if self.steps else ""
+        return f"<{self.text}: {self.headline}{by}>"
 
     @property
     def headline(self) -> str:
@@ -171,7 +172,7 @@ class ChangeReason(Displayed):
     def lines(self, depth: int | None = None) -> Iterator[str]:
         """Yield the lines of the drawing. Parts deeper than `depth` are omitted, with a remark."""
         if self.steps:
-            yield from _Drawing(self, depth).lines()
+            yield from Drawing(self, depth).lines()
             return
         yield f"{self.text}   {self.headline}"
         if self.proof is not None:
@@ -247,22 +248,22 @@ def _premise_document(premise: ChangedPremise, numbers: Mapping[Key, int]) -> di
 
 def premise_remark(premise: ChangedPremise) -> str:
     """Return what the tick did with a premise, in a few words."""
-    gained = premise.change == "gained"
+    effect = premise.change
     if premise.kind == "constraint":
-        return "" if premise.change == "unchanged" else "became true" if gained else "became false"
-    if premise.change == "unchanged":
+        return {"gained": "became true", "lost": "became false", "unchanged": ""}[effect]
+    if premise.kind == "aggregate" and premise.before != premise.after:
+        # The text of the premise has the value of the state with the derivation.
+        if effect == "lost" or not premise.text.startswith(f"{premise.after} = "):
+            return "has no value now" if premise.after is None else f"is {premise.after} now"
+        return "had no value" if premise.before is None else f"was {premise.before}"
+    if effect == "unchanged":
         return "unchanged"
-    if premise.kind == "aggregate":
-        other = premise.before if gained else premise.after
-        return f"{'was' if gained else 'is'} {'without a value' if other is None else other}" + (
-            "" if gained else " now"
-        )
     if premise.kind == "absent":
-        return "became true" if gained else "became false"
-    return "inserted" if gained else "retracted"
+        return "became true" if effect == "gained" else "became false"
+    return "inserted" if effect == "gained" else "retracted"
 
 
-class _Drawing:
+class Drawing:
     """The drawing of the steps: a row is expanded where it occurs first."""
 
     def __init__(self, reason: ChangeReason, depth: int | None) -> None:
@@ -275,7 +276,7 @@ class _Drawing:
         waiting: list[_Place] = [_Place("", "", self.reason.steps[self.reason.goal], 0)]
         while waiting:
             place = waiting.pop()
-            (first, *rule), children = self._expanded(place.part, place.level)
+            (first, *rule), children = self.expanded(place.part, place.level)
             yield place.lead + first
             bar = "│" if children else " "
             yield from (f"{place.indent}{bar}  {text}" for text in rule)
@@ -285,7 +286,7 @@ class _Drawing:
                 lead = place.indent + ("└─ " if last else "├─ ")
                 waiting.append(_Place(lead, place.indent + ("   " if last else "│  "), part, level))
 
-    def _expanded(self, part: _Part, level: int) -> _Expanded:
+    def expanded(self, part: Part, level: int) -> Expanded:
         """Return the lines of a part, and the parts below it with their levels."""
         match part:
             case str():
@@ -298,7 +299,7 @@ class _Drawing:
             case ChangedPremise():
                 return self._premise(part, level)
 
-    def _step(self, step: ChangeStep, level: int) -> _Expanded:
+    def _step(self, step: ChangeStep, level: int) -> Expanded:
         what = self.reason.headline if not level else step.change
         text = f"{step.text}   {f'{step.leaf}, ' if step.leaf else ''}{what}"
         derivations = step.derivations
@@ -307,7 +308,7 @@ class _Drawing:
         self.drawn.add(step.key)
         if derivations is None or (derivations and self.depth is not None and level >= self.depth):
             return [f"{text}   ... explanation not shown"], []
-        below: list[tuple[_Part, int]] = [(note, level) for note in step.notes]
+        below: list[tuple[Part, int]] = [(note, level) for note in step.notes]
         if step.change == "inserted":
             below += [(premise, level) for each in derivations for premise in each.premises]
             return [text, *(f"{each.place}: {each.rule}" for each in derivations)], below
@@ -319,21 +320,21 @@ class _Drawing:
             below.append((f"{counted(step.circular, 'more derivation')} used the row itself", level))
         return [text], below
 
-    def _premise(self, premise: ChangedPremise, level: int) -> _Expanded:
+    def _premise(self, premise: ChangedPremise, level: int) -> Expanded:
         steps = [self.reason.steps[key] for key in premise.causes]
         if premise.kind in ("row", "kept") and steps:
             return self._step(steps[0], level + 1)
         remark = premise_remark(premise)
         text = f"{premise.text}   {remark}" if remark else premise.text
-        below: list[tuple[_Part, int]] = [(step, level + 1) for step in steps[:SHOWN]]
+        below: list[tuple[Part, int]] = [(step, level + 1) for step in steps[:SHOWN]]
         hidden = max(0, len(steps) - SHOWN) + premise.more
         if hidden:
             below.append((f"... and {hidden:,} more changed rows", level))
         return [text], below
 
 
-_Part: TypeAlias = str | ChangeStep | ChangedDerivation | ChangedPremise
-_Expanded: TypeAlias = tuple[list[str], list[tuple[_Part, int]]]
+Part: TypeAlias = str | ChangeStep | ChangedDerivation | ChangedPremise
+Expanded: TypeAlias = tuple[list[str], list[tuple[Part, int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,5 +343,5 @@ class _Place:
 
     lead: str
     indent: str
-    part: _Part
+    part: Part
     level: int

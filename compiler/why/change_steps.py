@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.show import show_rule, show_term
@@ -62,19 +62,19 @@ class ChangeSteps:
 
     def _derivations(self, side: Side, explanation: Explanation) -> Iterator[ChangedDerivation]:
         for evidence, change, others in explanation.chosen:
-            changes = {each.place: each for each in (evidence.changes if change is None else (change,))}
+            chosen = evidence.changes if change is None else (change,)
             if evidence.body is None:
-                premises = tuple(self._rows(evidence, changes))
+                premises = tuple(self._rows(evidence, chosen))
                 yield ChangedDerivation(evidence.text, None, evidence.place, premises, others)
                 continue
             rule = evidence.body.rule
             found = expect_present(evidence.found, "the bindings of a rule")
-            premises = tuple(self._premises(side, evidence.body, found, evidence.changed_places, changes))
+            premises = tuple(self._premises(side, evidence, found, chosen))
             yield ChangedDerivation(show_rule(rule), rule.number, rule.span.place, premises, others)
 
-    def _rows(self, evidence: Evidence, changes: Mapping[int, Change]) -> Iterator[ChangedPremise]:
+    def _rows(self, evidence: Evidence, changes: Sequence[Change]) -> Iterator[ChangedPremise]:
         """Yield the premises of an equivalence, or the rows that were kept."""
-        explained = {row for change in changes.values() for row in change.rows}
+        explained = {row for change in changes for row in change.rows}
         for side, relation, at in evidence.rows:
             key = (relation, row_at(side.solver, relation, at))
             text = row_text(self.program.relations[relation], key[1])
@@ -83,59 +83,60 @@ class ChangeSteps:
             yield ChangedPremise("kept" if evidence.kind == "kept" else "row", text, effect, key, causes)
 
     def _premises(
-        self,
-        side: Side,
-        body: RuleBody,
-        found: Bindings,
-        changed: frozenset[int],
-        changes: Mapping[int, Change],
+        self, side: Side, evidence: Evidence, found: Bindings, changes: Sequence[Change]
     ) -> Iterator[ChangedPremise]:
+        body = expect_present(evidence.body, "the rule of a derivation")
         environment = body.environment(found, side.solver.interner)
-        end = len(body.rule.body)
-        for place in range(end + 1):
-            change = changes.get(place)
-            causes = () if change is None else tuple(map(self.key, change.rows))
-            more = 0 if change is None else change.more
-            effect = _effect(side, place in changed)
-            aggregates = list(self._aggregates(side, body, place, found))
-            literal = body.rule.body[place] if place < end else None
+        atoms = {part.places[0] for part in evidence.changed_parts if part.scan is not None}
+        groups = {at for part in evidence.changed_parts if part.scan is None for at in part.places}
+        of_atom = {change.place: change for change in changes if change.of_atom}
+        of_group = {change.place: change for change in changes if not change.of_atom}
+        for place, literal in enumerate((*body.rule.body, None)):
+            change = of_group.get(place, Change(place, ()))
+            causes = tuple(map(self.key, change.rows))
+            effect = _effect(side, place in groups)
             if isinstance(literal, syntax.Atom):
-                key = (
-                    literal.relation,
-                    row_at(side.solver, literal.relation, int(found.chosen[body.scan_of(place)][0])),
+                at = int(found.chosen[body.scan_of(place)][0])
+                yield self._row_premise(side, literal.relation, at, place in atoms, place in of_atom)
+            elif isinstance(literal, syntax.Negation):
+                yield ChangedPremise(
+                    "absent", body.text(place, environment), effect, None, causes, change.more
                 )
-                text = row_text(self.program.relations[literal.relation], key[1])
-                yield ChangedPremise("row", text, effect, key, causes)
-                continue
-            if isinstance(literal, syntax.Negation):
-                yield ChangedPremise("absent", body.text(place, environment), effect, None, causes, more)
+                causes = ()
             elif literal is not None and not body.is_trivial(place):
-                # The aggregates of a comparison explain it.
                 yield ChangedPremise("constraint", body.text(place, environment), effect)
-            # The first aggregate with another value has the causes.
-            shown = False
-            for text, before, after in aggregates:
-                differs = place in changed and before != after
+            for text, before, after in self._aggregates(side, body, place, found):
+                # The first aggregate with another value shows the causes of the literal.
+                first = place in groups and before != after
                 yield ChangedPremise(
                     "aggregate",
                     text,
-                    effect if differs else "unchanged",
+                    effect if first else "unchanged",
                     None,
-                    causes if differs and not shown else (),
-                    more if differs and not shown else 0,
+                    causes if first else (),
+                    change.more if first and causes else 0,
                     before,
                     after,
                 )
-                shown = shown or differs
+                causes = () if first else causes
+
+    def _row_premise(
+        self, side: Side, relation: str, at: int, changed: bool, explained: bool
+    ) -> ChangedPremise:
+        key = (relation, row_at(side.solver, relation, at))
+        text = row_text(self.program.relations[relation], key[1])
+        return ChangedPremise("row", text, _effect(side, changed), key, (key,) if explained else ())
 
     def _aggregates(
         self, side: Side, body: RuleBody, place: int, found: Bindings
     ) -> Iterator[tuple[str, str | None, str | None]]:
         """Yield the text of each aggregate of a literal, its value before and its value after."""
-        literals = [each for each in side.groups(body).get(place, ()) if isinstance(each, AggregateLiteral)]
-        for aggregation, literal in zip(
-            body.aggregations(place, found, side.solver), literals, strict=True
-        ):
+        literals = [
+            literal
+            for literal, origin in zip(body.body, body.origins, strict=True)
+            if origin == place and isinstance(literal, AggregateLiteral)
+        ]
+        for aggregation, literal in zip(body.aggregations(place, found, side.solver), literals, strict=True):
             own, other = aggregation.value, self._value(side.other, literal, found)
             yield (aggregation.text, other, own) if side.is_after else (aggregation.text, own, other)
 

@@ -7,7 +7,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dbsp.compiler.datalog.plans.normalise import Absent, AggregateLiteral, AggregateResult, NormalLiteral, Scan
+from dbsp.compiler.datalog.plans.normalise import (
+    Absent,
+    AggregateLiteral,
+    AggregateResult,
+    NormalLiteral,
+    Scan,
+)
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import type_of
 from dbsp.compiler.why.bindings import Bindings
@@ -60,7 +66,9 @@ class ChangedGroups:
         if result.function not in ("min", "max") or result.value is None:
             gained = _solutions(new, literal.body, given)
             lost = _solutions(old, literal.body, given)
-            return self._distinct([*self._gained(new, literal.body, gained), *self._lost(old, literal.body, lost)])
+            return self._distinct(
+                [*self._gained(new, literal.body, gained), *self._lost(old, literal.body, lost)]
+            )
         if before is None or (after is not None and _is_better(new, result, after, before)):
             for piece in _solutions(new, literal.body, given):
                 valued, codes = new.solver.evaluate(result.value, piece)

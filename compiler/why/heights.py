@@ -32,6 +32,8 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
 from dbsp.compiler.datalog.circuits.lower import lower_program
 from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
 from dbsp.compiler.datalog.meaning import checked
@@ -63,11 +65,13 @@ def heights(
     interner: Interner,
     relations: Iterable[str],
     progress: Callable[[int, int], None],
+    circuits: dict[tuple[str, ...], Graph],
 ) -> dict[str, FactTable]:
     """Return tables of these relations and of their dependencies, in the codes of `interner`.
 
     `inputs` returns the input facts of a relation, `kept` the rows of a selected relation.
-    `progress` receives the rounds and rows so far. For a selected relation, the result also has the
+    `progress` receives the rounds and rows so far. `circuits` keeps the circuits of the rounds of
+    this program for the next call. For a selected relation, the result also has the
     table `removed_rows(name)`; for an equivalence, the table `derived_pairs(name)`.
     """
     needed = needed_by(program.clauses, relations)
@@ -76,7 +80,7 @@ def heights(
     counter = _Progress(progress)
     for height in sorted({level[name] for name in needed}):
         names = [name for name in program.relations if name in needed and level[name] == height]
-        tables.update(_Level(program, names, inputs, kept, interner, tables, counter).tables())
+        tables.update(_Level(program, names, inputs, kept, interner, tables, counter, circuits).tables())
     return tables
 
 
@@ -125,6 +129,7 @@ class _Level:
         interner: Interner,
         below: Mapping[str, FactTable],
         progress: _Progress,
+        circuits: dict[tuple[str, ...], Graph],
     ) -> None:
         self.program = program
         self.names = names
@@ -137,7 +142,11 @@ class _Level:
         self.used = {use.used for use in uses if not use.how}
         self.complete = {use.used for use in uses if use.how}
         self.derived = {_derived(name): name for name in {rule.head.relation for rule in rules}}
-        self.run = _round_circuit(program, rules, self.used, self.complete, self.derived)
+        circuit = circuits.get(tuple(names))
+        if circuit is None:
+            circuit = _round_circuit(program, rules, self.used, self.complete, self.derived)
+            circuits[tuple(names)] = circuit
+        self.run = Run(circuit)
         self.pending: dict[int, list[tuple[str, Codes]]] = {}
         self.found: dict[str, list[_Layer]] = {name: [] for name in names}
         self.kept = {
@@ -295,8 +304,8 @@ def _round_circuit(
     used: Iterable[str],
     complete: Iterable[str],
     derived: Mapping[str, str],
-) -> Run:
-    """Return a run of the rules: the relations of their bodies are inputs, their heads outputs."""
+) -> Graph:
+    """Return the circuit of rules: inputs are the relations of bodies, outputs those of heads."""
     relations = {name: as_plain(program.relations[name]) for name in used}
     for name in complete:
         relations[_complete(name)] = replace(as_plain(program.relations[name]), name=_complete(name))
@@ -321,7 +330,7 @@ def _round_circuit(
     )
     policy = Policy(Statistics.none(), Strategy.AUTO)
     plans = {rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in renamed_rules}
-    return lower_program(round_program, plans, "round", 1).start()
+    return lower_program(round_program, plans, "round", 1).runnable(Stage.PHYSICAL)
 
 
 def _with_round_names(rule: checked.Rule) -> checked.Rule:

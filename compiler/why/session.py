@@ -5,10 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
 from dbsp.compiler.datalog.circuits.lower import lower_program
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import needed_by
@@ -43,9 +45,9 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError
+from dbsp.runtime.run import Run
 
 if TYPE_CHECKING:
-    from dbsp.runtime.run import Run
     from dbsp.shards.sharded_run import ShardedRun
 
 MAX_ITERATIONS = 2**62
@@ -67,6 +69,7 @@ class WhySession:
         program: checked.CheckedProgram,
         run: Run | ShardedRun | RunBefore,
         interner: Interner | None = None,
+        circuits: dict[tuple[str, ...], Graph] | None = None,
     ) -> None:
         missing = [name for name in program.inputs if name not in run.inputs]
         if missing:
@@ -78,6 +81,8 @@ class WhySession:
         self._run = weakref.ref(run)
         self.tick = run.tick
         self._interner = Interner() if interner is None else interner
+        self._circuits: dict[tuple[str, ...], Graph] = {} if circuits is None else circuits
+        """The circuits that recompute relations, which the sessions of a program share."""
         self._opaque = opaque_relations(program)
         self._plain = without_rules(program, self._opaque)
         self._tables: dict[str, FactTable] = {}
@@ -127,6 +132,7 @@ class WhySession:
                 self._interner,
                 wanted,
                 self._report_progress,
+                self._circuits,
             )
         return self._tables
 
@@ -153,14 +159,22 @@ class WhySession:
             cause = f"they depend on the numbers of '{min(numbered)}', and '{name}' is not an output"
             raise self._not_kept(name, cause)
         if self._recomputed is None:
+            self._recomputed = Run(self._whole_circuit())
+            self._recomputed.step({relation: self.run.asserted(relation) for relation in self.program.inputs})
+        return self._recomputed.view(name)
+
+    def _whole_circuit(self) -> Graph:
+        """Return the circuit of all rules whose outputs are the selected relations."""
+        circuit = self._circuits.get(())
+        if circuit is None:
             everything = replace(self.program, outputs=tuple(selected_relations(self.program)), sizes=())
             policy = Policy(Statistics.none(), Strategy.AUTO)
             plans = {
                 rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.program.clauses
             }
-            self._recomputed = lower_program(everything, plans, "again", MAX_ITERATIONS).start()
-            self._recomputed.step({relation: self.run.asserted(relation) for relation in self.program.inputs})
-        return self._recomputed.view(name)
+            again = lower_program(everything, plans, "again", MAX_ITERATIONS)
+            circuit = self._circuits[()] = again.runnable(Stage.PHYSICAL)
+        return circuit
 
     def _report_progress(self, rounds: int, rows: int) -> None:
         if self.progress is not None:
@@ -219,11 +233,12 @@ class WhySession:
         """Return the provers of the states before and after the latest tick."""
         after = self.prover(relation)
         if self._before is None:
-            run_before = RunBefore(self.run)
-            self._before = run_before, WhySession(self.program, run_before, self._interner)
+            run_before = RunBefore(cast("Run | ShardedRun", self.run))
+            self._before = run_before, WhySession(self.program, run_before, self._interner, self._circuits)
         run_before, session = self._before
         session.progress = self.progress
         if run_before.tick:
+            session.tables([name for name in after.tables if name in self.program.relations])  # at once
             return session.prover(relation), after
         # Nothing was derived before the first tick, not even by rules without atoms.
         nothing = {name: table.empty() for name, table in after.tables.items()}
@@ -249,9 +264,7 @@ class WhySession:
         steps = ChangeSteps(self.program, search).steps(changed, depth)
         if changed.inserted:
             return ChangeReason(goal, text, self.tick, "inserted", steps)
-        return ChangeReason(
-            goal, text, self.tick, "retracted", steps, None, after.refute(relation, pattern)
-        )
+        return ChangeReason(goal, text, self.tick, "retracted", steps, None, after.refute(relation, pattern))
 
     # --- queries ---------------------------------------------------------------------------------
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.normalise import Absent, AggregateLiteral, NormalLiteral, Scan
-from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.bindings import Bindings
+from dbsp.compiler.why.body_parts import BodyPart, BodyParts, body_parts
 from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.prove import Prover
 from dbsp.compiler.why.rule_body import RuleBody
 from dbsp.compiler.why.solve import Solver
+from dbsp.errors import expect_type
 from dbsp.kernels.arrays import Mask
 
 _MARK = -1
@@ -42,7 +43,7 @@ class Side:
         self.is_after = is_after
         self.other: Side
         self._changed: dict[str, Mask] = {}
-        self._groups: dict[int, tuple[RuleBody, dict[int, list[NormalLiteral]]]] = {}
+        self._parts: dict[int, tuple[RuleBody, BodyParts]] = {}
 
     @property
     def tables(self) -> Mapping[str, FactTable]:
@@ -53,7 +54,7 @@ class Side:
         return self.own.solver
 
     def changed(self, relation: str) -> Mask:
-        """Return which rows of a relation the other state lacks. The first call costs O(n log n)."""
+        """Return which rows of a relation the other state lacks. First call: O(n log n)."""
         if relation not in self._changed:
             rows = self.tables[relation].rows
             self._changed[relation] = ~self.other.tables[relation].contains(rows)
@@ -69,29 +70,22 @@ class Side:
 
     # --- what changed in a body ------------------------------------------------------------------
 
-    def changed_places(self, body: RuleBody, found: Bindings) -> dict[int, Mask]:
-        """Return by literal of a rule the solutions in which the other state lacks it.
-
-        The place after the last literal has the aggregates of the head.
-        """
-        masks: dict[int, Mask] = {}
-        for place, literals in self.groups(body).items():
-            if place < len(body.rule.body) and isinstance(body.rule.body[place], syntax.Atom):
-                scan = body.scan_of(place)
-                masks[place] = self.changed(body.rule.body[place].relation)[found.chosen[scan]]
-            elif any(isinstance(literal, Absent | AggregateLiteral) for literal in literals):
-                masks[place] = ~self.other.holds(literals, without_local(found))
-        return masks
-
-    def groups(self, body: RuleBody) -> dict[int, list[NormalLiteral]]:
-        """Return the normalised literals of each literal of the rule."""
-        known = self._groups.get(id(body))
+    def changed_parts(self, body: RuleBody, found: Bindings) -> list[tuple[BodyPart, Mask]]:
+        """Return the parts of a body, each with the solutions in which the other state lacks it."""
+        known = self._parts.get(id(body))
         if known is None:
-            groups: dict[int, list[NormalLiteral]] = {}
-            for literal, origin in zip(body.body, body.origins, strict=True):
-                groups.setdefault(origin, []).append(literal)
-            known = self._groups[id(body)] = (body, groups)
-        return known[1]
+            known = self._parts[id(body)] = (body, body_parts(body))
+        split = known[1]
+        values = {name: codes for name, codes in found.values.items() if name in split.fixed}
+        fixed = Bindings(found.size, values, {})
+        masks: list[tuple[BodyPart, Mask]] = []
+        for part in split.parts:
+            if part.scan is None:
+                masks.append((part, ~self.other.holds(part.literals, fixed)))
+            else:
+                scan = expect_type(body.body[part.scan], Scan, "the scan of an atom")
+                masks.append((part, self.changed(scan.relation)[found.chosen[part.scan]]))
+        return masks
 
     def holds(self, literals: Sequence[NormalLiteral], given: Bindings) -> Mask:
         """Return for which of the bindings the literals have a solution in this state."""
@@ -117,9 +111,3 @@ def sides(program: checked.CheckedProgram, before: Prover, after: Prover) -> tup
     first, second = Side(program, before, False), Side(program, after, True)
     first.other, second.other = second, first
     return first, second
-
-
-def without_local(found: Bindings) -> Bindings:
-    """Return the bindings without the variables of the normal form, which each literal binds."""
-    values = {name: codes for name, codes in found.values.items() if not name.startswith("#")}
-    return Bindings(found.size, values, {})

@@ -36,6 +36,7 @@ HELP = (
     ("explain [NAME|N]", "print how all rules, the rules of a relation, or rule N are evaluated"),
     ("why path(1, 3)", "print a proof of a row; --depth N, --rows N"),
     ("why not path(3, 1)", "print how far each rule gets; --depth N"),
+    ("why tick path(1, 3)", "print why the last tick changed a row; --depth N, --rows N"),
     ("graph [FILE]", "print the circuit as DOT, or draw it to a file: .svg, .png, .pdf, .dot"),
     ("stats", "print the number of ticks, stored rows and bytes"),
     ("save DIR", "write the results, and the rows of inputs as fact files"),
@@ -264,6 +265,7 @@ class ConsoleCommands:
         options = {name: _number(value, name) for name, value in _OPTION.findall(argument)}
         goal = _OPTION.sub("", argument).strip()
         negated = re.match(r"not\s+(?!\()", goal)
+        ticked = re.match(r"tick\s+(?!\()", goal)
         if not goal:
             raise InputError("expected a row: why path(1, 3), or why not path(3, 1)", code="invalid-command")
         with why_answers.state_of(self.program, self.run) as state:
@@ -271,6 +273,9 @@ class ConsoleCommands:
                 atom = goal[negated.end() :]
                 hint = f"'why {atom}' prints its proof"
                 why_answers.print_refusal(state, atom, options.get("depth", 1), hint)
+            elif ticked:
+                depth = options.get("depth", why_answers.DEPTH)
+                why_answers.print_reasons(state, goal[ticked.end() :], options.get("rows", 1), depth)
             else:
                 depth = options.get("depth", why_answers.DEPTH)
                 hint = f"'why not {goal}' prints why"

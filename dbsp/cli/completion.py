@@ -48,7 +48,7 @@ class LiveCompleter(Completer):
             found = re.search(r"[\w?.]*$", before.removeprefix("?"))
             last = expect_present(found, "a last word, which may be empty")
             if word == "why" and argument == last[0]:
-                yield from _words(last[0], ["not"], " ")
+                yield from _words(last[0], ["not", "tick"], " ")
             yield from _words(last[0], program.relations, "(")
 
     def _values(self, relation: str, arguments: str) -> Iterator[Completion]:

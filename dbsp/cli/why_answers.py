@@ -1,8 +1,9 @@
-"""Print proofs and refusals, for `dbsp why` and the prompt of `dbsp live`."""
+"""Print proofs, refusals and reasons of changes, for `dbsp why` and the prompt of `dbsp live`."""
 
 from __future__ import annotations
 
 import enum
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dbsp.cli.unquoted_texts import remark_in_goal
 from dbsp.compiler.program import Program
 from dbsp.compiler.why.proof import DEPTH as DEPTH
+from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.session import WhySession
 from dbsp.errors import InputError
 from dbsp.runtime.run import Run
@@ -69,6 +71,33 @@ def print_proofs(
                 print(*([""] if number else []), *proof.lines(depth), sep="\n")
     if len(proofs) > rows and rows > 1 and form is Form.TEXT:
         print("\nmore rows match")
+
+
+def print_reasons(state: WhySession, goal: str, rows: int, depth: int, form: Form = Form.TEXT) -> None:
+    """Print why the latest tick changed the first rows that match a goal, or did not change them.
+
+    For a goal that no row matches, before or after the tick, prints why it is missing.
+    """
+    reasons = state.why_changed(goal, limit=rows + 1, depth=None if form is Form.JSON else depth)
+    remark_in_goal(state, goal)
+    if not reasons:
+        refusal = state.why_not(goal)
+        text = f"{goal.strip()}   not changed in tick {state.tick}: no row matches before and after"
+        if form is Form.JSON:
+            print(json.dumps({"tick": state.tick, "change": "missing", "refusal": _document(refusal)}))
+        else:
+            print(text, *([] if refusal is None else ["", *refusal.lines()]), sep="\n")
+    for number, reason in enumerate(reasons[:rows]):
+        if form is Form.JSON:
+            print(reason.to_json())
+        else:
+            print(*([""] if number else []), *reason.lines(depth), sep="\n")
+    if len(reasons) > rows and rows > 1 and form is Form.TEXT:
+        print("\nmore rows match")
+
+
+def _document(refusal: Refusal | None) -> object:
+    return None if refusal is None else json.loads(refusal.to_json())
 
 
 def print_refusal(state: WhySession, goal: str, depth: int, hint: str, form: Form = Form.TEXT) -> None:

@@ -20,6 +20,9 @@ dbsp why reach.dl -F facts 'path(1, _)' --rows 3
 dbsp why reach.dl -F facts 'path(3, 1)' --not
     prints how far each rule gets
 
+dbsp why reach.dl -F facts --deltas day.delta --tick 'path(1, 3)'
+    prints which changes of the last tick inserted or retracted the row
+
 dbsp why reach.dl -F facts 'path(1, 3)' --dot | dot -Tsvg > proof.svg"""
 
 
@@ -36,6 +39,10 @@ def why(
     *,
     fact_dir: options.FactFolder = Path("."),
     negated: Annotated[bool, typer.Option("--not", help="Print why no row matches.")] = False,
+    tick: Annotated[
+        bool,
+        typer.Option("--tick", help="Print why the last tick inserted or retracted the row."),
+    ] = False,
     depth: Annotated[
         int | None,
         typer.Option(
@@ -64,7 +71,8 @@ def why(
 
     The proof has minimal height: the fewest rules on the longest path from the row to input rows.
     With --not, prints for each rule the matches that satisfy most of its body, and the parts that
-    they miss.
+    they miss. With --tick, prints the input changes that inserted or retracted the row in the last
+    tick, the last one of --deltas.
     """
     from dbsp.cli import program_files, why_answers
 
@@ -72,14 +80,19 @@ def why(
         raise options.invalid_option("expected --json or --dot, got both")
     if dot and negated:
         raise options.invalid_option("expected --dot or --not, got both; --dot draws proofs only")
+    if tick and (negated or dot):
+        other = "--not" if negated else "--dot"
+        raise options.invalid_option(f"expected --tick or {other}, got both")
     compiled = program_files.load_program(program, compilation)
     ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
     run = program_files.start(compiled, fact_dir, max_iterations)
-    for tick in ticks:
-        program_files.apply_tick(run, tick, str(deltas))
+    for changes in ticks:
+        program_files.apply_tick(run, changes, str(deltas))
     form = why_answers.Form.JSON if json else why_answers.Form.DOT if dot else why_answers.Form.TEXT
     with why_answers.state_of(compiled, run) as state:
-        if negated:
+        if tick:
+            why_answers.print_reasons(state, goal, rows, depth or why_answers.DEPTH, form)
+        elif negated:
             hint = "remove --not to print its proof"
             why_answers.print_refusal(state, goal, depth or 1, hint, form)
         else:

@@ -53,8 +53,8 @@ class BulkProgress(OpenWork):
 
     __slots__ = (
         "_handles",
-        "_inputs",
         "_input_rows",
+        "_inputs",
         "_listeners",
         "_notices",
         "_outputs",
@@ -162,7 +162,7 @@ class BulkProgress(OpenWork):
         }
 
     def inputs(self) -> Mapping[str, Batch] | None:
-        """Return the change of every input over all parts; None for more rows than the run keeps."""
+        """Return the changes of the inputs over all parts; None for more than the run keeps."""
         if self._inputs is None:
             return None
         totals = {name: total.total() for name, total in self._inputs.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -109,6 +110,29 @@ def test_a_proof_can_use_functors(run: Command, folder: Path) -> None:
     done = run("why", "twice.dl", "r(x)", "--functors", "functions.py")
     assert done.code == 0, done.err
     assert done.out.startswith("r(42)\n")
+
+
+def test_why_tick_explains_the_last_tick_of_the_changes(run: Command, folder: Path) -> None:
+    (folder / "reach.dl").write_text(
+        ".decl edge(x: number, y: number) .input edge\n.decl path(x: number, y: number) .output path\n"
+        "path(x, y) :- edge(x, y).\npath(x, z) :- path(x, y), edge(y, z).\n"
+    )
+    (folder / "edge.facts").write_text("1\t2\n")
+    (folder / "day.delta").write_text("+edge(2, 3)\ncommit\n+edge(3, 4)\n-edge(1, 2)\n")
+    command = ("why", "reach.dl", "--deltas", "day.delta", "--tick")
+    done = run(*command, "path(2, 4)")
+    assert done.code == 0, done.err
+    assert done.out == (
+        "path(2, 4)   inserted in tick 3\n│  reach.dl:4: path(x, z) :- path(x, y), edge(y, z).\n"
+        "├─ path(2, 3)   unchanged\n└─ edge(3, 4)   input fact, inserted\n"
+    )
+    lost = json.loads(run(*command, "--json", "path(1, 3)").out)
+    assert lost["change"] == "retracted" and [each["text"] for each in lost["changes"]] == ["edge(1, 2)"]
+    missing = json.loads(run(*command, "--json", "path(9, 9)").out)
+    assert missing["change"] == "missing" and missing["refusal"]["missing"] == "path(9, 9)"
+    for other in ("--not", "--dot"):
+        refused = run(*command, other, "path(2, 4)")
+        assert refused.code == 2 and f"expected --tick or {other}, got both" in refused.err
 
 
 def test_help_names_commands_and_exit_codes(run: Command) -> None:

@@ -130,7 +130,7 @@ def test_commands_that_show_the_state(folder: Path, say: Say) -> None:
     assert say("graph circuit.svg") == "wrote circuit.svg\n"
     assert (folder / "circuit.svg").read_text().startswith("<?xml")
     assert all(usage in say("help") for usage, _ in HELP)
-    assert say("help why").count("\n") == 2
+    assert say("help why").count("\n") == 3
 
 
 def test_proofs(say: Say) -> None:
@@ -150,6 +150,20 @@ def test_proofs(say: Say) -> None:
     assert 'edge("c", "a")   is missing\n   it is not an input fact' in say(
         'why not path("c", "a") --depth 2'
     )
+
+
+def test_reasons_of_changes(say: Say) -> None:
+    say('+edge("c", "d")', "commit")
+    assert say('why tick path("a", "d")').splitlines() == [
+        'path("a", "d")   inserted in tick 2',
+        "│  reach.dl:7: path(x, z) :- path(x, y), edge(y, z).",
+        '├─ path("a", "c")   unchanged',
+        '└─ edge("c", "d")   input fact, inserted',
+    ]
+    assert say("why tick path(_, _) --rows 3").count("\n\n") == 3
+    assert "present before and after" in say('why tick path("a", "b") --depth 1')
+    missing = 'path("d", "a")   not changed in tick 2: no row matches before and after\n\npath("d", "a")   is'
+    assert say('why tick path("d", "a")').startswith(missing)
 
 
 def test_saving_and_loading(

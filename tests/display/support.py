@@ -63,6 +63,10 @@ def values() -> dict[str, tuple[Any, list[str]]]:
             program.why_not(run, "path", ("c", "a")),
             ["why not", 'path("c", "a")', "is missing", "path(x, z) :- path(x, y), edge(y, z)."],
         ),
+        "reason": (
+            program.why_changed(run, "path", ("c", "b")),
+            ['path("c", "b")', "retracted in tick 3", "by 1 input change", 'edge("c", "a")'],
+        ),
         "report": (program.explain(run), ["stratum 1 (path)", "1. scan edge(x, y)"]),
         "circuit report": (shop().explain(), ["passes", "trace of Filter"]),
         "stream": (stream, ["stream of Input a", "circuit c", "x", "int"]),

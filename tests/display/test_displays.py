@@ -198,9 +198,10 @@ def test_every_text_of_the_caller_is_escaped() -> None:
     program_run = program.start({"e": [(EVIL,)]})
     proof = program.why(program_run, "e", (EVIL,))
     refusal = program.why_not(program_run, "e", (EVIL + "!",))
+    reason = program.why_changed(program_run, "e", (EVIL,))
     for value in (
         circuit, stream, stream.schema, run, run.input(EVIL), result, program, proof, refusal,
-        col(EVIL) == EVIL, circuit.explain(),
+        reason, col(EVIL) == EVIL, circuit.explain(),
     ):  # fmt: skip
         assert "<script" not in html_of(value), value
         assert "script" in html_of(value), value
