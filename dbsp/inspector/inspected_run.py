@@ -60,7 +60,7 @@ class InspectedRun:
         self._work: deque[TickWork] = deque(maxlen=history)
         self._sorted: tuple[object, SortedRows] | None = None
         self._recording = run.record(history, max_rows=max_rows)
-        self._observer = WorkObserver(lambda: (run.tick, run.graph), self._note)
+        self._observer = WorkObserver(lambda: run.graph, self._note)
         run.attach(self._observer)
 
     def release(self) -> None:
@@ -102,6 +102,8 @@ class InspectedRun:
 
     def _note(self, work: TickWork) -> None:
         """Keep the work of a committed tick, and notify the pages."""
+        if self._work and self._work[-1].number == work.number:
+            self._work.pop()  # the same tick, after an interrupt
         self._work.append(work)
         self._sorted = None
         self.wake()

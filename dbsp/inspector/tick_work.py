@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.runtime.pass_observer import ObservedTick, PassObserver
+from dbsp.runtime.pass_observer import PassObserver
 
 
 @dataclass(slots=True)
@@ -35,16 +35,18 @@ class WorkObserver(PassObserver):
 
     timed = True
 
-    def __init__(self, graph: Callable[[], tuple[int, Graph]], receive: Callable[[TickWork], None]) -> None:
+    def __init__(self, graph: Callable[[], Graph], receive: Callable[[TickWork], None]) -> None:
         super().__init__()
-        self._now = graph
+        self._graph = graph
         self._receive = receive
 
-    def take_tick(self, tick: ObservedTick) -> None:
-        """Sum the passes of a tick by operator. O(operators and iterations)."""
-        number, graph = self._now()
-        done = TickWork(number, 0.0, graph)
-        for each in tick.passes:
+    def commit_tick(self, number: int) -> None:
+        """Sum the passes of the tick by operator. O(operators and iterations).
+
+        After an interrupt, a second call sums them again, so `receive` may get a tick twice.
+        """
+        done = TickWork(number, 0.0, self._graph())
+        for each in () if self.pending is None else self.pending.passes:
             if each.graph.parent is None:
                 done.seconds += sum(each.seconds or ())
             else:
@@ -60,3 +62,4 @@ class WorkObserver(PassObserver):
                 if work is not None:
                     work.rows += len(batch)
         self._receive(done)
+        self.drop()
