@@ -183,8 +183,11 @@ class InspectedRun:
             ids = self._current().ids
             nodes: dict[str, dict[str, Any]] = {}
             if done is not None and done.graph is self._document.graph:
+                emitted = self._emitted(done)
                 for node, work in done.work.items():
-                    nodes[ids[node]] = {"rows": work.rows, "steps": work.steps, "seconds": work.seconds}
+                    facts = nodes[ids[node]] = {"steps": work.steps, "seconds": work.seconds}
+                    if emitted is not None:
+                        facts["rows"] = emitted.get(node, 0)
                 for node, id in ids.items():
                     for scope in node.operator.children():
                         nodes.setdefault(id, {})["iterations"] = done.iterations.get(scope, 0)
@@ -210,6 +213,20 @@ class InspectedRun:
                 "nodes": nodes,
             }
 
+    def _emitted(self, done: TickWork) -> dict[Node, int] | None:
+        """Return the number of rows that each operator emitted in a tick; None if they are too many
+        to be recorded."""
+        if not self._keeps_rows(done):
+            return None
+        emitted: dict[Node, int] = {}
+        for node in done.work:
+            deltas = self._recording.by_iteration(node, done.number).values()
+            emitted[node] = sum(map(len, deltas))
+        return emitted
+
+    def _keeps_rows(self, done: TickWork) -> bool:
+        return done.number in self._recording.ticks and done.number not in self._recording.truncated
+
     def _work_of(self, tick: int | None) -> TickWork | None:
         if tick is None:
             return self._work[-1] if self._work else None
@@ -228,7 +245,7 @@ class InspectedRun:
             return ""
         if done.graph is not self._document.graph:
             return "The run has switched to another circuit since this tick."
-        if done.number not in self._recording.ticks or done.number in self._recording.truncated:
+        if not self._keeps_rows(done):
             return "The inspector does not keep the rows of this tick: they are too many."
         names = self._recording.scopes(done.number).items()
         restarted = [name for name, how in names if how == "restart"]

@@ -48,7 +48,12 @@ class Inspector:
         """The address of the page, with a secret token. It gives access to all rows."""
         self._page = PageServer(inspected, token, self.port)
         config = uvicorn.Config(
-            self._page.app, log_level="warning", access_log=False, lifespan="off", server_header=False
+            self._page.app,
+            log_level="warning",
+            access_log=False,
+            log_config=None,
+            lifespan="off",
+            server_header=False,
         )
         self._server: uvicorn.Server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="dbsp inspector", daemon=True)
@@ -114,7 +119,16 @@ class Inspector:
         self._inspected.release()
 
     def wait(self) -> None:
-        """Wait until the server ends."""
+        """Wait until the server ends, for a program that does nothing else.
+
+        Examples:
+            >>> import threading
+            >>> circuit = Circuit("shop")
+            >>> circuit.output("sales", circuit.input("sale", x=int))
+            >>> inspector = dbsp.inspector.serve(circuit.start())
+            >>> threading.Timer(0.1, inspector.close).start()
+            >>> inspector.wait()
+        """
         self._thread.join()
 
     def __enter__(self) -> Inspector:

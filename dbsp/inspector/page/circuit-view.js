@@ -450,16 +450,16 @@ function changed(facts) {
   return (facts?.rows ?? 0) > 0;
 }
 
-function summary({ rows = 0, seconds, stored, iterations }, scope) {
-  const parts = scope ? [] : [`Δ ${short(rows)}`];
+function summary({ rows, seconds, stored, iterations }, scope) {
+  const parts = scope || rows === undefined ? [] : [`Δ ${short(rows)}`];
   if (iterations) parts.push(counted(iterations, "iteration"));
   if (seconds !== undefined) parts.push(duration(seconds));
   if (stored !== undefined) parts.push(`${short(stored)} kept`);
   return parts.join(" · ");
 }
 
-function spoken({ rows = 0, seconds, stored, iterations }) {
-  const parts = [`${counted(rows, "changed row")}`];
+function spoken({ rows, seconds, stored, iterations }) {
+  const parts = rows === undefined ? [] : [counted(rows, "changed row")];
   if (iterations !== undefined) parts.push(counted(iterations, "iteration"));
   if (seconds !== undefined) parts.push(duration(seconds));
   if (stored !== undefined) parts.push(`${counted(stored, "row")} kept`);
