@@ -56,7 +56,7 @@ class CircuitDrawing(Displayed):
 
         Examples:
             >>> print(Circuit("empty").draw().to_mermaid(), end="")
-            flowchart TD
+            flowchart TB
         """
         return mermaid_text(self.picture)
 
@@ -152,12 +152,12 @@ def drawing_of(
         raise ArgumentError(f"{option}= selects nodes around a relation; give the relation as only=")
     if critical is not None:
         picture = with_critical_path(picture, critical)
+    if collapse is not None:  # before the selection: a depth counts the arrows that are drawn
+        picture = collapsed(picture, collapse)
     if only is not None:
         if not isinstance(only, str):
             raise wrong_argument("only", "the name of a relation", only)
         picture = around(picture, only, readers=readers, depth=depth)
-    if collapse is not None:
-        picture = collapsed(picture, collapse)
     if profile is not None:  # last, as the colours of groups compare their sums
         picture = coloured_by_profile(picture, profile)
     drawing = CircuitDrawing(picture.titled(title))

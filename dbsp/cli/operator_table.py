@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.circuit.pictures.circuit_picture import circuit_picture, node_ids
 from dbsp.display.amounts import duration, memory, row_count
 from dbsp.display.document import Column, Document, Row, Span, Style, Table, line, muted, printable, strong
 from dbsp.errors import counted
@@ -80,6 +81,7 @@ class OperatorTable:
         self._after: dict[Node, tuple[int, float]] = {}
         """By node the counts after it."""
         self._depths = dict(_depths(run.graph, 0))
+        self._titles = _titles(run.graph)
         self._read()
 
     def ticked(self, result: TickResult) -> None:
@@ -115,7 +117,7 @@ class OperatorTable:
         more = len(found) - lines
         table = Table(
             _COLUMNS,
-            tuple(_row(operator, total) for operator in found[:lines]),
+            tuple(_row(operator, self._titles[operator.node], total) for operator in found[:lines]),
             f"and {counted(more, 'more operator')}" if more > 0 else "",
         )
         return Document(self._title(), (table,))
@@ -149,9 +151,15 @@ def _depths(graph: Graph, depth: int) -> Iterator[tuple[Node, int]]:
             yield from _depths(inner, depth + 1)
 
 
-def _row(operator: OperatorRow, total: float) -> Row:
+def _titles(graph: Graph) -> dict[Node, str]:
+    """Return the texts of the nodes in pictures, which name columns; a scope has its label."""
+    drawn = {node.id: node.title for node in circuit_picture(graph).nodes}
+    return {node: drawn.get(id, node.label) for node, id in node_ids(graph).items()}
+
+
+def _row(operator: OperatorRow, title: str, total: float) -> Row:
     node = operator.node
-    label = "  " * operator.depth + printable(node.label, _LABEL)
+    label = "  " * operator.depth + printable(title, _LABEL)
     share = operator.seconds / total if total else 0.0
     return Row(
         (

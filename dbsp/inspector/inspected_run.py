@@ -16,12 +16,13 @@ from dbsp.errors import CircuitError, DbspError, InputError, choice
 from dbsp.inspector.circuit_document import CircuitDocument
 from dbsp.inspector.edited_changes import editable, read_edits
 from dbsp.inspector.row_pages import SortedRows
-from dbsp.inspector.tick_work import TickWork, WorkObserver
+from dbsp.inspector.tick_work import CommitSignal, TickWork
 from dbsp.io.change_script import ScriptTick
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.past_integrals import integral_of
 from dbsp.runtime.run import Run
 from dbsp.runtime.stream_lookup import scope_name
+from dbsp.runtime.tick_recording import Recording
 from dbsp.runtime.tick_result import TickResult
 
 PROOF_DEPTH = 12
@@ -57,17 +58,18 @@ class InspectedRun:
         self._documents = 0
         """The number of circuits to which the run has switched."""
         self._stages: dict[Stage, CircuitDocument] = {}
-        self._work: deque[TickWork] = deque(maxlen=history)
+        self._work: dict[int, TickWork] = {}
         self._sorted: tuple[object, SortedRows] | None = None
-        self._recording = run.record(history, max_rows=max_rows)
-        self._observer = WorkObserver(lambda: run.graph, self._note)
-        run.attach(self._observer)
+        run.refuse_inside_tick("serve")
+        self._recording = Recording(run, history, None, max_rows, timed=True)
+        self._signal = CommitSignal(self.wake)
+        run.attach(self._signal)
 
     def release(self) -> None:
         """Observe the run no longer."""
         with self._lock:
             self._recording.stop()
-            self.run.detach(self._observer)
+            self.run.detach(self._signal)
 
     # --- ticks ------------------------------------------------------------------------------------
 
@@ -99,14 +101,6 @@ class InspectedRun:
         """Apply the edited rows of the page as one tick."""
         with self._lock:
             return self.run.step(read_edits(edits, self.run.inputs, self.run.ranges))
-
-    def _note(self, work: TickWork) -> None:
-        """Keep the work of a committed tick, and notify the pages."""
-        if self._work and self._work[-1].number == work.number:
-            self._work.pop()  # the same tick, after an interrupt
-        self._work.append(work)
-        self._sorted = None
-        self.wake()
 
     def wait(self, version: int, seconds: float) -> int:
         """Wait for a change since `version`, or for some seconds; return the version."""
@@ -185,15 +179,17 @@ class InspectedRun:
             if done is not None and done.graph is self._document.graph:
                 emitted = self._emitted(done)
                 for node, work in done.work.items():
-                    facts = nodes[ids[node]] = {"steps": work.steps, "seconds": work.seconds}
-                    if emitted is not None:
-                        facts["rows"] = emitted.get(node, 0)
+                    nodes[ids[node]] = {
+                        "rows": emitted[node],
+                        "steps": work.steps,
+                        "seconds": work.seconds,
+                    }
                 for node, id in ids.items():
                     for scope in node.operator.children():
                         nodes.setdefault(id, {})["iterations"] = done.iterations.get(scope, 0)
             for node, (rows, size) in self.run.kept().items():
                 nodes.setdefault(ids[node], {}).update(stored=rows, bytes=size)
-            for work_of_tick in self._work:
+            for work_of_tick in self._works():
                 for node, work in work_of_tick.work.items():
                     if node in ids:
                         facts = nodes.setdefault(ids[node], {})
@@ -205,7 +201,7 @@ class InspectedRun:
                 "shown": self.run.tick if done is None else done.number,
                 "seconds": None if done is None else done.seconds,
                 "note": self._note_on(done),
-                "ticks": [each.number for each in self._work],
+                "ticks": list(self._recording.ticks),
                 "script": {"left": len(self._script), "of": self._script_ticks},
                 "stateRows": self.run.state_rows,
                 "stateBytes": self.run.state_bytes,
@@ -213,29 +209,32 @@ class InspectedRun:
                 "nodes": nodes,
             }
 
-    def _emitted(self, done: TickWork) -> dict[Node, int] | None:
-        """Return the number of rows that each operator emitted in a tick; None if they are too many
-        to be recorded."""
-        if not self._keeps_rows(done):
-            return None
-        emitted: dict[Node, int] = {}
-        for node in done.work:
-            deltas = self._recording.by_iteration(node, done.number).values()
-            emitted[node] = sum(map(len, deltas))
-        return emitted
+    def _emitted(self, done: TickWork) -> dict[Node, int]:
+        """Return the number of rows that each operator emitted in a tick."""
+        return {
+            node: sum(map(len, self._recording.by_iteration(node, done.number).values()))
+            for node in done.work
+        }
 
-    def _keeps_rows(self, done: TickWork) -> bool:
-        return done.number in self._recording.ticks and done.number not in self._recording.truncated
+    def _works(self) -> list[TickWork]:
+        """Return the work of all recorded ticks."""
+        known = self._work
+        self._work = {
+            number: known.get(number) or TickWork(self._recording.recorded(number))
+            for number in self._recording.ticks
+        }
+        return list(self._work.values())
 
     def _work_of(self, tick: int | None) -> TickWork | None:
+        works = self._works()
         if tick is None:
-            return self._work[-1] if self._work else None
-        for work in self._work:
+            return works[-1] if works else None
+        for work in works:
             if work.number == tick:
                 return work
         raise InputError(
-            f"tick {tick} is not recorded; the inspector keeps the last {self._work.maxlen} ticks, so choose "
-            "a later one, or keep more with history=",
+            f"tick {tick} is not recorded; the inspector keeps the last {len(works)} ticks, so choose a "
+            "later one, or keep more with history= and max_rows=",
             code="not-recorded",
         )
 
@@ -245,8 +244,8 @@ class InspectedRun:
             return ""
         if done.graph is not self._document.graph:
             return "The run has switched to another circuit since this tick."
-        if not self._keeps_rows(done):
-            return "The inspector does not keep the rows of this tick: they are too many."
+        if done.truncated:
+            return "The inspector does not keep the rows and times of this tick: they are too many."
         names = self._recording.scopes(done.number).items()
         restarted = [name for name, how in names if how == "restart"]
         converged = [name for name, how in names if how == "converged early"]

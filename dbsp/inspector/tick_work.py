@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.step import Step
 from dbsp.runtime.pass_observer import PassObserver, ScopePass
+from dbsp.runtime.recorded_tick import RecordedTick
 from dbsp.runtime.scope import Scope
 
 
@@ -20,12 +20,16 @@ class NodeWork:
 
 
 class TickWork:
-    """The work of one tick. It is summed when it is first read, so that ticks stay fast."""
+    """The work of one recorded tick. It is summed when it is first read, so that ticks stay fast.
 
-    def __init__(self, number: int, graph: Graph, passes: Sequence[ScopePass]) -> None:
-        self.number = number
-        self.graph = graph
-        self._passes = passes
+    A tick with too many rows has no work.
+    """
+
+    def __init__(self, tick: RecordedTick) -> None:
+        self.number = tick.number
+        self.graph = tick.lookup.graph
+        self.truncated = tick.observed.truncated
+        self._passes: Sequence[ScopePass] = () if self.truncated else tick.passes
         self._work: dict[Node, NodeWork] | None = None
         self._iterations: dict[Graph, int] = {}
 
@@ -63,21 +67,18 @@ class TickWork:
         return found
 
 
-class WorkObserver(PassObserver):
-    """Measures the steps of a run, and passes the work of each committed tick on."""
+class CommitSignal(PassObserver):
+    """Calls back at the commit of every tick. It observes no pass, which would slow ticks."""
 
-    timed = True
-
-    def __init__(self, graph: Callable[[], Graph], receive: Callable[[TickWork], None]) -> None:
+    def __init__(self, committed: Callable[[], None]) -> None:
         super().__init__()
-        self._graph = graph
-        self._receive = receive
+        self._committed = committed
 
-    def choose(self, scope: Scope) -> Sequence[Step]:
-        return ()  # the recording of the run has the deltas
+    def observe(self, scope: Scope) -> None:
+        """Do nothing: a commit concerns the whole run."""
+
+    def leave(self, scope: Scope) -> None:
+        """Do nothing."""
 
     def commit_tick(self, number: int) -> None:
-        """Pass the work of the tick on. After an interrupt, `receive` may get a tick twice."""
-        passes = () if self.pending is None else self.pending.passes
-        self._receive(TickWork(number, self._graph(), passes))
-        self.drop()
+        self._committed()

@@ -1,7 +1,7 @@
 """Rows as messages: packets that need no other packet, so any process can read them repeatedly.
 
-The readers of a message get the same rows, however often and in whichever order they read. Messages
-are small, because Spark holds many of them at once.
+The readers of a message get the same rows, however often and in any order they read. Messages are
+small, because Spark holds many of them at once.
 """
 
 from __future__ import annotations

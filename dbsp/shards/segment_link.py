@@ -3,7 +3,7 @@
 An exchange between segments does not wait: it collects what it sends, and the rows arrive as the
 input of a later segment. A scope with exchanges inside waits in each exchange and vote. All shards
 make these calls in the same order, so the n-th of a tick is *round* n: each shard sends something
-to each shard, and goes on when it has the *answers*, which are what all shards have sent to it:
+to each shard, and continues when it has the *answers*: what all shards have sent to it:
 
     from S    a header of shard S: a digest of the headers of all rounds before, and its vote
     0, 1, ... the rows of the first, second, ... exchange of the round, as messages of other shards
@@ -70,7 +70,7 @@ class SegmentLink(ShardLink):
     def begin(
         self, known: Sequence[Answers], ask: Callable[[list[MovedRows]], Answers] | None = None
     ) -> None:
-        """Begin a tick. `known` are the answers of its first rounds; `ask` brings those of others."""
+        """Begin a tick. `known` are the answers of its first rounds; `ask` brings the others."""
         self.round, self.digest = 0, bytes(_DIGEST)
         self._known, self._ask = known, ask
         self._sent = []

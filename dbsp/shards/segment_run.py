@@ -113,7 +113,7 @@ class SegmentRun:
         return self._taken(call)
 
     def resume(self, answers: Answers) -> SegmentStep:
-        """Go on with the answers of the round in which the run waits. Raises as `step`."""
+        """Take the answers of the round in which the run waits. Raises as `step`."""
         self._add(self._link.round, answers)
         call = expect_present(self._call, "the tick of a segment that waits")
         call.answer(answers)

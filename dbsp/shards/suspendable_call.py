@@ -3,7 +3,7 @@
     caller                          thread of the call
     start()      ----------------->  function() ...
     question    <-----------------   ask(question)
-    answer(...)  ----------------->  ... returns the answer, and goes on
+    answer(...)  ----------------->  ... returns the answer
     result()    <-----------------   the function returns
 
 Only one of the two runs at any time. So objects that serve one thread at a time, such as a run, can

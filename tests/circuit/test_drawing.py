@@ -130,7 +130,7 @@ def test_the_dot_program_is_used_if_there_is_one(monkeypatch: pytest.MonkeyPatch
 
 def test_file_names_without_a_known_suffix(tmp_path: Path) -> None:
     with pytest.raises(
-        ArgumentError, match=r"c.txt: expected a file name that ends in one of .dot, .gv, .svg"
+        ArgumentError, match=r"c.txt: expected a file name that ends in one of .dot, .gv, .mmd"
     ):
         drawing.write(closure(), tmp_path / "c.txt")
     with pytest.raises(DbspError, match=r"cannot be written: No such file or directory \[unwritable-file\]"):

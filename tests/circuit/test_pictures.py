@@ -12,11 +12,15 @@ import pytest
 
 import dbsp
 from dbsp import Circuit, Schema, col, count, max_, sum_
+from dbsp.circuit.circuit_drawing import CircuitDrawing
+from dbsp.circuit.drawn_terms import DrawnTerm
 from dbsp.circuit.pictures.circuit_picture import circuit_picture, node_ids
 from dbsp.circuit.pictures.grouping import collapsed
-from dbsp.circuit.pictures.picture import Measured, PictureData, PictureEdge, PictureNode
+from dbsp.circuit.pictures.picture import Measured, PictureData, PictureEdge, PictureFrame, PictureNode
 from dbsp.circuit.pictures.selection import around, critical_path
 from dbsp.errors import ArgumentError
+from dbsp.operators.joins.join import Join
+from dbsp.operators.time.nested import Nested
 
 TEXT = """
 .decl sale(shop: symbol, item: symbol, n: number)
@@ -234,6 +238,15 @@ def test_the_drawn_terms_are_the_change(depth: int, name: str) -> None:
     assert {frame.kind for frame in plain_picture.frames} == {"scope"}
 
 
+def test_a_drawn_product_has_new_factors_before_the_delta_and_old_ones_after_it() -> None:
+    """As in the law of products (see `dbsp.operators.time.multilinear_terms`)."""
+    product = Nested(Join((0,), (0,), (0,), ("x",)))
+    assert product.drawn_terms(2, 1) == [
+        DrawnTerm(1, (("delta",), ("old",))),
+        DrawnTerm(1, (("new",), ("delta",))),
+    ]
+
+
 # --- parts ---------------------------------------------------------------------------------------
 
 
@@ -326,6 +339,14 @@ def test_the_groups_of_a_program(program: dbsp.Program) -> None:
     rules = titles(program.draw(collapse="rules").picture)
     assert "path(x, z) :- path(x, y), edge(y, z), x < 100, !blocked(z)." in rules
     assert rules.count("total(s, t) :- sale(s, _, _), t = sum n : { sale(s, _, n) }.") == 1
+    near = program.draw(collapse="strata", only="path", depth=1, readers=True).picture
+    assert sorted(titles(near)) == [
+        "Fixpoint path",
+        "Input edge",
+        "Output path",
+        "far",
+        "path",
+    ]
     scopes = program.draw(collapse="scopes").picture
     assert [node.title for node in scopes.nodes if node.kind == "group"] == ["Fixpoint path"]
     assert scopes.frames == ()
@@ -435,7 +456,7 @@ def test_json_has_all_of_a_picture(program: dbsp.Program) -> None:
 def test_mermaid_has_every_node_arrow_and_frame(program: dbsp.Program) -> None:
     picture = program.draw(stage="physical").picture
     lines = program.draw(stage="physical").to_mermaid().splitlines()
-    assert lines[0] == "flowchart TD"
+    assert lines[0] == "flowchart TB"
     assert sum(" --> " in line or " -.-> " in line for line in lines) == len(picture.edges)
     assert sum(line.strip().startswith("subgraph ") for line in lines) == len(picture.frames) == 1
     for node in picture.nodes:
@@ -445,13 +466,23 @@ def test_mermaid_has_every_node_arrow_and_frame(program: dbsp.Program) -> None:
     assert "x < 100" not in text
 
 
+def test_large_pictures_are_drawn_to_the_right() -> None:
+    for size, direction in ((60, "TB"), (61, "LR")):
+        nodes = tuple(PictureNode(f"n{n}", str(n)) for n in range(size))
+        drawing = CircuitDrawing(PictureData("many", nodes))
+        assert f"rankdir={direction}" in drawing.to_dot()
+        assert drawing.to_mermaid().startswith(f"flowchart {direction}\n")
+    stages = CircuitDrawing(PictureData("many", nodes, frames=(PictureFrame("s", "query", "stage"),)))
+    assert "rankdir=TB" in stages.to_dot()
+
+
 def test_the_texts_of_marks_and_kinds() -> None:
     nodes = (
         PictureNode("a", "a", "relation", marked=True, relation="a", measured=Measured(0.5, 1)),
         PictureNode("b", 'b "quoted"', "group"),
     )
     edges = (PictureEdge("a", "b", "negated", "not", 2.5), PictureEdge("b", "a", "aggregated", marked=True))
-    drawing = dbsp.circuit.circuit_drawing.CircuitDrawing(PictureData("marks", nodes, edges))
+    drawing = CircuitDrawing(PictureData("marks", nodes, edges))
     dot = drawing.to_dot()
     assert 'a [label="a\\n500.0 ms, 1 row out" color="#c62828"' in dot
     assert "penwidth=2.50 style=dashed" in dot

@@ -49,7 +49,7 @@ def test_graphs_of_parts_and_stages(folder: Path, run: Command) -> None:
     assert "3 operators" in run("graph", "reach.dl", "--collapse", "rules").out
     assert 'color="#c62828"' in run("graph", "reach.dl", "--critical").out
     assert run("graph", "reach.dl", "-o", "reach.mmd").code == 0
-    assert (folder / "reach.mmd").read_text().startswith("flowchart TD\n")
+    assert (folder / "reach.mmd").read_text().startswith("flowchart TB\n")
 
 
 @pytest.mark.parametrize(

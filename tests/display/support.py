@@ -47,7 +47,7 @@ def values() -> dict[str, tuple[Any, list[str]]]:
     proof = program.why(run, "path", ("a", "c"))
     shop_run.input("sale").insert([(4, "bag", 40.0)])
     return {
-        "circuit": (shop(), ["circuit shop", "3 nodes", "Input sale", "Filter price > 5.0"]),
+        "circuit": (shop(), ["circuit shop", "3 nodes", "Input sale", "Filter ", "> 5.0"]),
         "graph": (shop().circuit("physical"), ["circuit shop", "Output big"]),
         "program": (program, ["2 rules", "// who reaches whom", "input", "edge", "x: str, y: str"]),
         "run": (run, ["run of <program>", "3 ticks, ", "stored", "path", "traces", "Arrange by"]),

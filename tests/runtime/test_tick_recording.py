@@ -305,3 +305,57 @@ def test_a_stopped_recording_keeps_its_deltas() -> None:
     del run
     with pytest.raises(CircuitError, match="the run of this recording has been released"):
         recording.integral("sums")
+
+
+TWO_SCOPES = """
+    .decl edge(x: number, y: number)
+    .decl link(x: number, y: number)
+    .input edge, link
+    .decl path(x: number, y: number)
+    .decl way(x: number, y: number)
+    .output path, way
+    path(x, y) :- edge(x, y).
+    path(x, z) :- path(x, y), edge(y, z).
+    way(x, y) :- link(x, y).
+    way(x, z) :- way(x, y), link(y, z).
+"""
+
+
+@pytest.mark.parametrize(("removed", "other"), [("link", "path"), ("edge", "way")])
+def test_a_restart_leaves_the_passes_of_another_scope(removed: str, other: str) -> None:
+    run = dbsp.compile(TWO_SCOPES).start()
+    recording = run.record()
+    kept = {"link": "edge", "edge": "link"}[removed]
+    run.step({removed: [(1, 2), (2, 3)], kept: [(1, 2)]})
+    run.step({removed: {(1, 2): -1}, kept: [(2, 3)]})
+    assert sorted(recording.scopes().values()) == ["changes", "restart"]
+    assert [iteration.time for iteration in recording.iterations(other)] == [(0,), (1,)]
+    assert recording.delta(other).to_dict() == {(1, 3): 1, (2, 3): 1}
+
+
+def test_a_restart_in_a_transaction_leaves_the_passes_of_earlier_parts() -> None:
+    run = dbsp.compile(PATHS).start()
+    recording = run.record()
+    with run.transaction() as tx:
+        tx.step({"edge": [(1, 2), (2, 3)]})
+        tx.step({"edge": {(2, 3): -1}})
+    times = [iteration.time for iteration in recording.iterations("path")]
+    assert times == [(0,), (1,), (2,), (0,), (1,)]
+
+
+def test_freed_values_are_evaluated() -> None:
+    """The integral of a stream that no node keeps, as of a tick whose values are gone."""
+    circuit = Circuit("names")
+    name = circuit.input("name", s=str, kind="set")
+    loud = name.map(s=col("s").concat("!"))
+    circuit.output("long", loud.filter(col("s").length() > 5).group_by().agg(n=sum_(lit(1))))
+    run = circuit.start()
+    recording = run.record()
+    run.step({"name": [(f"person {n}",) for n in range(30)]})
+    run.step({"name": {(f"person {n}",): -1 for n in range(29)}})
+    run.compact()
+    run.step({"name": [("somebody",)]})
+    streams = [path for path, node in recording.streams().items() if node.schema.names == ("s",)]
+    for path in streams:
+        assert len(recording.integral(path, 1)) == 30
+        assert sorted(recording.integral(path, 1).rows())[0][0].startswith("person 0")

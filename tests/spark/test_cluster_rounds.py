@@ -86,7 +86,7 @@ def test_a_tick_takes_as_many_jobs_as_its_rounds_need(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_has_missed_rounds_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each round is in another process; each process goes on from the last round that it has."""
+    """Each round is in another process; each process continues from the last round that it has."""
     from dbsp.spark.cluster import segment_state
 
     kept: list[dict[Any, Any]] = [{}, {}]

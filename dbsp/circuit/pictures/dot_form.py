@@ -28,6 +28,8 @@ _WIDTH = 46
 """The width of the lines of a box, in characters."""
 _LINES = 4
 """The number of lines that one text of a box may have."""
+_DOWN = 60
+"""The greatest number of nodes of a picture whose arrows point down."""
 _MARKED = "#c62828"
 """The colour of the critical path."""
 
@@ -69,7 +71,7 @@ def dot_text(picture: PictureData) -> str:
             "fontsize": "11",
             "label": _escape(picture.title),
             "labelloc": "t",
-            "rankdir": "TB",
+            "rankdir": direction(picture),
             "nodesep": "0.3",
             "ranksep": "0.4",
         },
@@ -89,6 +91,15 @@ def dot_text(picture: PictureData) -> str:
         dot.node("legend", _legend(picture), shape="plain", style="", fillcolor="none")
     source: str = dot.source
     return source
+
+
+def direction(picture: PictureData) -> str:
+    """Return in which direction the arrows point: down (TB), or to the right (LR) if it is large.
+
+    Boxes are wide, so a rank of many boxes is much smaller as a column. Stages stay side by side.
+    """
+    stages = any(frame.kind == "stage" for frame in picture.frames)
+    return "TB" if stages or len(picture.nodes) <= _DOWN else "LR"
 
 
 def _fill(place: Any, picture: PictureData, frame: str) -> None:
@@ -152,9 +163,6 @@ def _look(node: PictureNode) -> dict[str, str]:
         look["fillcolor"] = fill
     if node.kind == "trace":  # it stores rows
         look |= {"shape": "cylinder", "style": "filled"}
-    if node.kind == "relation":
-        look["shape"] = "ellipse"
-        look["style"] = "filled"
     if node.kind == "group":
         look["shape"] = "box3d"
         look["style"] = "filled"

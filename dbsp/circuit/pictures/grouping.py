@@ -80,7 +80,8 @@ def _group(key: Key, group: Sequence[PictureNode], frames: dict[str, PictureFram
         place=last.place if kind == "rule" else "",
         rule=last.rule if kind == "rule" else "",
         text=text,
-        relation=named[-1] if named else "",
+        relation=named[0] if len(named) == 1 else "",
+        relations=tuple(named),
         frame=frame,
         size=size,
         measured=measured,
@@ -121,6 +122,10 @@ def _by_rule(picture: PictureData, frames: dict[str, PictureFrame]) -> dict[str,
 
 def _by_scope(picture: PictureData, frames: dict[str, PictureFrame]) -> dict[str, Key]:
     scopes = {node.id: _outermost(node.frame, frames) for node in picture.nodes}
+    leaving = {node.id for node in picture.nodes if node.kind == "leaving" and not scopes[node.id]}
+    for edge in picture.edges:
+        if edge.target in leaving:  # it emits a result of the scope
+            scopes[edge.target] = scopes[edge.source]
     return {id: ("scope", scope) if scope else ("node", id) for id, scope in scopes.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dbsp.circuit.pictures.dot_form import FILLS, box_lines, measured_lines
+from dbsp.circuit.pictures.dot_form import FILLS, box_lines, direction, measured_lines
 from dbsp.circuit.pictures.picture import EdgeKind, NodeKind, PictureData
 
 _SHAPES: Mapping[NodeKind, tuple[str, str]] = {
@@ -17,7 +17,7 @@ _ARROWS: Mapping[EdgeKind, str] = {"delayed": "-.->", "negated": "-.-o", "aggreg
 
 def mermaid_text(picture: PictureData) -> str:
     """Return a picture as a flowchart in the Mermaid language. O(its size)."""
-    lines = ["flowchart TD", *_parts(picture, "", "  ")]
+    lines = [f"flowchart {direction(picture)}", *_parts(picture, "", "  ")]
     for edge in picture.edges:
         label = f"|{_quoted(edge.label)}|" if edge.label else ""
         lines.append(f"  {edge.source} {_ARROWS.get(edge.kind, '-->')}{label} {edge.target}")

@@ -82,6 +82,8 @@ class PictureNode:
     """Whether the box shows the text of the rule, and not only its tooltip."""
     relation: str = ""
     """The relation of the program whose rows the node emits."""
+    relations: tuple[str, ...] = ()
+    """The relations whose rows the operators of a group emit."""
     frame: str = ""
     """The id of the frame that the node is in."""
     size: int = 1

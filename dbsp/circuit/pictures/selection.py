@@ -30,9 +30,10 @@ def around(
     Raises:
         ArgumentError: the picture has no relation of this name.
     """
-    start = [node.id for node in picture.nodes if node.relation == relation]
+    named = {node.id: {node.relation, *node.relations} - {""} for node in picture.nodes}
+    start = [id for id, names in named.items() if relation in names]
     if not start:
-        known = sorted({node.relation for node in picture.nodes if node.relation})
+        known = sorted(set().union(*named.values()))
         hint = did_you_mean(relation, known)
         advice = hint or (
             f"its relations are {', '.join(known)}" if known else "the circuit names no relations"

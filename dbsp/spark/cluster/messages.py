@@ -63,7 +63,7 @@ def failure(shard: int, level: int, error: Exception) -> Message:
 
 
 def failures(shard: int, shards: int, level: int, error: Exception) -> Iterator[Message]:
-    """Yield the message of `failure`, and one for each other shard, whose later tasks do nothing."""
+    """Yield the message of `failure`, and one for each other shard: its later tasks do nothing."""
     yield failure(shard, level, error)
     for other in range(shards):
         if other != shard:

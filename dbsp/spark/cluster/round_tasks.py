@@ -1,7 +1,7 @@
 """Rounds of a segment that waits: one stage each.
 
 A job has a fixed number of stages, and nobody knows the number of rounds before. So a round task
-passes on what it gets if the segment does not wait: it has ended, or has not begun.
+passes on what it gets if the segment does not wait: it has ended, or has not started.
 """
 
 from __future__ import annotations

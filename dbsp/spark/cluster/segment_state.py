@@ -97,7 +97,7 @@ class HeldRows:
     def written(
         folder: SharedFolder, level: int, shard: int, input: str, message: bytes, within: str = "held"
     ) -> HeldRows:
-        """Write a message for a segment of a shard to the folder `within`. Raises CheckpointError."""
+        """Write a message for a segment of a shard to a folder. Raises CheckpointError."""
         file = f"{within}/{uuid.uuid4().hex}"
         folder.write(file, message)
         return HeldRows(level, shard, input, file)

@@ -115,7 +115,7 @@ class TickJobs:
         return [replace(rounds[0], held=held, suspensions=suspensions), *rounds[1:]]
 
     def take(self, found: Iterable[Mapping[str, Any]]) -> None:
-        """Note the reports of a job. Raises RoundsDifferError if the shards have decided differently."""
+        """Note the reports of a job. Raises RoundsDifferError if the shards decided differently."""
         waiting: dict[int, dict[int, Suspension]] = {}
         later, reports = [], []
         for facts in found:

@@ -433,3 +433,27 @@ def test_shards_send_their_changes() -> None:
         run.step({"edge": {(2, 3): -1, (1, 2): 1, (5, 6): 1}})
         assert run.changed("edge").to_dict() == {(2, 3): -1, (5, 6): 1}
         assert PROGRAM.why_changed(run, "path", (1, 3)).changes == {"edge": {(2, 3): -1}}
+
+
+def test_an_aggregate_without_effect_is_no_cause() -> None:
+    program = dbsp.compile("""
+        .decl a, c(x: number) .input a, c
+        .decl p(x: number) .output p
+        p(x) :- c(x), n = count : { a(_) }, n < 3.
+    """)
+    run = program.start({"a": [(1,)]})
+    run.step({"a": [(2,)], "c": [(1,)]})
+    came = program.why_changed(run, "p", (1,))
+    assert came.changes == {"c": {(1,): 1}}
+    assert str(came).splitlines()[2:] == [
+        "├─ c(1)   input fact, inserted",
+        "├─ 2 = count : { a(_) }   was 1",
+        "└─ 2 < 3",
+    ]
+    run.step({"a": {(2,): -1}, "c": {(1,): -1}})
+    assert program.why_changed(run, "p", (1,)).changes == {"c": {(1,): -1}}
+    run.step({"c": [(1,)]})
+    run.step({"a": [(2,), (3,)]})
+    lost = program.why_changed(run, "p", (1,))
+    assert lost.changes == {"a": {(2,): 1, (3,): 1}}
+    assert "1 = count : { a(_) }   is 3 now" in str(lost) and "1 < 3   became false" in str(lost)
