@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.pass_manager import AppliedPass
+from dbsp.circuit.pictures.circuit_picture import circuit_picture
+from dbsp.circuit.pictures.plan_tree import plan_tree
 from dbsp.circuit.stage import Stage
 from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
 from dbsp.compiler.datalog.circuits.program_report import explain
@@ -42,7 +44,7 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
 from dbsp.display.displayed import Displayed
 from dbsp.display.report_text import Report
-from dbsp.errors import InputError, counted, wrong_argument
+from dbsp.errors import ArgumentError, InputError, counted, wrong_argument
 from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
@@ -56,6 +58,7 @@ from dbsp.operators.streams.sharded_start import (
 from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.memory import capacity_of
+from dbsp.runtime.observation import measurements
 from dbsp.runtime.run import Run
 from dbsp.runtime.ticks import Ticks
 
@@ -582,6 +585,7 @@ class Program(QuestionMethods, Displayed):
         plans: Mapping[int, RulePlan] | None = None,
         *,
         after: str | None = None,
+        analyze: bool = False,
     ) -> str:
         """Describe how the program is evaluated.
 
@@ -596,12 +600,15 @@ class Program(QuestionMethods, Displayed):
             plans: the plans to describe; by default those of the run, or of the program.
             after: the name of a pass (see `dbsp.compiler.datalog.compiler_passes`). The result is
                 then the text of the program, the plans or the circuit after this pass.
+            analyze: whether to add the operators of the run as a tree, from each output to the
+                inputs, with the rows and seconds of each since `run.observe()`, and what it stores.
 
         Returns:
             The report as text.
 
         Raises:
-            ArgumentError: no pass has the name `after`.
+            ArgumentError: no pass has the name `after`, or `analyze` is given for a run without
+                statistics.
 
         Examples:
             >>> program = compile('''
@@ -614,16 +621,27 @@ class Program(QuestionMethods, Displayed):
         """
         if run is not None and not isinstance(run, Ticks):
             raise wrong_argument("run", "a run of this program, or after= with the name of a pass", run)
+        if analyze and not (isinstance(run, Run) and run.stats()):
+            raise ArgumentError(
+                "analyze= needs a run of one process with statistics; start it with observe=True, or call "
+                "run.observe() before the ticks to measure"
+            )
         if plans is None:
             planner = None if run is None else run.planner
             plans = planner.plans if isinstance(planner, ProgramPlanner) else self.plans
         if run is not None and isinstance(run.planner, ProgramPlanner):
             suited = run.planner.program
             if isinstance(suited, Program) and suited is not self and suited.options.demanded:
-                return suited._explain(run, plans, after)
-        return self._explain(run, plans, after)
+                return suited._explain(run, plans, after, analyze)
+        return self._explain(run, plans, after, analyze)
 
-    def _explain(self, run: Run | ShardedRun | None, plans: Mapping[int, RulePlan], after: str | None) -> str:
+    def _explain(
+        self,
+        run: Run | ShardedRun | None,
+        plans: Mapping[int, RulePlan],
+        after: str | None,
+        analyze: bool,
+    ) -> str:
         if after is not None:
             context = CompileContext.of(self.source, self.options)
             context.plans = plans
@@ -631,7 +649,7 @@ class Program(QuestionMethods, Displayed):
         circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
         report = explain(self.rewritten, plans, circuit, run, self.rewrites)
         if isinstance(run, Run):
-            return Report(report)
+            return Report("\n".join((report, "", "operators", *_operators(run))) if analyze else report)
         physical = circuit if run is None else self.circuit_for(plans).circuit(Stage.PHYSICAL)
         return Report("\n".join((report, "", *exchange_lines(physical))))
 
@@ -643,3 +661,9 @@ class Program(QuestionMethods, Displayed):
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)
         return f"<program {self.file}: {counted(len(self.checked.rules), 'rule')}, ({inputs}) -> ({outputs})>"
+
+
+def _operators(run: Run) -> list[str]:
+    """Return the operators of a run as lines of a tree, with what was measured of each."""
+    picture = circuit_picture(run.graph, measurements(run.scope, run.kept()), terms=False)
+    return [f"  {line}" for line in plan_tree(picture)]

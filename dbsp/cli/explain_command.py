@@ -23,7 +23,10 @@ dbsp explain --passes
     lists the passes
 
 dbsp explain reach.dl -F facts
-    plans for these facts, loads them, and prints estimated and actual row counts of the joins"""
+    plans for these facts, loads them, and prints estimated and actual row counts of the joins
+
+dbsp explain reach.dl -F facts --analyze
+    also prints the operators with the rows, the time and the memory of each"""
 
 
 def _list_passes(requested: bool) -> None:
@@ -93,6 +96,13 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    analyze: Annotated[
+        bool,
+        typer.Option(
+            "--analyze",
+            help="With --fact-dir, also print the operators as a tree, with what was measured of each.",
+        ),
+    ] = False,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
     max_unpacked: options.MaxUnpacked = None,
@@ -108,16 +118,21 @@ def explain(
     the report compares estimated and actual rows for each variable; traces are listed with rows and
     bytes.
 
+    With --analyze, the report ends with the operators, from each output to the inputs: the rows
+    that each emitted, its time, its steps (one per iteration in a recursion), and what it stores.
+
     With --after, prints the program as text after one pass, its plans, or its circuit node by node.
     """
     from dbsp.cli import program_files
 
+    if analyze and (fact_dir is None or after is not None):
+        raise options.invalid_option("--analyze needs --fact-dir, and no --after: it measures a run")
     compiled = program_files.load_program(program, compilation)
     if fact_dir is None:
         run, plans = None, compiled.plans
     else:
-        run, plans = program_files.start_counted(compiled, fact_dir, max_iterations)
-    print(compiled.explain(run, plans, after=after))
+        run, plans = program_files.start_counted(compiled, fact_dir, max_iterations, observe=analyze)
+    print(compiled.explain(run, plans, after=after, analyze=analyze))
     if circuit:
         from dbsp.operators.stages.stage_report import explain as explain_circuit
 

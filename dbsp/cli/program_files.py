@@ -119,11 +119,14 @@ def start_sharded(
         return program.start(initial, max_iterations=max_iterations, memory_limit=memory_limit, shards=shards)
 
 
-def start_counted(program: Program, folder: Path, max_iterations: int) -> tuple[Run, dict[int, RulePlan]]:
+def start_counted(
+    program: Program, folder: Path, max_iterations: int, *, observe: bool = False
+) -> tuple[Run, dict[int, RulePlan]]:
     """Start a run with the facts and the plans chosen for their counts; return both."""
     with facts_of(program, folder) as initial:
         plans = program.plans_for(program.counted(initial, max_iterations=max_iterations))
-        return program.start(initial, max_iterations=max_iterations, plans=plans), plans
+        run = program.start(initial, max_iterations=max_iterations, plans=plans, observe=observe)
+        return run, plans
 
 
 class FactFileErrors(InputError):

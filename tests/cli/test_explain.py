@@ -88,6 +88,15 @@ def test_explain(folder: Path, run: Command) -> None:
     assert "path(x, z) :- path(x, y), edge(y, z)." in done.out
 
 
+def test_explain_with_measurements(folder: Path, run: Command) -> None:
+    done = run("explain", "reach.dl", "-F", "facts", "--analyze")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"\noperators\n  Output path +3 rows +[\d.]+ .?s +1 step +reach.dl:3:7\n", done.out)
+    for wrong in (("--analyze",), ("-F", "facts", "--analyze", "--after", "prune")):
+        done = run("explain", "reach.dl", *wrong)
+        assert done.code == 2 and "--analyze needs --fact-dir" in done.err
+
+
 def test_explain_after_a_pass(folder: Path, run: Command) -> None:
     done = run("explain", "reach.dl", "--after", "stratify")
     assert (done.code, done.err) == (0, "")
