@@ -16,8 +16,9 @@ use beside them and Soufflé, `recursion` loads and changes of recursive program
 mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
 Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
 live, `values` interned strings that come and go, `limits` state of four times the memory limit
-beside a run without a limit, `shards` one circuit in one process and in several, and `transaction`
-loads of the same rows in a transaction, in ticks, and in one step. `spark-shards`, which is not
+beside a run without a limit, `shards` one circuit in one process and in several, `transaction`
+loads of the same rows in a transaction, in ticks, and in one step, and `inspector` what an open
+inspector costs a tick and when its page shows a circuit. `spark-shards`, which is not
 part of `all`, measures one circuit on Spark's executors, in the driver, and Spark jobs by hand.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
@@ -73,6 +74,7 @@ from benchmarks.freed_values import TICKS as CHURN
 from benchmarks.fuzz import cases_of, fuzz, print_campaign
 from benchmarks.fuzz_cases import KINDS
 from benchmarks.growth import DECADES, measure_growth
+from benchmarks.inspected import OPERATORS, measure_inspected_ticks, measure_shown_circuit, print_inspected
 from benchmarks.kernels import measure_kernels
 from benchmarks.kills import KILLS as KILLED
 from benchmarks.kills import measure_kills
@@ -166,6 +168,7 @@ class What(StrEnum):
     shapes = "shapes"
     usage = "usage"
     transaction = "transaction"
+    inspector = "inspector"
     startup = "startup"
     io = "io"
     checkpoint = "checkpoint"
@@ -198,6 +201,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.shapes: [],
     What.usage: [],
     What.transaction: [],
+    What.inspector: [],
     What.startup: [],
     What.io: [],
     What.checkpoint: [],
@@ -325,6 +329,12 @@ def main(
         with console.status("transaction"):
             loads = list(measure_bulk_loads(rows))
         print_bulk_loads(console, rows, loads)
+    if what in (What.all, What.inspector):
+        operators = one_of(OPERATORS, size, what)
+        with console.status("inspector"):
+            ticks = list(measure_inspected_ticks("tiny" if size == "tiny" else "small"))
+            shown = measure_shown_circuit(operators)
+        print_inspected(console, ticks, shown)
     if what in (What.all, What.startup):
         with console.status("startup"):
             starts = list(measure_startup(one_of(STARTS, size, what)))

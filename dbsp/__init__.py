@@ -41,7 +41,7 @@ for _name in ("operators", "compiler"):
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dbsp import datomic  # noqa: F401
+    from dbsp import datomic, inspector  # noqa: F401
     from dbsp.circuit import drawing as draw  # noqa: F401  (not in __all__, like the other modules)
     from dbsp.compiler.compile import compile
     from dbsp.compiler.program import Program
@@ -163,7 +163,12 @@ _HOME = {
     "dbsp.data.zset": ("ZSet",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_MODULES = {"datomic": "dbsp.datomic", "draw": "dbsp.circuit.drawing", "spark": "dbsp.spark"}
+_MODULES = {
+    "datomic": "dbsp.datomic",
+    "draw": "dbsp.circuit.drawing",
+    "inspector": "dbsp.inspector",
+    "spark": "dbsp.spark",
+}
 
 __all__ = [
     "ArgumentError",

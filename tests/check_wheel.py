@@ -1,7 +1,7 @@
 """Check the contents of a built wheel: `python check_wheel.py dist/dbsp_circuits-*.whl`.
 
-A wheel has one importable name, which contains every module and grammar of the repository, and the
-marker for type checkers.
+A wheel has one importable name, which contains every module and grammar of the repository, the
+files of the inspector's page, and the marker for type checkers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
-SUFFIXES = {".json", ".lark", ".py", ".typed"}
+SUFFIXES = {".css", ".html", ".js", ".json", ".lark", ".py", ".txt", ".typed"}
 
 
 def expected_members(root: Path = ROOT) -> set[str]:

@@ -12,6 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from dbsp.kernels.tiers import COMPILED, choose_tier
 from dbsp.operators.recursion import fixpoint_step
+from tests.inspector.browsers import chromium
 
 # In the automatic tier, the first tests of a process would interpret the kernels, and others not.
 choose_tier(COMPILED)
@@ -30,8 +31,12 @@ _LONG = 900
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of Spark, and set longer time limits."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of Spark, set longer time limits, leave out tests that need a browser."""
+    if chromium() is None:
+        left_out = [item for item in items if item.get_closest_marker("browser")]
+        items[:] = [item for item in items if not item.get_closest_marker("browser")]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         if "spark" in item.path.parts:
             item.add_marker("spark")
@@ -47,11 +52,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-class SparkTogether(LoadScopeScheduling):
-    """Runs all of tests/spark in one worker, so that they share a session; the rest one by one."""
+TOGETHER = ("tests/spark/", "tests/inspector/test_browser.py")
+"""The tests that share a session of Spark, and those that share a browser."""
+
+
+class SharingTogether(LoadScopeScheduling):
+    """Runs tests that share something expensive in one worker, and the rest one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,7 +68,18 @@ def pytest_xdist_make_scheduler(
     config: pytest.Config, log: Callable[..., None]
 ) -> LoadScopeScheduling | None:
     """Schedule the tests of `--dist loadgroup`; its groups by marks do nothing with pytest 9.2."""
-    return SparkTogether(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return SharingTogether(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_report_header() -> str:
+    """Say which tests are left out on this machine."""
+    found = chromium()
+    if found is None:
+        return (
+            "browser: none found, so the tests in tests/inspector/test_browser.py are left out; install "
+            "chromium to run them"
+        )
+    return f"browser: {found}"
 
 
 @pytest.fixture(scope="module", params=["auto", "incremental"])

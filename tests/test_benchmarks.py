@@ -33,6 +33,7 @@ from benchmarks.graphs import power_law, uniform
 from benchmarks.growth import CASES, DECADES, Case, measure_growth
 from benchmarks.hand import create
 from benchmarks.hand_patterns import Matches
+from benchmarks.inspected import ShownCircuit, measure_inspected_ticks, print_inspected
 from benchmarks.kernels import measure_kernels
 from benchmarks.kills import measure_kills
 from benchmarks.limited_memory import LIMITS, measure_limits
@@ -418,6 +419,17 @@ def test_what_the_choices_of_a_caller_cost() -> None:
     print_usage(console, costs)
     assert isinstance(console.file, io.StringIO)
     assert all(cost.choice in console.file.getvalue() for cost in costs)
+
+
+@pytest.mark.slow
+def test_the_cost_of_an_inspector() -> None:
+    ticks = list(measure_inspected_ticks("tiny"))
+    assert [each.workload for each in ticks] == ["w1", "w1", "w3dag", "w3chain"]
+    assert all(min(each.seconds.values()) > 0 for each in ticks)
+    console = Console(file=io.StringIO(), width=190)
+    print_inspected(console, ticks, ShownCircuit(500, 600, 1.5))
+    assert isinstance(console.file, io.StringIO)
+    assert "a circuit of 500 operators and 600 streams is shown after 1.50 s" in console.file.getvalue()
 
 
 @pytest.mark.slow

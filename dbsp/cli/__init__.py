@@ -1,5 +1,5 @@
-"""The command line: `dbsp run`, `dbsp live`, `dbsp graph`, `dbsp explain`, `dbsp check`,
-`dbsp warmup`.
+"""The command line: `dbsp run`, `dbsp live`, `dbsp inspect`, `dbsp graph`, `dbsp explain`,
+`dbsp check`, `dbsp warmup`.
 
 Exit codes: 0 success, 1 an error in the program or its data, 2 an invalid command line,
 130 interrupted. Errors go to stderr, one message without a traceback.

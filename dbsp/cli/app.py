@@ -12,6 +12,7 @@ from dbsp.cli import (
     checkpoint_command,
     explain_command,
     graph_command,
+    inspect_command,
     live_command,
     run_command,
     top_command,
@@ -60,6 +61,7 @@ def _options(
 for module, command in (
     (run_command, run_command.run),
     (live_command, live_command.live),
+    (inspect_command, inspect_command.inspect),
     (graph_command, graph_command.graph),
     (explain_command, explain_command.explain),
     (top_command, top_command.top),

@@ -80,7 +80,13 @@ class Recording:
     """
 
     def __init__(
-        self, run: Watching, ticks: int, streams: Sequence[StreamChoice] | None, max_rows: int
+        self,
+        run: Watching,
+        ticks: int,
+        streams: Sequence[StreamChoice] | None,
+        max_rows: int,
+        *,
+        timed: bool = False,
     ) -> None:
         self._run = weakref.ref(run)
         self._kept: deque[RecordedTick] = deque()
@@ -89,6 +95,7 @@ class Recording:
         self._ticks = ticks
         self._max_rows = max_rows
         self._observer = _Recorder(self._take, self._nodes, max_rows)
+        self._observer.timed = timed
         self._lookup = run.lookup()
         self._streams = None if streams is None else [self._lookup.lasting(stream) for stream in streams]
         run.attach(self._observer)
@@ -416,6 +423,11 @@ class Recording:
             with suppress(InputError):
                 nodes.add(lookup.find(stream).node)
         return nodes
+
+    def recorded(self, tick: int | None = None) -> RecordedTick:
+        """Return the passes of a recorded tick, with the duration of each step if the recording is
+        timed."""
+        return self._tick(tick)
 
     def _tick(self, number: int | None) -> RecordedTick:
         """Return a recorded tick, by default the latest. Raises InputError."""
