@@ -66,7 +66,7 @@ def test_every_value_of_a_circuit_is_seen() -> None:
     parts = {
         "filter": ["<td>eve</td>"],
         "filter-trace": ["Filter euro &gt;= 25", "-(&#x27;ann&#x27;, &#x27;lamp&#x27;, 30)"],
-        "join": ["<svg", "Arrange by who"],
+        "join": ["<svg", "Integrate"],
         "join-load": ["Bern"],
         "join-trace": ["Join on who", "+(&#x27;Bern&#x27;, &#x27;pen&#x27;)"],
         "distinct": ["<td>tea</td>"],

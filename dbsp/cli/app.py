@@ -16,6 +16,7 @@ from dbsp.cli import (
     live_command,
     run_command,
     top_command,
+    tour_command,
     warmup_command,
     why_command,
 )
@@ -62,6 +63,7 @@ for module, command in (
     (run_command, run_command.run),
     (live_command, live_command.live),
     (inspect_command, inspect_command.inspect),
+    (tour_command, tour_command.tour),
     (graph_command, graph_command.graph),
     (explain_command, explain_command.explain),
     (top_command, top_command.top),

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.stage import Stage
@@ -15,9 +15,9 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, InputError, choice
 from dbsp.inspector.circuit_document import CircuitDocument
 from dbsp.inspector.edited_changes import editable, read_edits
+from dbsp.inspector.lessons import Lesson
 from dbsp.inspector.row_pages import SortedRows
 from dbsp.inspector.tick_work import CommitSignal, TickWork
-from dbsp.io.change_script import ScriptTick
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.past_integrals import integral_of
 from dbsp.runtime.run import Run
@@ -27,6 +27,21 @@ from dbsp.runtime.tick_result import TickResult
 
 PROOF_DEPTH = 12
 """The number of rules that a shown proof follows."""
+
+
+class PlannedTick(Protocol):
+    """A tick that the page can apply: of a change script, or of a lesson."""
+
+    @property
+    def changes(self) -> Mapping[str, Mapping[tuple[Any, ...], int]]: ...
+
+
+class LessonPlace(NamedTuple):
+    """A lesson, and its place among the lessons of a tour."""
+
+    lesson: Lesson
+    number: int
+    of: int
 
 
 class StagedQuery(Protocol):
@@ -42,11 +57,13 @@ class InspectedRun:
         self,
         run: Run,
         query: StagedQuery | None,
-        script: Sequence[ScriptTick],
+        script: Sequence[PlannedTick],
         history: int,
         max_rows: int,
+        place: LessonPlace | None = None,
     ) -> None:
         self.run = run
+        self._place = place
         self._query = query
         self._script = deque(script)
         self._script_ticks = len(script)
@@ -203,11 +220,25 @@ class InspectedRun:
                 "note": self._note_on(done),
                 "ticks": list(self._recording.ticks),
                 "script": {"left": len(self._script), "of": self._script_ticks},
+                "lesson": self._lesson(),
                 "stateRows": self.run.state_rows,
                 "stateBytes": self.run.state_bytes,
                 "fileBytes": self.run.file_bytes,
                 "nodes": nodes,
             }
+
+    def _lesson(self) -> dict[str, Any] | None:
+        if self._place is None:
+            return None
+        lesson, number, of = self._place
+        done = self._script_ticks - len(self._script)
+        return {
+            "number": number,
+            "of": of,
+            "title": lesson.title,
+            "paragraphs": lesson.paragraphs,
+            "next": lesson.ticks[done].text if self._script else lesson.end,
+        }
 
     def _emitted(self, done: TickWork) -> dict[Node, int]:
         """Return the number of rows that each operator emitted in a tick."""

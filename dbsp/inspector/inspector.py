@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
-import socket
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dbsp.caller_tracebacks import ends_at_caller
-from dbsp.errors import DbspError, SetupError, wrong_argument
+from dbsp.errors import wrong_argument
 from dbsp.inspector.inspected_run import InspectedRun, StagedQuery
+from dbsp.inspector.page_server import PageServer
+from dbsp.inspector.page_thread import PageThread
 from dbsp.io.change_script import ScriptTick
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.run import Run
@@ -20,8 +19,6 @@ from dbsp.runtime.tick_result import TickResult
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    import uvicorn
 
 HISTORY = 50
 """The number of ticks that the inspector keeps by default."""
@@ -34,33 +31,14 @@ class Inspector:
     the run by `step`, or use it inside of `with inspector.held():`.
     """
 
-    def __init__(self, inspected: InspectedRun, listening: socket.socket) -> None:
-        import uvicorn
-
-        from dbsp.inspector.page_server import PageServer
-
+    def __init__(self, inspected: InspectedRun, port: int) -> None:
         self._inspected = inspected
-        self._socket = listening
-        self.port: int = listening.getsockname()[1]
+        self._page = PageServer(inspected)
+        self._thread = PageThread(lambda: self._page.app, port)
+        self.port = self._thread.port
         """The port of the page."""
-        token = secrets.token_urlsafe(24)
-        self.url = f"http://127.0.0.1:{self.port}/{token}/"
+        self.url = self._thread.url
         """The address of the page, with a secret token. It gives access to all rows."""
-        self._page = PageServer(inspected, token, self.port)
-        config = uvicorn.Config(
-            self._page.app,
-            log_level="warning",
-            access_log=False,
-            log_config=None,
-            lifespan="off",
-            server_header=False,
-        )
-        self._server: uvicorn.Server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, name="dbsp inspector", daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        self._server.run(sockets=[self._socket])
 
     @ends_at_caller
     def step(self, changes: Mapping[str, InputChange] | None = None) -> TickResult:
@@ -109,13 +87,10 @@ class Inspector:
             >>> inspector = dbsp.inspector.serve(circuit.start())
             >>> inspector.close()
         """
-        if not self._thread.is_alive():
+        if not self._thread.alive:
             return
-        self._page.closing = True
-        self._inspected.wake()
-        self._server.should_exit = True
-        self._thread.join()
-        self._socket.close()
+        self._page.end()
+        self._thread.end()
         self._inspected.release()
 
     def wait(self) -> None:
@@ -129,7 +104,7 @@ class Inspector:
             >>> threading.Timer(0.1, inspector.close).start()
             >>> inspector.wait()
         """
-        self._thread.join()
+        self._thread.wait()
 
     def __enter__(self) -> Inspector:
         return self
@@ -140,7 +115,7 @@ class Inspector:
         self.close()
 
     def __repr__(self) -> str:
-        open_ = "open" if self._thread.is_alive() else "closed"
+        open_ = "open" if self._thread.alive else "closed"
         return f"<inspector of '{self._inspected.run.graph.name}': {open_}>"
 
 
@@ -190,33 +165,9 @@ def serve(
     for name, number in (("history", history), ("max_rows", max_rows)):
         if type(number) is not int or number < 1:
             raise wrong_argument(name, "a number of 1 or more", number)
+    inspected = InspectedRun(run, query, script, history, max_rows)
     try:
-        import starlette  # noqa: F401  (only a test whether it loads)
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise SetupError(
-            "the inspector needs the packages starlette and uvicorn, which are not installed: run "
-            "'pip install dbsp-circuits[inspect]'"
-        ) from None
-    listening = _listening(port)
-    try:
-        return Inspector(InspectedRun(run, query, script, history, max_rows), listening)
+        return Inspector(inspected, port)
     except BaseException:
-        listening.close()
+        inspected.release()
         raise
-
-
-def _listening(port: int) -> socket.socket:
-    """Return a socket that listens on this machine only."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
-        listening.listen()  # before the server runs, so that the address works at once
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise DbspError(
-            f"the inspector cannot listen on port {port}: {error}; choose another port, or 0 for a free one",
-            code="port-not-available",
-        ) from None
-    return listening

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbsp.errors import DbspError, InputError
 from dbsp.inspector.inspected_run import InspectedRun, described
-from dbsp.inspector.request_guard import RequestGuard
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -30,13 +30,18 @@ _PULSE = 10.0
 class PageServer:
     """The application that answers the page of one run."""
 
-    def __init__(self, inspected: InspectedRun, token: str, port: int) -> None:
+    def __init__(self, inspected: InspectedRun) -> None:
         self.inspected = inspected
-        self.closing = False
-        """Whether the server ends, and with it the streams of events."""
-        self.app = RequestGuard(self._routes(), token, port)
+        self._ending = False
 
-    def _routes(self) -> Starlette:
+    def end(self) -> None:
+        """End the streams of events, so that the server can end."""
+        self._ending = True
+        self.inspected.wake()
+
+    @cached_property
+    def app(self) -> Starlette:
+        """The application, for a guard (see `dbsp.inspector.request_guard`)."""
         from starlette.applications import Starlette
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
@@ -121,9 +126,9 @@ class PageServer:
         async def events() -> AsyncIterator[str]:
             version = self.inspected.version
             yield ": connected\n\n"
-            while not self.closing:
+            while not self._ending:
                 new = await run_in_threadpool(self.inspected.wait, version, _PULSE)
-                if self.closing:
+                if self._ending:
                     return
                 yield f"data: {new}\n\n" if new != version else ": waiting\n\n"
                 version = new

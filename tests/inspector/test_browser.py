@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect, sync_playwright
 from playwright.sync_api import Page as Tab
 
+from dbsp.inspector.lessons import LESSONS
+from dbsp.inspector.tour import Tour
 from tests.inspector.browsers import chromium
 from tests.inspector.support import Page, reach_page
 
@@ -229,3 +231,29 @@ def test_scopes_collapse_and_stages_change(browser: Browser) -> None:
         tab.close()
     assert inspected.complaints == []
     context.close()
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_tour(browser: Browser, size: tuple[int, int]) -> None:
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
+    complaints: list[str] = []
+    try:
+        with Tour() as tour:
+            tab = context.new_page()
+            tab.on("console", lambda message: complaints.append(message.text))
+            tab.on("pageerror", lambda error: complaints.append(str(error)))
+            tab.goto(tour.url)
+            for number, lesson in enumerate(LESSONS, 1):
+                expect(tab.locator("#lesson h2")).to_contain_text(f"{number}. {lesson.title}")
+                for tick in lesson.ticks:
+                    expect(tab.locator("#lesson-next")).to_have_text(tick.text)
+                    tab.locator("#lesson-step").press("Enter")
+                expect(tab.locator("#lesson-next")).to_have_text(lesson.end)
+                expect(tab.locator("#tick")).to_contain_text(f"tick {len(lesson.ticks)}")
+                if number < len(LESSONS):
+                    tab.click("text=Next lesson")
+            expect(tab.locator("text=Next lesson")).to_have_count(0)
+            tab.close()
+    finally:
+        context.close()
+    assert complaints == []

@@ -4,6 +4,7 @@ import { follow, get, post } from "./api.js";
 import { CircuitView } from "./circuit-view.js";
 import { EditPanel } from "./edit-panel.js";
 import { counted, duration, memory } from "./elements.js";
+import { LessonPanel } from "./lesson-panel.js";
 import { OperatorTable } from "./operator-table.js";
 import { StreamPanel } from "./stream-panel.js";
 
@@ -20,6 +21,7 @@ let busy = false;
 const view = new CircuitView(part("circuit"), (id) => select(id));
 const stream = new StreamPanel(part("stream"), report);
 const edit = new EditPanel(part("edit"), (edits) => step({ kind: "edits", edits }));
+const lesson = new LessonPanel(part("lesson"), () => step({ kind: "script" }));
 const operators = new OperatorTable(part("operators"), (id) => {
   view.reveal(id);
   select(id);
@@ -36,7 +38,7 @@ part("problem-close").addEventListener("click", () => report(""));
 
 // --- tabs ---------------------------------------------------------------------------------------
 
-const TABS = ["circuit", "stream", "edit", "operators"];
+const TABS = ["circuit", "lesson", "stream", "edit", "operators"];
 let tab = WIDE.matches ? "stream" : "circuit";
 
 function openTab(name) {
@@ -53,7 +55,7 @@ for (const name of TABS) part(`tab-${name}`).addEventListener("click", () => ope
 part("tabs").addEventListener("keydown", (event) => {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!step) return;
-  const usable = TABS.filter((name) => !(WIDE.matches && name === "circuit"));
+  const usable = TABS.filter((name) => !(WIDE.matches && name === "circuit") && !part(`tab-${name}`).hidden);
   openTab(usable.at((usable.indexOf(tab) + step) % usable.length));
   part(`tab-${tab}`).focus();
 });
@@ -86,9 +88,19 @@ async function loadState() {
   part("note").hidden = state.note === "";
   part("note").textContent = state.note;
   showTicks();
+  showLesson();
   await showScope();
   showNumbers();
   await showStream();
+}
+
+function showLesson() {
+  if (!state.lesson) return;
+  lesson.show(state.lesson, state.script.left);
+  if (part("tab-lesson").hidden) {
+    part("tab-lesson").hidden = false;
+    openTab("lesson");
+  }
 }
 
 function showNumbers() {
