@@ -20,7 +20,7 @@ class Tour:
     """The pages of all lessons, until `close`. Each lesson has a run of its own."""
 
     def __init__(self, port: int = 0) -> None:
-        """Start the server. Raises SetupError without the extra, DbspError if the port is in use."""
+        """Start the server. Raises SetupError without the extra, DbspError if a port is in use."""
         self._pages: list[PageServer] = []
         self._thread = PageThread(self._app, port)
         self.url = self._thread.url
