@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.runtime.pass_observer import PassObserver, ScopePass
+from dbsp.runtime.pass_observer import ObservedScope, PassObserver, ScopePass
 from dbsp.runtime.recorded_tick import RecordedTick
-from dbsp.runtime.scope import Scope
 
 
 @dataclass(slots=True)
@@ -74,10 +73,10 @@ class CommitSignal(PassObserver):
         super().__init__()
         self._committed = committed
 
-    def observe(self, scope: Scope) -> None:
+    def observe(self, scope: ObservedScope) -> None:
         """Do nothing: a commit concerns the whole run."""
 
-    def leave(self, scope: Scope) -> None:
+    def leave(self, scope: ObservedScope) -> None:
         """Do nothing."""
 
     def commit_tick(self, number: int) -> None:

@@ -7,19 +7,41 @@ scope without observers does one check per pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.runtime.ports import CommitListener
 
-if TYPE_CHECKING:
-    from dbsp.runtime.scope import Scope
-
 PassTime = tuple[int, ...]
 """The iteration of each nested scope around a pass, outermost first; empty at the top level."""
+
+
+class ObservedScope(Protocol):
+    """What observers need of a scope (`dbsp.runtime.scope`)."""
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def outer(self) -> ObservedScope | None: ...
+
+    @property
+    def steps(self) -> Sequence[Step]: ...
+
+    @property
+    def by_node(self) -> Mapping[Node, Step]: ...
+
+    @property
+    def iteration(self) -> int: ...
+
+    @property
+    def observers(self) -> list[PassObserver]: ...
+
+    @property
+    def listeners(self) -> list[CommitListener]: ...
 
 
 class ScopePass:
@@ -85,22 +107,22 @@ class PassObserver(CommitListener):
         self.pending: ObservedTick | None = None
         """The passes since the latest commit; None before the first pass of a tick."""
         self._part = 0
-        self._chosen: dict[Graph, tuple[Scope, Sequence[Step]]] = {}
+        self._chosen: dict[Graph, tuple[ObservedScope, Sequence[Step]]] = {}
 
-    def observe(self, scope: Scope) -> None:
+    def observe(self, scope: ObservedScope) -> None:
         """Observe this scope and those within it from the next tick on, and no other scope."""
         self._chosen.clear()
         if self not in scope.observers:
             scope.observers.append(self)
             scope.listeners.append(self)
 
-    def leave(self, scope: Scope) -> None:
+    def leave(self, scope: ObservedScope) -> None:
         """Observe this scope no longer."""
         if self in scope.observers:
             scope.observers.remove(self)
             scope.listeners.remove(self)
 
-    def choose(self, scope: Scope) -> Sequence[Step]:
+    def choose(self, scope: ObservedScope) -> Sequence[Step]:
         """Return the steps of a scope whose deltas are to be kept; by default all."""
         return scope.steps
 
@@ -109,7 +131,7 @@ class PassObserver(CommitListener):
 
     # --- called by scopes -------------------------------------------------------------------------
 
-    def end_pass(self, scope: Scope, seconds: Sequence[float] | None) -> None:
+    def end_pass(self, scope: ObservedScope, seconds: Sequence[float] | None) -> None:
         """Keep the deltas of the pass that a scope has just ended."""
         chosen = self._chosen.get(scope.graph)
         if chosen is None or chosen[0] is not scope:  # a restart replaces the scope of a graph
@@ -133,7 +155,7 @@ class PassObserver(CommitListener):
             kept = seconds if self.timed else None
             tick.passes.append(ScopePass(scope.graph, self._part, _time_of(scope), emitted, kept))
 
-    def restart(self, outer: Scope, body: Graph) -> None:
+    def restart(self, outer: ObservedScope, body: Graph) -> None:
         """Discard the passes of a body within this pass of the outer scope, before a restart."""
         tick = self.pending
         if tick is None:
@@ -148,7 +170,7 @@ class PassObserver(CommitListener):
             or not _is_within(each.graph, body)
         ]
 
-    def converge(self, scope: Scope) -> None:
+    def converge(self, scope: ObservedScope) -> None:
         """Note that a scope retracts the rows of all later iterations at once."""
         if self.pending is not None:
             self.pending.converged |= {scope.graph}
@@ -169,11 +191,12 @@ class PassObserver(CommitListener):
         """Do nothing: the passes of all parts have been kept."""
 
 
-def _time_of(scope: Scope) -> PassTime:
+def _time_of(scope: ObservedScope) -> PassTime:
     time: PassTime = ()
-    while scope.outer is not None:
-        time = (scope.iteration, *time)
-        scope = scope.outer
+    inner, outer = scope, scope.outer
+    while outer is not None:
+        time = (inner.iteration, *time)
+        inner, outer = outer, outer.outer
     return time
 
 

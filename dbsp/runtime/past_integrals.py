@@ -22,7 +22,7 @@ from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError
 from dbsp.kernels import concatenate
-from dbsp.runtime.pass_observer import PassObserver
+from dbsp.runtime.pass_observer import ObservedScope, PassObserver
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.recorded_tick import RecordedTick, leaving
 from dbsp.runtime.scope import Scope
@@ -128,7 +128,7 @@ class _Sum(PassObserver):
         super().__init__()
         self._node = node
 
-    def choose(self, scope: Scope) -> Sequence[Step]:
+    def choose(self, scope: ObservedScope) -> Sequence[Step]:
         return [scope.by_node[self._node]] if self._node in scope.by_node else []
 
     def sum(self) -> Batch | None:

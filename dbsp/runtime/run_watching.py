@@ -7,19 +7,19 @@ from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.errors import ArgumentError, expect_present, wrong_argument
-from dbsp.runtime.pass_observer import PassObserver
+from dbsp.runtime.observed_run import ObservedRun
 from dbsp.runtime.recorded_tick import RecordedTick
-from dbsp.runtime.stream_lookup import StreamChoice, StreamLookup
+from dbsp.runtime.stream_lookup import StreamChoice
 from dbsp.runtime.stream_watch import StreamWatch, WatchedTick
 from dbsp.runtime.tick_recording import Recording
 from dbsp.runtime.tick_trace import TickTrace, TickTracer
-from dbsp.runtime.ticks import Changes, Ticks
+from dbsp.runtime.ticks import Changes
 
 MAX_ROWS = 1_000_000
 """The rows that a recording keeps by default."""
 
 
-class Watching(Ticks):
+class Watching(ObservedRun):
     """The part of a run that observes the streams inside its circuit."""
 
     @ends_at_caller
@@ -166,20 +166,3 @@ class Watching(Ticks):
         observed = expect_present(tracer.tick, "the passes of a traced tick")
         tick = RecordedTick(result.number, observed, self.lookup(), self.interner)
         return TickTrace(tick, result, commit)
-
-    # --- observers --------------------------------------------------------------------------------
-
-    def lookup(self) -> StreamLookup:
-        """Return the streams of the present circuit by their names."""
-        return StreamLookup(self.graph, self.input_ports, self.output_ports)
-
-    def attach(self, observer: PassObserver) -> None:
-        """Let an observer receive the passes of all ticks from the next one on."""
-        self.observers.append(observer)
-        observer.observe(self._scope)
-
-    def detach(self, observer: PassObserver) -> None:
-        """Let an observer receive no further passes."""
-        if observer in self.observers:
-            self.observers.remove(observer)
-            observer.leave(self._scope)

@@ -6,7 +6,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Node
@@ -14,14 +14,11 @@ from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, UserFunctionError, cause_text
-from dbsp.runtime.pass_observer import ObservedTick, PassObserver, PassTime
+from dbsp.runtime.observed_run import ObservedRun
+from dbsp.runtime.pass_observer import ObservedScope, ObservedTick, PassObserver, PassTime
 from dbsp.runtime.past_integrals import integral_of
 from dbsp.runtime.recorded_tick import RecordedTick, leaving
 from dbsp.runtime.stream_lookup import FoundStream, StreamChoice
-
-if TYPE_CHECKING:
-    from dbsp.runtime.run_watching import Watching
-    from dbsp.runtime.scope import Scope
 
 
 @methods_end_at_caller
@@ -38,7 +35,7 @@ class WatchedTick:
         <tick 1 of sale: 1 row changed>
     """
 
-    def __init__(self, run: Watching, found: FoundStream, tick: RecordedTick) -> None:
+    def __init__(self, run: ObservedRun, found: FoundStream, tick: RecordedTick) -> None:
         self._run = weakref.ref(run)
         self._found = found
         self._tick = tick
@@ -115,7 +112,7 @@ class StreamWatch:
     """
 
     def __init__(
-        self, run: Watching, stream: StreamChoice, callback: Callable[[WatchedTick], Any] | None
+        self, run: ObservedRun, stream: StreamChoice, callback: Callable[[WatchedTick], Any] | None
     ) -> None:
         lookup = self._lookup = run.lookup()
         self._stream = lookup.lasting(stream)
@@ -199,11 +196,11 @@ class _Watcher(PassObserver):
         self._receive = receive
         self._nodes: set[Node] = set()
 
-    def observe(self, scope: Scope) -> None:
+    def observe(self, scope: ObservedScope) -> None:
         super().observe(scope)
         self._nodes = set()
 
-    def choose(self, scope: Scope) -> Sequence[Step]:
+    def choose(self, scope: ObservedScope) -> Sequence[Step]:
         if not self._nodes:
             found = self._found()
             # Outside of its scope, a stream has its change in ticks that restart the scope.

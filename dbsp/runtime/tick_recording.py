@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Node
@@ -16,14 +15,11 @@ from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, InputError, counted
 from dbsp.kernels import concatenate
-from dbsp.runtime.pass_observer import ObservedTick, PassObserver, PassTime, ScopePass
+from dbsp.runtime.observed_run import ObservedRun
+from dbsp.runtime.pass_observer import ObservedScope, ObservedTick, PassObserver, PassTime, ScopePass
 from dbsp.runtime.past_integrals import integral_of
 from dbsp.runtime.recorded_tick import RecordedTick
 from dbsp.runtime.stream_lookup import FoundStream, StreamChoice, scope_name
-
-if TYPE_CHECKING:
-    from dbsp.runtime.run_watching import Watching
-    from dbsp.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class Recording:
 
     def __init__(
         self,
-        run: Watching,
+        run: ObservedRun,
         ticks: int,
         streams: Sequence[StreamChoice] | None,
         max_rows: int,
@@ -91,7 +87,7 @@ class Recording:
         self._run = weakref.ref(run)
         self._kept: deque[RecordedTick] = deque()
         self._last: RecordedTick | None = None
-        self._owner: Watching | None = None
+        self._owner: ObservedRun | None = None
         self._ticks = ticks
         self._max_rows = max_rows
         self._observer = _Recorder(self._take, self._nodes, max_rows)
@@ -392,7 +388,7 @@ class Recording:
         if run is not None:
             run.detach(self._observer)
 
-    def keep(self, run: Watching) -> None:
+    def keep(self, run: ObservedRun) -> None:
         """Keep the run for as long as the recording; otherwise its owner keeps it."""
         self._owner = run
 
@@ -465,7 +461,7 @@ class _Recorder(PassObserver):
         self._nodes = nodes
         self.max_rows = max_rows
 
-    def choose(self, scope: Scope) -> Sequence[Step]:
+    def choose(self, scope: ObservedScope) -> Sequence[Step]:
         nodes = self._nodes()
         return scope.steps if nodes is None else [step for step in scope.steps if step.node in nodes]
 
