@@ -105,10 +105,13 @@ def test_every_kernel_declares_its_signature() -> None:
 
 def test_no_kernel_is_compiled_for_other_types_than_it_declares() -> None:
     choose_tier(COMPILED)
+    # Other tests of the process may have called kernels with other types.
+    before = {kernel: list(compiled(kernel).signatures) for kernel in entries()}
     use_every_kernel(long_runs=False)
     for kernel in entries():
         if kernel.__name__ in kernels.__all__:  # the others are called by tests only
-            assert compiled(kernel).signatures == [signature_of(kernel)], kernel.__name__
+            found = [each for each in compiled(kernel).signatures if each not in before[kernel]]
+            assert found in ([], [signature_of(kernel)]), kernel.__name__
 
 
 def test_a_small_run_is_interpreted_and_a_longer_one_compiled(automatic: None) -> None:
