@@ -21,16 +21,7 @@ dbsp inspect reach.dl -F facts --deltas changes.txt
 def inspect(
     program: options.ProgramPath,
     *,
-    fact_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--fact-dir",
-            "-F",
-            metavar="DIR",
-            help="Load RELATION.facts from this folder first; without it, start empty.",
-            show_default=False,
-        ),
-    ] = None,
+    fact_dir: options.FirstFacts = None,
     deltas: Annotated[
         Path | None,
         typer.Option(
@@ -40,13 +31,11 @@ def inspect(
             show_default=False,
         ),
     ] = None,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 is a free one.")
-    ] = 0,
+    port: options.Port = 0,
     history: Annotated[
         int, typer.Option("--history", min=1, metavar="N", help="Keep the last N ticks for the page.")
     ] = 50,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    open_page: options.OpenPage = False,
     compilation: options.Compilation,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
@@ -62,20 +51,12 @@ def inspect(
     to all rows.
     """
     from dbsp.cli import program_files
+    from dbsp.cli.shown_page import show
     from dbsp.inspector import serve
 
     compiled = program_files.load_program(program, compilation)
     # Read the script before any computation, so that an error in line 10,000 appears at once.
     ticks = [] if deltas is None else program_files.read_changes(compiled, deltas)
-    if fact_dir is not None:
-        run = program_files.start(compiled, fact_dir, max_iterations, memory_limit)
-    else:
-        run = program_files.start_empty(compiled, max_iterations, memory_limit)
+    run = program_files.start(compiled, fact_dir, max_iterations, memory_limit)
     with serve(run, compiled, script=ticks, port=port, history=history) as inspector:
-        print(f"the page is {inspector.url}\nCtrl-C ends it", flush=True)
-        if open_page:
-            typer.launch(inspector.url)
-        try:
-            inspector.wait()
-        except KeyboardInterrupt:
-            print()
+        show(inspector, open_page)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,16 +23,7 @@ tail -f changes.log | dbsp live reach.dl | ./consumer"""
 def live(
     program: options.ProgramPath,
     *,
-    fact_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--fact-dir",
-            "-F",
-            metavar="DIR",
-            help="Load RELATION.facts from this folder first; without it, start empty.",
-            show_default=False,
-        ),
-    ] = None,
+    fact_dir: options.FirstFacts = None,
     initial: Annotated[
         bool, typer.Option("--initial", help="Print the results of the loaded facts as the first tick.")
     ] = False,
@@ -57,10 +47,7 @@ def live(
     from dbsp.cli.conversation import Conversation, print_deltas, show_initial, stdin_lines
 
     compiled = program_files.load_program(program, compilation)
-    if fact_dir is not None:
-        run = program_files.start(compiled, fact_dir, max_iterations, memory_limit, changes_from_stdin=True)
-    else:
-        run = program_files.start_empty(compiled, max_iterations, memory_limit)
+    run = program_files.start(compiled, fact_dir, max_iterations, memory_limit, changes_from_stdin=True)
     if initial:
         show_initial(compiled, run)
     if sys.stdin.isatty():

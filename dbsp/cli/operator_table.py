@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.pictures.circuit_picture import circuit_picture, node_ids
+from dbsp.circuit.pictures.circuit_picture import node_titles
 from dbsp.display.amounts import duration, memory, row_count
 from dbsp.display.document import Column, Document, Row, Span, Style, Table, line, muted, printable, strong
 from dbsp.errors import counted
@@ -81,7 +81,7 @@ class OperatorTable:
         self._after: dict[Node, tuple[int, float]] = {}
         """By node the counts after it."""
         self._depths = dict(_depths(run.graph, 0))
-        self._titles = _titles(run.graph)
+        self._titles = node_titles(run.graph)
         self._read()
 
     def ticked(self, result: TickResult) -> None:
@@ -149,12 +149,6 @@ def _depths(graph: Graph, depth: int) -> Iterator[tuple[Node, int]]:
         yield node, depth
         for inner in node.operator.children():
             yield from _depths(inner, depth + 1)
-
-
-def _titles(graph: Graph) -> dict[Node, str]:
-    """Return the texts of the nodes in pictures, which name columns; a scope has its label."""
-    drawn = {node.id: node.title for node in circuit_picture(graph).nodes}
-    return {node: drawn.get(id, node.label) for node, id in node_ids(graph).items()}
 
 
 def _row(operator: OperatorRow, title: str, total: float) -> Row:

@@ -69,6 +69,20 @@ FactFolder = Annotated[
         help="Read RELATION.facts (or .parquet, .csv, .ndjson) from this folder for each .input.",
     ),
 ]
+FirstFacts = Annotated[
+    Path | None,
+    typer.Option(
+        "--fact-dir",
+        "-F",
+        metavar="DIR",
+        help="Load RELATION.facts from this folder first; without it, start empty.",
+        show_default=False,
+    ),
+]
+Port = Annotated[
+    int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 is a free one.")
+]
+OpenPage = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 Macros = Annotated[
     list[str] | None,
     typer.Option(

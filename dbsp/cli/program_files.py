@@ -91,17 +91,19 @@ def _rewrites(disabled: Sequence[str] | None) -> Sequence[str]:
 
 def start(
     program: Program,
-    folder: Path,
+    folder: Path | None,
     max_iterations: int,
     memory_limit: str | None = None,
     *,
     changes_from_stdin: bool = False,
     observe: bool = False,
 ) -> Run:
-    """Start a run of the program with the facts of all its `.input` relations.
+    """Start a run of the program with the facts of its `.input` relations; without a folder, empty.
 
     With `observe`, it collects statistics from the first tick on.
     """
+    if folder is None:
+        return program.start(max_iterations=max_iterations, memory_limit=memory_limit, observe=observe)
     with facts_of(program, folder, changes_from_stdin) as initial:
         return program.start(
             initial, max_iterations=max_iterations, memory_limit=memory_limit, observe=observe
@@ -227,13 +229,6 @@ def _size(source: Place) -> int:
         return 0
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())
-
-
-def start_empty(
-    program: Program, max_iterations: int, memory_limit: str | None = None, *, observe: bool = False
-) -> Run:
-    """Start a run of the program without facts from files."""
-    return program.start(max_iterations=max_iterations, memory_limit=memory_limit, observe=observe)
 
 
 def _concatenate(first: Any, second: Any) -> Any:

@@ -36,16 +36,7 @@ _HEAD = 5
 def top(
     program: options.ProgramPath,
     *,
-    fact_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--fact-dir",
-            "-F",
-            metavar="DIR",
-            help="Load RELATION.facts from this folder first; without it, start empty.",
-            show_default=False,
-        ),
-    ] = None,
+    fact_dir: options.FirstFacts = None,
     deltas: Annotated[
         Path | None,
         typer.Option(
@@ -98,12 +89,9 @@ def top(
     compiled = program_files.load_program(program, compilation)
     ticks = None if deltas is None else program_files.read_changes(compiled, deltas)
     piped = ticks is None and not sys.stdin.isatty()
-    if fact_dir is None:
-        run = program_files.start_empty(compiled, max_iterations, memory_limit, observe=True)
-    else:
-        run = program_files.start(
-            compiled, fact_dir, max_iterations, memory_limit, changes_from_stdin=piped, observe=True
-        )
+    run = program_files.start(
+        compiled, fact_dir, max_iterations, memory_limit, changes_from_stdin=piped, observe=True
+    )
     console = Console()
     table = OperatorTable(run, sort)
     failed = False

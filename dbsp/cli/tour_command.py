@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from dbsp.cli import options
 
 EXAMPLES = """Examples:
 
@@ -14,23 +12,16 @@ dbsp tour --open
 
 def tour(
     *,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 is a free one.")
-    ] = 0,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    port: options.Port = 0,
+    open_page: options.OpenPage = False,
 ) -> None:
     """See how DBSP works: lessons about five small circuits, in a local web page, until Ctrl-C.
 
     The lessons are about a filter, a join, distinct, a recursion, and a join of three relations at
     once. Each has ten rows, and ticks to apply one by one; every stream can be looked at.
     """
+    from dbsp.cli.shown_page import show
     from dbsp.inspector.tour import Tour
 
     with Tour(port) as pages:
-        print(f"the page is {pages.url}\nCtrl-C ends it", flush=True)
-        if open_page:
-            typer.launch(pages.url)
-        try:
-            pages.wait()
-        except KeyboardInterrupt:
-            print()
+        show(pages, open_page)

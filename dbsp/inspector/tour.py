@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dbsp.inspector.inspected_run import InspectedRun, LessonPlace
+from dbsp.inspector.inspector import HISTORY
 from dbsp.inspector.lessons import LESSONS
 from dbsp.inspector.page_server import PageServer
 from dbsp.inspector.page_thread import PageThread
@@ -12,8 +13,6 @@ from dbsp.runtime.run_watching import MAX_ROWS
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-
-_HISTORY = 50
 
 
 class Tour:
@@ -38,7 +37,7 @@ class Tour:
         for number, lesson in enumerate(LESSONS, 1):
             circuit = lesson.circuit()
             place = LessonPlace(lesson, number, len(LESSONS))
-            inspected = InspectedRun(circuit.start(), circuit, lesson.ticks, _HISTORY, MAX_ROWS, place)
+            inspected = InspectedRun(circuit.start(), circuit, lesson.ticks, HISTORY, MAX_ROWS, place)
             self._pages.append(PageServer(inspected))
         mounts = [Mount(f"/{number}", app=page.app) for number, page in enumerate(self._pages, 1)]
         return Starlette(routes=[Route("/", first), *mounts])

@@ -91,7 +91,7 @@ class Ticks(RunBase):
             name: the name of the input.
 
         Raises:
-            InputError: there is no such input.
+            InputError: the run has no input of this name.
 
         Examples:
             >>> circuit = Circuit("shop")
@@ -284,7 +284,7 @@ class Ticks(RunBase):
             The rows with the changes of their weights.
 
         Raises:
-            InputError: there is no such input.
+            InputError: the run has no input of this name.
             CircuitError: the run has made no tick, or does not keep the changes of the latest one.
 
         Examples:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dbsp.circuit.graph import Node
-from dbsp.circuit.pictures.circuit_picture import circuit_picture, node_ids
+from dbsp.circuit.pictures.circuit_picture import node_titles
 from dbsp.data.zset import ZSet
 from dbsp.data.zset_display import first_rows
 from dbsp.display.amounts import duration
@@ -24,12 +23,8 @@ def trace_document(trace: TickTrace) -> Document:
         muted(f"  {counted(len(trace), 'step')}, {duration(trace.seconds)}"),
     )
     busy = [step for step in trace if step.emitted or any(step.read.values())]
-    titles: dict[Node, str] = {}
-    if busy:
-        graph = busy[0].node.graph.root
-        drawn = {node.id: node.title for node in circuit_picture(graph, terms=False).nodes}
-        titles = {node: drawn.get(id, node.label) for node, id in node_ids(graph).items()}
-    rows = tuple(_row(step, titles.get(step.node, step.label)) for step in busy[:SHOWN_STEPS])
+    titles = node_titles(busy[0].node.graph.root) if busy else {}
+    rows = tuple(_row(step, titles[step.node]) for step in busy[:SHOWN_STEPS])
     columns = (Column("operator"), Column("iteration"), Column("reads"), Column("emits"))
     more = len(busy) - SHOWN_STEPS
     return Document(title, (Table(columns, rows, f"and {counted(more, 'more step')}" if more > 0 else ""),))

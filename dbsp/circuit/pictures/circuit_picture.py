@@ -67,6 +67,12 @@ def node_ids(graph: Graph, prefix: str = "n") -> dict[Node, str]:
     return ids
 
 
+def node_titles(graph: Graph) -> dict[Node, str]:
+    """Return the titles of the nodes in the picture of the circuit; a scope has its label."""
+    drawn = {node.id: node.title for node in circuit_picture(graph, terms=False).nodes}
+    return {node: drawn.get(id, node.label) for node, id in node_ids(graph).items()}
+
+
 class _Drawing:
     """The parts of a picture so far."""
 
