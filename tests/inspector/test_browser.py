@@ -15,6 +15,11 @@ from tests.inspector.support import Page, reach_page
 
 pytestmark = pytest.mark.browser
 
+# The first circuits of a process compile their kernels, which takes seconds on a busy machine.
+PATIENCE = 120_000
+"""Milliseconds until an expectation fails."""
+expect.set_options(timeout=PATIENCE)
+
 WIDE = (1280, 800)
 NARROW = (390, 844)
 
@@ -39,6 +44,7 @@ class Inspected:
         tab.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
         tab.on("pageerror", lambda error: self.complaints.append(str(error)))
         tab.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        tab.set_default_timeout(PATIENCE)
         tab.goto(page.inspector.url)
         expect(tab.locator("body[data-ready]")).to_have_count(1)
 
@@ -242,6 +248,7 @@ def test_the_tour(browser: Browser, size: tuple[int, int]) -> None:
             tab = context.new_page()
             tab.on("console", lambda message: complaints.append(message.text))
             tab.on("pageerror", lambda error: complaints.append(str(error)))
+            tab.set_default_timeout(PATIENCE)
             tab.goto(tour.url)
             for number, lesson in enumerate(LESSONS, 1):
                 expect(tab.locator("#lesson h2")).to_contain_text(f"{number}. {lesson.title}")
