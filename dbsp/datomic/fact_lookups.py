@@ -41,7 +41,7 @@ def rows_with_prefix(trace: Trace, prefix: Sequence[int]) -> Codes:
         return trace.contents().rows
     keys = np.array([prefix], np.int64)
     columns = _columns_after(size, trace.width)
-    rows, weights = join_runs(keys, _ONE, size, trace.table, trace.count, trace.width, columns)
+    rows, weights, _ = join_runs(keys, _ONE, size, trace.table, trace.count, trace.width, columns)
     # A fact that was retracted and asserted again has several rows.
     return consolidate(rows, weights)[0] if len(rows) > 1 else rows
 
@@ -91,7 +91,7 @@ class FactLookups(ABC):
         rows = np.column_stack((entities, codes, np.arange(len(codes))))
         rows, weights = arrange(rows, np.ones(len(rows), np.int64), _FACT_AND_POSITION)
         trace = self.trace(current_facts(attribute.id), EV)
-        found, sums = join_runs(rows, weights, 2, trace.table, trace.count, 2, _POSITION)
+        found, sums, _ = join_runs(rows, weights, 2, trace.table, trace.count, 2, _POSITION)
         positions, _ = consolidate(found, sums)
         contained = np.zeros(len(codes), np.bool_)
         contained[positions[:, 0]] = True
@@ -124,6 +124,6 @@ def _matches(keys: Codes, trace: Trace) -> tuple[Codes, Codes]:
     numbered[:, 1] = np.arange(len(keys))
     # Sorted keys are found by galloping.
     rows, weights = arrange(numbered, np.ones(len(keys), np.int64), _KEY_AND_POSITION)
-    found, sums = join_runs(rows, weights, 1, trace.table, trace.count, 2, _POSITION_AND_MATCH)
+    found, sums, _ = join_runs(rows, weights, 1, trace.table, trace.count, 2, _POSITION_AND_MATCH)
     pairs, _ = consolidate(found, sums)
     return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])

@@ -9,7 +9,7 @@ from dbsp.kernels.jit import kernel
 
 
 @kernel
-def _first_slot(rows: Rows, i: int, size: int) -> int:
+def first_slot(rows: Rows, i: int, size: int) -> int:
     """Return where the search for a row starts in a table of `size` slots, a power of two."""
     mixed = np.uint64(0x9E3779B97F4A7C15)
     for c in range(rows.shape[1]):
@@ -27,7 +27,7 @@ def find_rows(rows: Rows, table: Rows, slots: Codes, numbers: Codes) -> None:
     """
     size = slots.shape[0]
     for i in range(rows.shape[0]):
-        slot = _first_slot(rows, i, size)
+        slot = first_slot(rows, i, size)
         numbers[i] = -1
         while slots[slot] != 0:
             number = slots[slot] - 1
@@ -51,7 +51,7 @@ def intern_rows(rows: Rows, table: Rows, used: int, slots: Codes, numbers: Codes
     """
     size = slots.shape[0]
     for i in range(rows.shape[0]):
-        slot = _first_slot(rows, i, size)
+        slot = first_slot(rows, i, size)
         number = -1
         while slots[slot] != 0:
             number = slots[slot] - 1
@@ -77,7 +77,7 @@ def place_rows(table: Rows, used: int, slots: Codes) -> None:
     """Insert the first `used` rows, all different, into slots that are all 0."""
     size = slots.shape[0]
     for number in range(used):
-        slot = _first_slot(table, number, size)
+        slot = first_slot(table, number, size)
         while slots[slot] != 0:
             slot = (slot + 1) & (size - 1)
         slots[slot] = number + 1

@@ -70,10 +70,12 @@ def join_intervals(
     runs: int,
     k: int,
     columns: Codes,
-) -> tuple[Rows, Codes]:
+) -> tuple[Rows, Codes, int]:
     """Join each delta row with the run rows that `find_intervals` finds for it."""
     matches, count, pairs = find_intervals(starts, ends, floors, column, table, runs, k)
-    return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
+    now = np.empty(0, np.int64)
+    rows, weights = pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, 0)
+    return rows, weights, pairs
 
 
 @kernel
@@ -90,9 +92,10 @@ def join_timed_intervals(
     columns: Codes,
     now: Codes,
     coordinates: int,
-) -> tuple[Rows, Codes, Rows, int]:
+) -> tuple[Rows, Codes, Rows, int, int]:
     """Join as `join_intervals`, with the times of `join_timed_runs`."""
     matches, count, pairs = find_intervals(starts, ends, floors, column, table, runs, k)
-    return pair_timed_rows(
+    rows, weights, times, due = pair_timed_rows(
         matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
     )
+    return rows, weights, times, due, pairs

@@ -7,6 +7,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_rows
 from dbsp.kernels.jit import at_address, kernel, multiply_weights
+from dbsp.kernels.match_room import LARGEST_ROOM, PIECE, more_room
 from dbsp.kernels.run_search import compare_prefix, gallop, gallop_keys, weights_at
 from dbsp.kernels.sort import compare_rows
 
@@ -97,6 +98,48 @@ def find_bands(starts: Rows, ends: Rows, m: int, table: Rows, runs: int, k: int)
 
 
 @kernel
+def _fill(
+    delta_rows: Rows,
+    delta_weights: Codes,
+    i: int,
+    last: int,
+    table: Rows,
+    r: int,
+    low: int,
+    high: int,
+    k: int,
+    columns: Codes,
+    now: Codes,
+    coordinates: int,
+    out_rows: Rows,
+    out_weights: Codes,
+    out: int,
+) -> int:
+    """Write the pairs of the delta rows i to last and of the run rows low to high, from `out` on.
+
+    The columns after those of `columns` hold the time of the pair. Returns where the rows end.
+    """
+    # A function of its own: in a loop that may replace the arrays, the compiler would read their
+    # addresses again for every pair.
+    width = columns.shape[0]
+    run = at_address(table[r, 0])
+    weights, mask = weights_at(table[r, 1])
+    for row in range(i, last):
+        for j in range(low, high):
+            for c in range(width):
+                v = columns[c]
+                out_rows[out, c] = delta_rows[row, v] if v >= 0 else run[j * k - v - 1]
+            for d in range(now.shape[0]):
+                out_rows[out, width + d] = now[d]
+            at = (j + 1) * k - coordinates
+            for d in range(coordinates):
+                out_rows[out, width + d] = max(now[d], run[at + d])
+            out_weights[out] = multiply_weights(delta_weights[row], weights[j & mask])
+            out += 1
+    return out
+
+
+@kernel
 def pair_rows(
     matches: Rows,
     count: int,
@@ -106,23 +149,83 @@ def pair_rows(
     table: Rows,
     k: int,
     columns: Codes,
+    now: Codes,
+    coordinates: int,
 ) -> tuple[Rows, Codes]:
-    """Return the joined rows of the matches; see `join_runs`."""
-    width = columns.shape[0]
-    out_rows = np.empty((pairs, width), np.int64)
-    out_weights = np.empty(pairs, np.int64)
+    """Return the joined rows of the matches, and their times in further columns for each of `now`.
+
+    Equal rows may be added up (see `dbsp.kernels.match_room`).
+    """
+    room = min(pairs, LARGEST_ROOM)
+    until = piece = min(room, PIECE)
+    left = pairs
+    out_rows = np.empty((room, columns.shape[0] + now.shape[0]), np.int64)
+    out_weights = np.empty(room, np.int64)
     out = 0
     for s in range(count):
-        run = at_address(table[matches[s, 2], 0])
-        weights, mask = weights_at(table[matches[s, 2], 1])
-        for i in range(matches[s, 0], matches[s, 1]):
-            for j in range(matches[s, 3], matches[s, 4]):
-                for c in range(width):
-                    v = columns[c]
-                    out_rows[out, c] = delta_rows[i, v] if v >= 0 else run[j * k - v - 1]
-                out_weights[out] = multiply_weights(delta_weights[i], weights[j & mask])
-                out += 1
-    return out_rows, out_weights
+        i, last, r = matches[s, 0], matches[s, 1], matches[s, 2]
+        low, high = matches[s, 3], matches[s, 4]
+        while i < last:
+            if out == until:
+                out_rows, out_weights, out, piece = more_room(out_rows, out_weights, out, piece, left)
+                until = min(out_weights.shape[0], piece)
+            # All delta rows that fit, or a part of one.
+            end = i + 1
+            if low == matches[s, 3]:
+                end = min(last, i + max((until - out) // (high - low), np.int64(1)))
+            stop = min(high, low + until - out)
+            left -= (end - i) * (stop - low)
+            out = _fill(
+                delta_rows,
+                delta_weights,
+                i,
+                end,
+                table,
+                r,
+                low,
+                stop,
+                k,
+                columns,
+                now,
+                coordinates,
+                out_rows,
+                out_weights,
+                out,
+            )
+            if stop < high:
+                low = stop
+            else:
+                i, low = end, matches[s, 3]
+    return out_rows[:out], out_weights[:out]
+
+
+@kernel
+def _split_by_time(rows: Rows, weights: Codes, now: Codes) -> tuple[Rows, Codes, Rows, int]:
+    """Return the rows without their last columns, their times: those of the time `now` first."""
+    n, depth = rows.shape[0], now.shape[0]
+    width = rows.shape[1] - depth
+    out_rows = np.empty((n, width), np.int64)
+    out_weights = np.empty(n, np.int64)
+    times = np.empty((n, depth), np.int64)
+    front = 0
+    back = n
+    for i in range(n):
+        later = False
+        for d in range(depth):
+            if rows[i, width + d] > now[d]:
+                later = True
+        if later:
+            back -= 1
+            out = back
+        else:
+            out = front
+            front += 1
+        for c in range(width):
+            out_rows[out, c] = rows[i, c]
+        for d in range(depth):
+            times[out, d] = rows[i, width + d]
+        out_weights[out] = weights[i]
+    return out_rows, out_weights, times, front
 
 
 @kernel
@@ -139,6 +242,11 @@ def pair_timed_rows(
     coordinates: int,
 ) -> tuple[Rows, Codes, Rows, int]:
     """Return the joined rows of the matches, with their times; see `join_timed_runs`."""
+    if pairs > PIECE:
+        rows, summed = pair_rows(
+            matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
+        )
+        return _split_by_time(rows, summed, now)
     width = columns.shape[0]
     depth = now.shape[0]
     out_rows = np.empty((pairs, width), np.int64)
@@ -183,14 +291,17 @@ def join_runs(
     runs: int,
     k: int,
     columns: Codes,
-) -> tuple[Rows, Codes]:
+) -> tuple[Rows, Codes, int]:
     """Join a delta with a trace on equal m-column prefixes; the result rows are not sorted.
 
     columns[c] is the source of output column c: column v of the delta for v >= 0, column -v - 1 of
-    the run for v < 0. Weights multiply, checked.
+    the run for v < 0. Weights multiply, checked. Returns (rows, weights, matches): of many matches,
+    equal rows may be added up already (see `dbsp.kernels.match_room`); `matches` counts all.
     """
     matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
-    return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
+    now = np.empty(0, np.int64)
+    rows, weights = pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, 0)
+    return rows, weights, pairs
 
 
 @kernel
@@ -204,18 +315,19 @@ def join_timed_runs(
     columns: Codes,
     now: Codes,
     coordinates: int,
-) -> tuple[Rows, Codes, Rows, int]:
+) -> tuple[Rows, Codes, Rows, int, int]:
     """Join as `join_runs`, with runs whose last `coordinates` columns are the time of the row.
 
     `now` is the time of the delta, one iteration per nested scope, outermost first; a run of an
     outer scope has fewer coordinates, and the others are 0. The time of a match is the least upper
-    bound of both times. Returns (rows, weights, times, due): the first `due` rows have the time
-    `now`, the others their later `times`, int64[pairs, depth].
+    bound of both times. Returns (rows, weights, times, due, matches): the first `due` rows have the
+    time `now`, the others their later `times`, int64[rows, depth]. `matches` as in `join_runs`.
     """
     matches, count, pairs = find_matches(delta_rows, m, table, runs, k)
-    return pair_timed_rows(
+    rows, weights, times, due = pair_timed_rows(
         matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
     )
+    return rows, weights, times, due, pairs
 
 
 @kernel
@@ -228,10 +340,12 @@ def join_bands(
     runs: int,
     k: int,
     columns: Codes,
-) -> tuple[Rows, Codes]:
+) -> tuple[Rows, Codes, int]:
     """Join each delta row with the run rows whose prefix is from starts[i] to ends[i]."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
-    return pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns)
+    now = np.empty(0, np.int64)
+    rows, weights = pair_rows(matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, 0)
+    return rows, weights, pairs
 
 
 @kernel
@@ -246,12 +360,13 @@ def join_timed_bands(
     columns: Codes,
     now: Codes,
     coordinates: int,
-) -> tuple[Rows, Codes, Rows, int]:
+) -> tuple[Rows, Codes, Rows, int, int]:
     """Join as `join_bands`, with the times of `join_timed_runs`."""
     matches, count, pairs = find_bands(starts, ends, starts.shape[1], table, runs, k)
-    return pair_timed_rows(
+    rows, weights, times, due = pair_timed_rows(
         matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
     )
+    return rows, weights, times, due, pairs
 
 
 @kernel

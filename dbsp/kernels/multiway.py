@@ -37,8 +37,9 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Pointer, Rows
 from dbsp.kernels.copies import copy_codes, copy_rows, first_codes, first_rows
-from dbsp.kernels.jit import at_address, kernel, multiply_weights
-from dbsp.kernels.limits import NULL
+from dbsp.kernels.jit import add_flagged, at_address, kernel, multiply_weights
+from dbsp.kernels.limits import INT64_MAX, NULL
+from dbsp.kernels.match_room import PIECE, more_room
 from dbsp.kernels.prefix_ranges import (
     LEVEL,
     LIMIT,
@@ -55,6 +56,7 @@ from dbsp.kernels.prefix_ranges import (
     search_first_column,
 )
 from dbsp.kernels.run_search import weights_at
+from dbsp.kernels.sort import compare_rows
 from dbsp.kernels.wide_sums import add_wide
 
 HEADER = 8
@@ -69,6 +71,18 @@ def _enlarge(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     """The same rows in arrays of twice the length."""
     n = weights.shape[0]
     return first_rows(rows, n, 2 * n), first_codes(weights, n, 2 * n)
+
+
+@kernel
+def _add_to_last(rows: Rows, weights: Codes, out: int) -> bool:
+    """Add row `out` to the row before it if they are equal and the sum of their weights fits."""
+    if out == 0 or compare_rows(rows, out - 1, rows, out, rows.shape[1]) != 0:
+        return False
+    total, outside = add_flagged(weights[out - 1], weights[out])
+    if outside:
+        return False
+    weights[out - 1] = total
+    return True
 
 
 @kernel
@@ -180,6 +194,8 @@ def extend_by_levels(
     out_rows = np.empty((max(16, rows.shape[0]), result_columns + depth), np.int64)
     out_weights = np.empty(max(16, rows.shape[0]), np.int64)
     out = 0
+    piece = PIECE
+    until = min(out_weights.shape[0], piece)
 
     for i in range(rows.shape[0]):
         # Read the address again for each row: numba frees an array that later code does not
@@ -223,8 +239,11 @@ def extend_by_levels(
         while level > 0:
             if level > levels:
                 # All variables are bound.
-                if out == out_weights.shape[0]:
-                    out_rows, out_weights = _enlarge(out_rows, out_weights)
+                if out >= until:
+                    out_rows, out_weights, out, piece = more_room(
+                        out_rows, out_weights, out, piece, INT64_MAX
+                    )
+                    until = min(out_weights.shape[0], piece)
                 weight = weights[i]
                 for u in range(uses):
                     use = plan[6] + USE * u
@@ -239,7 +258,7 @@ def extend_by_levels(
                             rows[i, delta_columns + d] if rows.shape[1] > delta_columns else now[d]
                         )
                     out_rows, out_weights, out = _with_times(out_rows, out_weights, out, plan, ranges, size)
-                else:
+                elif not _add_to_last(out_rows, out_weights, out):
                     out += 1
                 level -= 1
                 continue

@@ -124,8 +124,8 @@ class IntervalJoin(Operator):
             run = arrange(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
-            joined = join_intervals(*arguments, table, 1, b_schema.arity, columns)
-            return Batch(*consolidate(*joined))
+            rows, weights, _ = join_intervals(*arguments, table, 1, b_schema.arity, columns)
+            return Batch(*consolidate(rows, weights))
 
         return join
 

@@ -85,7 +85,8 @@ class Join(Operator):
             run = arrange(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
-            return Batch(*consolidate(*join_runs(rows, weights, key, table, 1, width, columns)))
+            joined, products, _ = join_runs(rows, weights, key, table, 1, width, columns)
+            return Batch(*consolidate(joined, products))
 
         return join
 
@@ -273,8 +274,8 @@ class JoinStep(AgendaStep):
 
     quiet = True
 
-    _join: ClassVar[Callable[..., tuple[Codes, Codes]]] = staticmethod(join_runs)
-    _join_timed: ClassVar[Callable[..., tuple[Codes, Codes, Codes, int]]] = staticmethod(join_timed_runs)
+    _join: ClassVar[Callable[..., tuple[Codes, Codes, int]]] = staticmethod(join_runs)
+    _join_timed: ClassVar[Callable[..., tuple[Codes, Codes, Codes, int, int]]] = staticmethod(join_timed_runs)
     """The kernels that join a delta with runs; the second is for runs that keep iterations."""
 
     def __init__(
@@ -319,14 +320,13 @@ class JoinStep(AgendaStep):
         # Both sides may be the same arrangement, so the columns identify the side of the delta.
         arguments = self._probe_arguments(delta, columns is self._from_left)
         if side.coordinates == 0:
-            rows, weights = self._join(*arguments, side.table, runs, width, columns)
-            matches = ready = len(weights)
+            rows, weights, matches = self._join(*arguments, side.table, runs, width, columns)
+            ready = len(weights)
         else:
-            rows, weights, times, ready = self._join_timed(
+            rows, weights, times, ready, matches = self._join_timed(
                 *arguments, side.table, runs, width, columns, self._scope.now, side.coordinates
             )
-            matches = len(weights)
-            if ready < matches:
+            if ready < len(weights):
                 self._agenda.put(rows[ready:], weights[ready:], times[ready:])
                 rows, weights = rows[:ready], weights[:ready]
         if matches:

@@ -106,8 +106,8 @@ def _joined(
     register_run(table, 0, *run)
     columns = np.array([*range(len(left)), *(-v - 1 for v in range(len(key), len(own)))], np.int64)
     delta = arrange(found.rows, found.weights, by_left)
-    joined = join_runs(*delta, len(key), table, 1, len(own), columns)
-    return (*left, *new), Batch(*consolidate(*joined))
+    joined, weights, _ = join_runs(*delta, len(key), table, 1, len(own), columns)
+    return (*left, *new), Batch(*consolidate(joined, weights))
 
 
 def impossible(

@@ -38,9 +38,11 @@ class MultiwayJoinStep(AgendaStep, ReportingStep):
         for term in self.terms:
             if term.delta.out is None:
                 continue
+            found = term.found
             for rows, weights in term.matches(term.delta.out):
-                self._budget.spend(len(weights))
                 if depth:
+                    before, found = found, term.found
+                    self._budget.spend(found - before)
                     rows, weights = self._ready(rows, weights, depth)
                 if len(weights):
                     parts.append((rows, weights))

@@ -103,6 +103,11 @@ class TermStep:
         prefixes = [int(count) for action in self._extending for count in action.reached[1:]]
         return TermRows(self._atom, self._changed, tuple(zip(self.levels, prefixes, strict=True)))
 
+    @property
+    def found(self) -> int:
+        """The number of matches so far, before equal rows are added up and conditions tested."""
+        return int(self._extending[-1].reached[-1]) if self._extending else self._changed
+
     def matches(self, delta: Batch) -> Iterable[Prefixes]:
         """Return the result rows for a delta; in a scope the last columns hold the time."""
         rows, weights = delta.rows, delta.weights

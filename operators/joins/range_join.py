@@ -107,7 +107,8 @@ class RangeJoin(Operator):
             run = arrange(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
-            return Batch(*consolidate(*join_bands(rows, weights, starts, ends, table, 1, width, columns)))
+            joined, products, _ = join_bands(rows, weights, starts, ends, table, 1, width, columns)
+            return Batch(*consolidate(joined, products))
 
         return join
 

@@ -66,11 +66,12 @@ def test_gallop(bag: Pairs, m: int, data: st.DataObject) -> None:
 def test_join_runs(bag: Pairs, stack: Stack, m: int) -> None:
     delta = reference.consolidate(bag)
     columns = np.array([-2, 1, 0, -1], np.int64)
-    rows, found = join_runs(*canonical(delta, 2), m, stack.table, stack.count, 2, columns)
+    rows, found, matches = join_runs(*canonical(delta, 2), m, stack.table, stack.count, 2, columns)
     expected = reference.join(
         delta, stack.total, [(c, c) for c in range(m)], [(1, 1), (0, 1), (0, 0), (1, 0)]
     )
     assert reference.consolidate(pairs_of(rows, found)) == expected
+    assert matches == len(found)
 
 
 @given(bags(near, 1), stacks(near, 3), st.integers(0, 3))
@@ -78,7 +79,7 @@ def test_join_timed_runs(bag: Pairs, stack: Stack, now: int) -> None:
     """The last column is the iteration; the time of a match is the later one of both."""
     delta = reference.consolidate(bag)
     columns = np.array([0, -2], np.int64)
-    rows, found, times, due = join_timed_runs(
+    rows, found, times, due, matches = join_timed_runs(
         *canonical(delta, 1), 1, stack.table, stack.count, 3, columns, np.array([now], np.int64), 1
     )
     expected = reference.consolidate(
@@ -91,6 +92,7 @@ def test_join_timed_runs(bag: Pairs, stack: Stack, now: int) -> None:
     assert all(time > now for time in at[due:])
     timed = [((*row, time), w) for (row, w), time in zip(pairs_of(rows, found), at, strict=True)]
     assert reference.consolidate(timed) == expected
+    assert matches == len(found)
 
 
 @given(bags(near, 1), stacks(near, 4), st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2]))
@@ -101,7 +103,7 @@ def test_join_timed_runs_of_scopes_within_scopes(
     delta = reference.consolidate(bag)
     columns = np.array([0, -2], np.int64)
     now = np.array([outer, inner], np.int64)
-    rows, found, times, due = join_timed_runs(
+    rows, found, times, due, matches = join_timed_runs(
         *canonical(delta, 1), 1, stack.table, stack.count, 4, columns, now, coordinates
     )
     pairs = []
@@ -113,6 +115,7 @@ def test_join_timed_runs_of_scopes_within_scopes(
     at = [[outer, inner]] * due + times[due:].tolist()
     timed = [((*row, *time), w) for (row, w), time in zip(pairs_of(rows, found), at, strict=True)]
     assert reference.consolidate(timed) == reference.consolidate(pairs)
+    assert matches == len(found)
 
 
 @given(bags(near, 2), stacks(near, 3), st.integers(0, 2), st.data())
