@@ -52,7 +52,8 @@ def repeats_rows(rows: Rows, used: int) -> bool:
             copy_rows(rows, i, sample, size, 1)
             size += 1
     found, _ = consolidate(first_rows(sample, size, size), np.ones(size, np.int64))
-    return 4 * found.shape[0] <= 3 * size
+    repeated: bool = 4 * found.shape[0] <= 3 * size
+    return repeated
 
 
 @kernel
@@ -75,6 +76,6 @@ def more_room(rows: Rows, weights: Codes, used: int, piece: int, left: int) -> t
             copy_codes(found_weights, 0, weights, 0, used)
             piece = max(PIECE, 2 * used)
     if used == weights.shape[0]:
-        room = used + min(left, max(used, np.int64(16)))
+        room = used + min(left, max(used, 16))
         rows, weights = first_rows(rows, used, room), first_codes(weights, used, room)
     return rows, weights, used, piece

@@ -48,24 +48,25 @@ def test_projected_pairs(bag: Pairs, stack: Stack, picked: list[int]) -> None:
     assert count == len(pairs) >= len(found)
 
 
-@given(bags(near, 1), stacks(near, 3), st.integers(0, 3))
-def test_projected_pairs_with_times(bag: Pairs, stack: Stack, now: int) -> None:
+@given(bags(near, 1), stacks(near, 4), st.integers(0, 3), st.integers(0, 3))
+def test_projected_pairs_with_times(bag: Pairs, stack: Stack, outer: int, inner: int) -> None:
+    """The time of a pair is the least upper bound of both times, in scopes within scopes."""
     delta = reference.consolidate(bag)
     delta_rows, delta_weights = canonical(delta, 1)
-    at_now, columns = np.array([now], np.int64), np.array([0], np.int64)
+    now, columns = np.array([outer, inner], np.int64), np.array([0], np.int64)
     with small_rooms():
         rows, found, times, due, count = matches.join_timed_runs(
-            delta_rows, delta_weights, 1, stack.table, stack.count, 3, columns, at_now, 1
+            delta_rows, delta_weights, 1, stack.table, stack.count, 4, columns, now, 2
         )
     expected = reference.consolidate(
-        ((x, max(now, time)), w * v)
+        ((x, max(outer, time), max(inner, iteration)), w * v)
         for (x,), w in delta.items()
-        for (key, _, time), v in stack.total.items()
+        for (key, _, time, iteration), v in stack.total.items()
         if key == x
     )
-    at = [now] * due + [int(time) for (time,) in times[due:]]
-    assert all(time > now for time in at[due:])
-    timed = [((*row, time), w) for (row, w), time in zip(pairs_of(rows, found), at, strict=True)]
+    at = [[outer, inner]] * due + times[due:].tolist()
+    assert all(time != [outer, inner] for time in at[due:])
+    timed = [((*row, *time), w) for (row, w), time in zip(pairs_of(rows, found), at, strict=True)]
     assert reference.consolidate(timed) == expected
     assert count >= len(found)
 
@@ -80,10 +81,10 @@ def test_partial_sums_beyond_64_bits() -> None:
         rows, found, count = matches.join_runs(*delta, 1, stack.table, 1, 2, columns)
     assert count == len(found) == 7
     assert pairs_of(*consolidate(rows, found)) == [((5,), HUGE)]
-    smallest = np.zeros((5, 1), np.int64), np.array([-(2**63), 1, 1, 1, 1], np.int64)
+    smallest = np.zeros((5, 1), np.int64), np.array([-(2**63), -1, -1, -1, 4], np.int64)
     with small_rooms():
         rows, found, _ = matches.join_runs(*smallest, 1, stack.table, 1, 2, columns)
-    assert pairs_of(*consolidate(rows, found)) == [((5,), 4 - 2**63)]
+    assert pairs_of(*consolidate(rows, found)) == [((5,), 1 - 2**63)]
 
 
 def product(size: int) -> tuple[tuple[Codes, Codes], Codes, tuple[Codes, Codes]]:
