@@ -57,7 +57,7 @@ def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
                 deferral.handler(deferral.number, None)
 
 
-def interrupt_behind(error: Exception) -> BaseException:
+def interrupt_behind(error: BaseException) -> BaseException:
     """Return the interrupt that Numba reports as a SystemError at the first call of a kernel.
 
     Return any other error unchanged.

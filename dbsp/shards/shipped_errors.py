@@ -10,6 +10,7 @@ import itertools
 import pickle
 import traceback
 
+from dbsp.deferred_signals import interrupt_behind
 from dbsp.errors import DbspError
 
 
@@ -18,10 +19,13 @@ class ShardTracebackError(Exception):
 
 
 def ship_error(error: BaseException) -> bytes:
-    """Return an error and its causes as bytes, for `receive_error`."""
+    """Return an error and its causes as bytes, for `receive_error`.
+
+    An abort that Numba has reported as another error travels as the abort.
+    """
     shipped: list[bytes] = []
     seen: set[int] = set()
-    cause: BaseException | None = error
+    cause: BaseException | None = interrupt_behind(error)
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         shipped.append(_pickled(cause))

@@ -8,7 +8,9 @@ import pytest
 
 import dbsp
 from dbsp import DbspError, Run, WeightOverflowError
+from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.sharded_run import ShardedRun
+from dbsp.shards.shipped_errors import receive_error, ship_error
 from tests.harness import deltas_of, views
 from tests.shards.failing_circuit import BIG, FAILURES, Failure, Tick, failing
 
@@ -22,6 +24,13 @@ def runs(request: pytest.FixtureRequest) -> Iterator[tuple[Run, ShardedRun]]:
 def described(error: DbspError) -> tuple[object, ...]:
     cause = error.__cause__
     return type(error), error.code, error.where, str(error), type(cause), str(cause)
+
+
+def test_an_abort_that_numba_reports_as_an_error_of_the_system_is_an_abort() -> None:
+    disguised = SystemError("a function returned a result with an exception set")
+    disguised.__cause__ = TickAbortedError()
+    found = receive_error(ship_error(disguised))
+    assert type(found) is TickAbortedError and found.__cause__ is None
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure.name)
