@@ -1,30 +1,20 @@
-"""Hypothesis profiles, and marks and time limits of tests."""
+"""Marks, time limits and schedule of tests."""
 
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from dbsp.kernels.tiers import COMPILED, choose_tier
 from dbsp.operators.recursion import fixpoint_step
 from tests.inspector.browsers import chromium
+from tests.profiles import PROFILE
 
 # In the automatic tier, the first tests of a process would interpret the kernels, and others not.
 choose_tier(COMPILED)
-
-# The first call of a kernel compiles it, so no example has a deadline.
-_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("default", max_examples=60, **_COMMON)
-settings.register_profile("ci", max_examples=45, derandomize=True, **_COMMON)
-settings.register_profile("fast", max_examples=10, derandomize=True, **_COMMON)
-settings.register_profile("long", max_examples=2000, **_COMMON)
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
-settings.load_profile(PROFILE)
 
 _LONG = 900
 """The time limit, in seconds, of slow tests; pyproject.toml has the limit of the others."""

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dbsp.kernels.tiers import COMPILED, INTERPRETED, choose_tier
+from tests.profiles import examples
 
 from .live_program import Change, Subject
 from .random_datalog import programs
@@ -59,7 +60,7 @@ def test_programs(path: Path) -> None:
     compare()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=SLOW)
 @given(programs(kinds=True), st.data())
 def test_random_programs(text: str, data: st.DataObject) -> None:
     subject = Subject(text)

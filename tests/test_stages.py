@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dbsp import Circuit, DbspError, IterationLimitError
 from dbsp.circuit.stage import Stage
 from dbsp.runtime.run import Run
+from tests.profiles import examples
 
 from .harness import deltas_of, views
 from .random_plans import Plan, build, changes, outputs, plans, regrouped
@@ -49,13 +50,13 @@ def answer(run: Run, tick: Tick) -> Any:
     return deltas, views(run)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(plans(scopes=False), outputs, changes())
 def test_the_stages_agree(plan: Plan, out: list[int], sequence: list[Tick]) -> None:
     follow_all(runs_of(plan, out), sequence)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(plans(), outputs, changes())
 def test_the_stages_agree_with_scopes(plan: Plan, out: list[int], sequence: list[Tick]) -> None:
     follow_all(runs_of(plan, out), sequence)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from tests.profiles import examples
 
 from .live_program import Change, LiveProgram, Subject, apply
 
@@ -217,7 +218,7 @@ def test_every_sequence_of_a_few_changes(text: str) -> None:
 # --- rolled-back ticks ----------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(
         st.lists(

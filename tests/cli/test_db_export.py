@@ -17,6 +17,7 @@ from dbsp.edn import Keyword, from_json, read_all, write
 from dbsp.errors import DbspError
 from tests.cli.support import Command
 from tests.datomic.test_random_transactions import SEED, definitions, transactions
+from tests.profiles import examples
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
@@ -202,7 +203,7 @@ def test_a_large_export_has_several_transactions(
         assert facts(copy, 5) == facts(expected, 2)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(transactions())
 def test_random_databases_are_read_back(random: list[list[Any]]) -> None:
     source, history, state = connect(), connect(), connect()

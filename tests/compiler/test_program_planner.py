@@ -13,6 +13,7 @@ from dbsp import CircuitError, DbspError, Run, compile
 from dbsp.circuit.graph_json import to_json
 from dbsp.circuit.stage import Stage
 from tests.harness import deltas_of, views
+from tests.profiles import examples
 from tests.random_datalog import INPUTS, programs
 from tests.strategies import Tick, set_ticks
 
@@ -34,7 +35,7 @@ def answer(run: Run, tick: Tick) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(programs(), ticks, schedules)
 def test_replanning_does_not_change_results(
     text: str, sequence: list[Tick], schedule: list[list[str]]

@@ -18,6 +18,7 @@ from dbsp.data.repeated_values import RepeatedValues
 from dbsp.data.types import OBJECT, STR, Layout, Type, list_type, struct_type
 from dbsp.data.values import decode_value, encode_value
 from tests.data.test_interner import VALUES, text_of
+from tests.profiles import examples
 
 PAIR = struct_type({"a": STR, "b": list_type(STR)})
 PAIRS = st.tuples(st.text("ab", max_size=2), st.lists(st.text("ab", max_size=2), max_size=2))
@@ -108,7 +109,7 @@ class FreedIds(RuleBasedStateMachine):
             assert not self.interner.cells.is_cell(code)
 
 
-FreedIds.TestCase.settings = settings(max_examples=40, stateful_step_count=12)
+FreedIds.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=12)
 test_freed_ids = FreedIds.TestCase
 
 

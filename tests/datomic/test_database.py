@@ -19,6 +19,7 @@ from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.relation_key import RelationKey
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import ArgumentError, DbspError, InputError, SchemaError
+from tests.profiles import examples
 
 from .fact_model import FactModel, Window, check_trace
 
@@ -170,7 +171,7 @@ class History:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_every_view_at_every_time(seed: int) -> None:
     random_ = random.Random(seed)
     with (

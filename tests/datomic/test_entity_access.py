@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dbsp.datomic import Connection, connect
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import ArgumentError, CompileError
+from tests.profiles import examples
 
 from .test_random_pulls import ATTRIBUTES, Fact, expected, graphs, patterns, written
 
@@ -35,7 +36,7 @@ def connected(facts: list[Fact]) -> Connection:
     return conn
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(graphs(), graphs(), patterns, st.integers(1, 5))
 def test_pulls_of_databases(past: list[Fact], now: list[Fact], pattern: list[Any], entity: int) -> None:
     conn = connected(past)

@@ -15,6 +15,7 @@ from dbsp.datomic import connect, q
 from dbsp.datomic.pull import pull
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import CompileError, InputError
+from tests.profiles import examples
 
 from .listed_facts import ListedFacts
 from .test_entity_access import connected
@@ -35,7 +36,7 @@ def counted(rows: Iterable[Any]) -> Counter[Any]:
     return Counter(map(frozen, rows))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(graphs(), min_size=2, max_size=4), patterns)
 def test_live_pulls_follow_the_facts(steps: list[list[Fact]], pattern: list[Any]) -> None:
     conn, data = connected(steps[0]), written(pattern)

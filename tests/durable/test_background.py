@@ -31,6 +31,7 @@ from dbsp.durable.snapshots import Snapshots
 from dbsp.errors import CheckpointWarning
 from tests.crashes import Ended, count_operations, ends_after
 from tests.harness import views
+from tests.profiles import examples
 
 
 def counting() -> Circuit:
@@ -419,7 +420,7 @@ def test_the_process_ends_between_any_two_file_operations(tmp_path: Path, backgr
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.booleans(),
     st.integers(1, 4),

@@ -23,6 +23,7 @@ from dbsp import CheckpointError, Circuit, InputError, IterationLimitError, Run,
 from dbsp.durable import DeltaLog, Store, delta_log
 from tests.crashes import Ended, ends_after
 from tests.harness import deltas_of, views
+from tests.profiles import examples
 from tests.random_plans import Plan, build, changes, outputs, plans
 from tests.reference import Z, add
 from tests.strategies import Tick, deltas, nullable, rows, small, words
@@ -71,7 +72,7 @@ def operations(sequence: Ticks) -> int:
 
 
 @pytest.mark.crash
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(sequences, st.data())
 def test_a_process_that_ends_between_two_file_operations(sequence: Ticks, data: st.DataObject) -> None:
     with mock.patch.object(delta_log, "_KEEP_FROM", 3):
@@ -111,7 +112,7 @@ def test_every_end_leaves_a_log_that_continues(tmp_path: Path) -> None:
     assert seen == {0, 1}
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(plans(), outputs, changes(max_ticks=8), st.data())
 def test_a_run_and_its_log_end_together(
     plan: Plan, out: list[int], sequence: list[Tick], data: st.DataObject

@@ -16,6 +16,7 @@ from dbsp import CheckpointError, InputError, Run, SchemaError, TickResult
 from dbsp.durable import DeltaLog, Inbox, Store
 from dbsp.durable.deliveries import Deliveries, StagedDelivery, deliveries
 from tests.crashes import Ended, ends_after
+from tests.profiles import examples
 from tests.reference import Z, add
 from tests.strategies import deltas, small
 
@@ -91,7 +92,7 @@ def test_without_a_checkpoint(sent: Batches, drained: list[bool]) -> None:
 
 
 @pytest.mark.crash
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(batches, st.lists(st.integers(0, 60), max_size=8), st.data())
 def test_processes_that_end_between_two_file_operations(
     sent: Batches, ends: list[int], data: st.DataObject

@@ -16,6 +16,7 @@ from dbsp.durable import DeltaLog, delta_log, ledger
 from dbsp.durable.folder_report import describe_folder, verify_folder
 from tests.crashes import Ended, ends_after
 from tests.durable.test_delta_log import delta, everything, sequences
+from tests.profiles import examples
 from tests.reference import Z, add
 
 
@@ -34,7 +35,7 @@ def filled(folder: Path, retain: int | str | None, ticks: int) -> DeltaLog:
     return log
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(sequences, st.integers(1, 8), st.integers(1, 10), st.data())
 def test_what_remains_is_as_in_a_log_of_all_ticks(
     sequence: list[Z], retain: int, keep: int, data: st.DataObject

@@ -26,9 +26,9 @@ from dbsp import CheckpointError, Circuit, Run, col, count, max_, sum_
 from dbsp.durable import Store
 from dbsp.durable.folder_report import verify_folder
 from dbsp.errors import CheckpointWarning
-from tests.conftest import PROFILE
 from tests.crashes import Ended, ends_after
 from tests.harness import deltas_of, views
+from tests.profiles import PROFILE
 from tests.random_circuits import build, choices
 from tests.random_datalog import INPUTS, programs
 from tests.runtime.test_compaction import SHOP, TERMS, Tick

@@ -35,6 +35,7 @@ from dbsp.durable import Store, atomic_files
 from dbsp.runtime.scope import Scope
 from tests.crashes import Ended, count_operations, ends_after
 from tests.harness import deltas_of, views
+from tests.profiles import examples
 from tests.random_plans import Plan, build, changes, outputs, plans
 from tests.strategies import Tick
 
@@ -63,7 +64,7 @@ def opened(folder: Path, every: int = 3) -> Store:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(plans(), outputs, changes(max_ticks=8), st.integers(1, 4), st.data())
 def test_a_run_continues_after_any_end(
     plan: Plan, out: list[int], sequence: list[Tick], every: int, data: st.DataObject

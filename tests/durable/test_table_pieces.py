@@ -23,6 +23,7 @@ from dbsp.durable.table_pieces import CapturedTable, Frames, appended, encoded, 
 from dbsp.durable.typed_values import UnsupportedValueError
 from dbsp.state.state_table import ABSENT, StateTable
 from tests.harness import views
+from tests.profiles import examples
 
 # --- pieces ---------------------------------------------------------------------------------------
 
@@ -240,7 +241,7 @@ ACTIONS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.booleans(), st.integers(1, 5), st.sampled_from([1, 4, 12]), ACTIONS)
 def test_any_sequence(background: bool, every: int, large: int, actions: list[tuple[str, Any]]) -> None:
     whole = numbering().start()

@@ -25,15 +25,16 @@ from tests.expressions.random_expressions import (
     TEXTS,
 )
 from tests.expressions.reference_expressions import ROW, check
+from tests.profiles import examples
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(EXPRESSIONS, st.lists(ROWS, min_size=1, max_size=6))
 def test_expressions_agree_with_python(expression: Expression, rows: list[tuple[Any, ...]]) -> None:
     check(expression, rows)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from(ARITHMETIC),
     st.lists(st.tuples(INTS, INTS), min_size=1, max_size=9),
@@ -56,7 +57,7 @@ EDGES = (
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS, EDGES), min_size=1, max_size=9))
 def test_words_of_32_bits(values: list[tuple[int, int, float]]) -> None:
     rows = [(i, j, f, *ROW[3:]) for i, j, f in values]
@@ -69,7 +70,7 @@ def test_words_of_32_bits(values: list[tuple[int, int, float]]) -> None:
         check(call(name, col("f")), rows)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from(FLOAT_FUNCTIONS),
     st.lists(st.tuples(FLOATS | st.floats(), FLOATS | st.floats()), min_size=1, max_size=9),

@@ -44,6 +44,7 @@ from dbsp.runtime.savepoint import SavedRuns, Savepoint
 from dbsp.state.state_table import StateTable
 from dbsp.state.trace import Trace
 from tests.harness import views
+from tests.profiles import examples
 from tests.random_circuits import Choices, build, choices
 from tests.random_datalog import INPUTS, programs
 from tests.reference import Z, add
@@ -634,7 +635,7 @@ row = rows(st.integers(0, 4), st.none() | st.integers(0, 4), st.sampled_from([""
 """A row of `tests.random_circuits`."""
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=SLOW)
 @given(choices(), st.lists(ticks({"a": row, "b": row}, max_ticks=4, max_size=4), min_size=1, max_size=3))
 def test_random_circuits(chosen: Choices, groups: list[list[Tick]]) -> None:
     compare(build(chosen).start, groups)
@@ -644,7 +645,7 @@ number = st.integers(0, 3)
 inputs = {name: rows(*[number] * arity) for name, arity in INPUTS.items()}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=SLOW)
 @given(
     programs(),
     st.sampled_from(["auto", "wcoj"]),

@@ -16,6 +16,7 @@ from dbsp.data.interner import Interner
 from dbsp.runtime import compaction
 from dbsp.runtime.compaction import MANY_VALUES
 from tests.harness import deltas_of, views
+from tests.profiles import examples
 
 SHOP = """
 .decl sale(item: symbol, buyer: symbol)
@@ -134,7 +135,7 @@ def unclashing(tick: Tick) -> Tick:
 
 
 @pytest.mark.parametrize("name", CIRCUITS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(data=st.data())
 def test_compactions_change_no_result(name: str, data: st.DataObject) -> None:
     start, sequences = CIRCUITS[name]

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 @pytest.mark.parametrize("circuit", CIRCUITS, ids=lambda circuit: circuit.name)
 def test_faults_at_sampled_steps(circuit: FaultCircuit, how: str) -> None:
     # `python -m benchmarks faults` injects them at every step.
-    stride = {"stage": 47, "compact": 47, "transaction": 907, "reopened transaction": 907}.get(how, 307)
+    stride = {"stage": 97, "compact": 97, "transaction": 1801, "reopened transaction": 1801}.get(how, 701)
     for seed, kind in enumerate(KINDS):
         done = inject(circuit, kind, how, stride=stride, seed=seed)
         assert not done.problems

@@ -20,6 +20,7 @@ from dbsp import ArgumentError, CheckpointError, Circuit, Run, count, sum_
 from dbsp.durable import Store
 from dbsp.runtime.run_display import run_document
 from dbsp.state.spill_folder import SpillFolder
+from tests.profiles import examples
 from tests.random_circuits import Choices, build, choices
 from tests.random_datalog import INPUTS, programs
 
@@ -31,7 +32,7 @@ NUMBERS = st.integers(0, 3)
 ROWS = st.tuples(NUMBERS, st.none() | NUMBERS, st.sampled_from(["a", "b", "c"]))
 CHANGES = st.dictionaries(ROWS, st.sampled_from([1, 1, 1, 2, -1]), max_size=12)
 SETTINGS = settings(
-    max_examples=15,
+    max_examples=examples(15),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

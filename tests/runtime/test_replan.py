@@ -17,6 +17,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.runtime.scope_state import State
 from tests.harness import deltas_of, view, views
+from tests.profiles import examples
 from tests.random_plans import Plan, build, changes, outputs, plans
 from tests.strategies import Tick
 
@@ -58,7 +59,7 @@ def follow_both(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any,
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(plans(timeless=True), outputs, changes(), schedules)
 def test_ticks_after_replanning(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any) -> None:
     """The circuit need not keep every row of the bag, so replanning may be refused."""
@@ -66,7 +67,7 @@ def test_ticks_after_replanning(plan: Plan, out: list[int], sequence: list[Tick]
 
 
 @pytest.mark.slow
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(plans(), outputs, changes(), schedules)
 def test_state_that_depends_on_ticks_is_kept_or_refused(
     plan: Plan, out: list[int], sequence: list[Tick], schedule: Any
@@ -75,7 +76,7 @@ def test_state_that_depends_on_ticks_is_kept_or_refused(
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(plans(failing=True), outputs, changes(), schedules)
 def test_after_ticks_that_failed(plan: Plan, out: list[int], sequence: list[Tick], schedule: Any) -> None:
     follow_both(plan, out, sequence, schedule, refusals=True)

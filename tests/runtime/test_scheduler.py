@@ -28,6 +28,7 @@ from dbsp import (
     sum_,
 )
 from tests.harness import deltas_of, views
+from tests.profiles import examples
 from tests.reference import Z
 from tests.strategies import Tick, deltas, rows, small, weights, words
 
@@ -187,7 +188,7 @@ def fails(run: Run, tick: Tick, place: int, depth: int) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(entries)
 def test_failed_ticks_leave_no_trace(sequence: list[tuple[Tick, tuple[int, int] | None]]) -> None:
     """Failing ticks of run A change no later delta or view: run B without them returns the same."""

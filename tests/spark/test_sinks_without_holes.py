@@ -16,6 +16,7 @@ from benchmarks.fake_spark import TWO, FakeFrame, Received
 from dbsp import CheckpointError
 from dbsp.durable import Store
 from dbsp.spark.sink_delivery import SinkDelivery
+from tests.profiles import examples
 from tests.spark.lives import Life, live, ticks
 
 
@@ -145,7 +146,7 @@ LIFE = st.tuples(st.sampled_from(["", "a", "b", "ab"]), st.integers(0, 3), st.bo
 LIVES = st.lists(LIFE, min_size=2, max_size=7)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(LIVES, st.sampled_from([1, 2, 100]))
 def test_after_any_lives_the_sum_of_a_sink_is_the_view(
     tmp_path_factory: pytest.TempPathFactory, lives: list[tuple[str, int, bool, bool]], every: int

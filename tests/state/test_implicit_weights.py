@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from dbsp import IterationLimitError
 from dbsp.state import sorted_run, trace
 from tests.harness import deltas_of
+from tests.profiles import examples
 from tests.random_plans import Plan, build, changes, outputs, plans
 from tests.strategies import Tick
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(plans(), outputs, changes(max_ticks=6), st.data())
 def test_a_circuit_does_not_depend_on_how_weights_are_stored(
     plan: Plan, out: list[int], sequence: list[Tick], data: st.DataObject

@@ -23,6 +23,7 @@ from dbsp.state.spill_folder import SpillFolder, remove_spilled
 from dbsp.state.streamed_merge import StreamedMerge
 from dbsp.state.trace import Trace
 from tests import reference
+from tests.profiles import examples
 from tests.reference import Z
 from tests.state.test_trace import Owner, SmallStepsMachine, TraceMachine, batch_of, interval, model_of
 
@@ -53,9 +54,11 @@ class LimitedSmallStepsMachine(SmallStepsMachine):
         self.owner = LimitedOwner()
 
 
-LimitedMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+LimitedMachine.TestCase.settings = settings(max_examples=examples(15), stateful_step_count=20, deadline=None)
 TestLimitedMachine = LimitedMachine.TestCase
-LimitedSmallStepsMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+LimitedSmallStepsMachine.TestCase.settings = settings(
+    max_examples=examples(25), stateful_step_count=30, deadline=None
+)
 TestLimitedSmallStepsMachine = LimitedSmallStepsMachine.TestCase
 
 

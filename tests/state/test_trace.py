@@ -20,6 +20,7 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.state.journal import Journalled
 from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Trace
 from tests import reference
+from tests.profiles import examples
 from tests.reference import Z
 
 ROW_BYTES = 2 * 8 + 8
@@ -170,9 +171,11 @@ class SmallStepsMachine(TraceMachine):
         self.end_tick(fuel)
 
 
-TraceMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TraceMachine.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=30, deadline=None)
 TestTraceMachine = TraceMachine.TestCase
-SmallStepsMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+SmallStepsMachine.TestCase.settings = settings(
+    max_examples=examples(50), stateful_step_count=40, deadline=None
+)
 TestSmallStepsMachine = SmallStepsMachine.TestCase
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from dbsp import Circuit, InvariantError, Stream
 from dbsp.circuit.stage import Stage
 from tests.harness import apply, view
+from tests.profiles import examples
 from tests.reference import Row, Z, minus
 from tests.scopes import LEVELLED, scoped, scoped_model
 from tests.strategies import Tick, rows, small, ticks, words
@@ -47,7 +48,7 @@ def again(row: Row) -> Row:
 
 
 @pytest.mark.parametrize("stage", Stage)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(LEVELLED)
 def test_inside_a_scope_it_holds_at_every_iteration(stage: Stage, sequence: list[Tick]) -> None:
     def checked(a: Stream, b: Stream) -> Stream:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, ZSet
 from dbsp.runtime.agreement import check_agreement
 from tests.harness import final_views, follow, start, view
+from tests.profiles import examples
 from tests.reference import Row, Z, add, consolidate, scale
 from tests.scopes import LEVELLED, scoped, scoped_model
 from tests.strategies import Tick, deltas, floats, nullable, resplit, rows, small, ticks, words
@@ -66,7 +67,7 @@ def asof_model(outer: bool) -> Callable[[dict[str, Z]], Z]:
 
 
 @pytest.mark.parametrize("outer", [False, True])
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(INPUTS)
 def test_equals_the_batch_join_tick_by_tick(outer: bool, sequence: list[Tick]) -> None:
     follow(asof(outer), asof_model(outer), sequence)
@@ -108,7 +109,7 @@ def again(row: Row) -> Row:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(LEVELLED)
 def test_inside_scopes(depth: int, sequence: list[Tick]) -> None:
     follow(scoped(of_levels, again, depth), scoped_model(of_levels_model, again, depth), sequence)

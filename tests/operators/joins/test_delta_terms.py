@@ -14,6 +14,7 @@ from dbsp.circuit.stage import Stage
 from dbsp.operators.joins.delta_term import column_sets
 from tests.delta_terms import delta_terms
 from tests.harness import view
+from tests.profiles import examples
 from tests.random_conjunctions import Conjunction, canonical, conjunctions
 from tests.reference import minus
 from tests.strategies import Tick
@@ -42,7 +43,7 @@ def follow_both(query: Conjunction, sequence: Sequence[Tick]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_random_queries(data: st.DataObject) -> None:
     query = data.draw(conjunctions(most=4))

@@ -15,6 +15,7 @@ from dbsp.operators.joins.interval_join import IntervalJoin
 from dbsp.runtime.agreement import check_agreement
 from tests import reference
 from tests.harness import final_views, follow, start, view
+from tests.profiles import examples
 from tests.reference import Row, Z
 from tests.scopes import LEVELLED, scoped, scoped_model
 from tests.strategies import Tick, nullable, resplit, rows, small, ticks
@@ -80,7 +81,7 @@ def again(row: Row) -> Row:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(LEVELLED)
 def test_inside_scopes(depth: int, sequence: list[Tick]) -> None:
     follow(scoped(of_levels, again, depth), scoped_model(of_levels_model, again, depth), sequence)

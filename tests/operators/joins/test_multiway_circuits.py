@@ -17,6 +17,7 @@ from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.operators.joins.multiway_term import CHUNK
 from tests.harness import view
+from tests.profiles import examples
 from tests.random_conjunctions import Conjunction, canonical, conjunctions, orders
 from tests.reference import Z, add, distinct
 from tests.strategies import resplit
@@ -38,7 +39,7 @@ def started(query: Conjunction) -> Run:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_any_split_of_the_changes_gives_the_same_view(data: st.DataObject) -> None:
     query = data.draw(conjunctions())
@@ -52,7 +53,7 @@ def test_any_split_of_the_changes_gives_the_same_view(data: st.DataObject) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_any_orders_give_the_same_deltas(data: st.DataObject) -> None:
     query = replace(data.draw(conjunctions()), orders=None)
@@ -62,7 +63,7 @@ def test_any_orders_give_the_same_deltas(data: st.DataObject) -> None:
         assert all(delta == deltas[0] for delta in deltas)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_any_sequence_of_the_atoms_gives_the_same_deltas(data: st.DataObject) -> None:
     query = replace(data.draw(conjunctions()), orders=None)
@@ -101,7 +102,7 @@ def test_all_variables_are_the_result_if_none_are_selected() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_distinct_over_a_join_of_sets(data: st.DataObject) -> None:
     """A distinct is dropped exactly where it changes nothing."""
@@ -230,7 +231,7 @@ def test_self_joins_share_their_traces() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_several_joins_in_one_circuit_share_traces(data: st.DataObject) -> None:
     """All joins share the smallest set of column orders, also within a scope."""

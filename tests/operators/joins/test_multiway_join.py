@@ -28,6 +28,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.operators.joins.multiway_join import MultiwayJoin
 from tests.harness import view
+from tests.profiles import examples
 from tests.random_conjunctions import Conjunction, Function, canonical, conjunctions
 from tests.reference import Z, minus
 from tests.strategies import Tick
@@ -59,7 +60,7 @@ def follow_query(
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_random_queries(data: st.DataObject) -> None:
     query = data.draw(conjunctions())
@@ -67,7 +68,7 @@ def test_random_queries(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_random_queries_over_ints_alone(data: st.DataObject) -> None:
     """Values match more often than among values of all types."""

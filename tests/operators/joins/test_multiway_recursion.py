@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, Stream, col, multiway_join
 from tests.operators.recursion.nested_scopes import ALL, PAIR, alternating_model, follow, graph_ticks
+from tests.profiles import examples
 from tests.random_conjunctions import Conjunction, Constant, conjunctions
 from tests.reference import Row
 from tests.strategies import Tick, rows, set_ticks, small
@@ -75,13 +76,13 @@ def least(query: Conjunction) -> Callable[..., set[Row]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rules(), RULE_TICKS)
 def test_random_rules(query: Conjunction, sequence: list[Tick]) -> None:
     follow(recursive(query, 1), least(query), sequence, ALL)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rules(), RULE_TICKS)
 def test_random_rules_two_scopes_deep(query: Conjunction, sequence: list[Tick]) -> None:
     """The result of the inner scope is closed under the rule; the outer scope adds nothing."""
@@ -118,7 +119,7 @@ def closure_model(steps: int) -> Callable[[set[Row]], set[Row]]:
 
 
 @pytest.mark.parametrize("steps", [2, 3, 4])
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(sequence=set_ticks({"edge": rows(small, small)}, max_ticks=6))
 def test_closure_by_paths_of_paths(steps: int, sequence: list[Tick]) -> None:
     follow(closure(steps), closure_model(steps), sequence, ALL)
@@ -153,7 +154,7 @@ def triangles_model(edge: set[Row], seed: set[Row]) -> set[Row]:
         marked |= third | first
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(set_ticks({"edge": rows(small, small), "seed": rows(small, small)}, max_size=9))
 def test_recursion_through_a_triangle(sequence: list[Tick]) -> None:
     follow(triangles, triangles_model, sequence, ALL)
@@ -183,7 +184,7 @@ def turns(circuit: Circuit) -> Stream:
     return outer.leave(reached)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(set_ticks({"a": rows(small, small), "b": rows(small, small)}, max_ticks=6))
 def test_atoms_of_several_depths(sequence: list[Tick]) -> None:
     follow(turns, alternating_model, sequence, ALL)
@@ -232,7 +233,7 @@ def lengths_model(edge: set[Row]) -> set[Row]:
         walks |= more
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(set_ticks({"edge": rows(small, small)}, max_ticks=5, max_size=4))
 def test_functions_within_a_scope(sequence: list[Tick]) -> None:
     follow(lengths, lengths_model, sequence, ALL)

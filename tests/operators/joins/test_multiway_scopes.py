@@ -16,6 +16,7 @@ from dbsp.circuit.stage import Stage
 from tests import reference
 from tests.harness import Model, view
 from tests.operators.recursion.nested_scopes import ALL, PAIR
+from tests.profiles import examples
 from tests.random_conjunctions import Conjunction, conjunctions, orders
 from tests.reference import Row, Z, add, flat_map, minus
 from tests.strategies import Tick
@@ -134,14 +135,14 @@ def levelled_ticks(draw: st.DrawFn, size: int) -> list[Tick]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(levelled(4), levelled_ticks(5))
 def test_random_queries_in_a_scope(query: Conjunction, sequence: list[Tick]) -> None:
     follow_stages(nested(query, 1), nested_model(query, 1), sequence, ALL)
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(levelled(3), levelled_ticks(4))
 def test_random_queries_two_scopes_deep(query: Conjunction, sequence: list[Tick]) -> None:
     follow_stages(nested(query, 2), nested_model(query, 2), sequence, ALL)

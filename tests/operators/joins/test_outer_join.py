@@ -13,6 +13,7 @@ from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError
 from dbsp.runtime.agreement import check_agreement
 from tests import reference
 from tests.harness import final_views, follow, start, view
+from tests.profiles import examples
 from tests.reference import Row, Z, add, antijoin, map_rows
 from tests.scopes import LEVELLED, scoped, scoped_model
 from tests.strategies import Tick, nullable, resplit, rows, small, ticks, words
@@ -88,7 +89,7 @@ def again(row: Row) -> Row:
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(LEVELLED)
 def test_inside_scopes(kind: str, depth: int, sequence: list[Tick]) -> None:
     build = scoped(of_levels(kind), again, depth)

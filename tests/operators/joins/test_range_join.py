@@ -20,6 +20,7 @@ from dbsp.operators.joins.band import Band
 from dbsp.runtime.agreement import check_agreement
 from tests import reference
 from tests.harness import final_views, follow, start, view
+from tests.profiles import examples
 from tests.reference import Row, Z, add, scale
 from tests.scopes import LEVELLED, scoped, scoped_model
 from tests.strategies import Tick, deltas, nullable, resplit, rows, small, ticks
@@ -102,7 +103,7 @@ def again(row: Row) -> Row:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(LEVELLED)
 def test_inside_scopes(depth: int, sequence: list[Tick]) -> None:
     follow(scoped(of_levels, again, depth), scoped_model(of_levels_model, again, depth), sequence)
@@ -144,7 +145,7 @@ FLOATS = st.sampled_from([0.0, 0.1, 0.2, 0.1 + 0.2, 0.3, -0.1, 1.0, 2.5, 1e16, 1
 FLOAT_BOUND = st.none() | st.sampled_from([0.0, 0.1, 0.2, -0.1, 1.0, 1e16, -1e16, 1e300, -1e308, 5e-324])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.tuples(FLOATS, FLOATS), max_size=12), FLOAT_BOUND, FLOAT_BOUND)
 def test_distances_of_floats_are_exact(pairs: list[tuple[float, float]], low: Any, high: Any) -> None:
     if low is not None and high is not None and low > high:

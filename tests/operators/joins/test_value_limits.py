@@ -28,6 +28,7 @@ from dbsp.operators.joins.value_limits import Bound, Limit, limit_of
 from dbsp.operators.linear.filter import Filter
 from tests.harness import view
 from tests.operators.joins.test_multiway_join import follow_query
+from tests.profiles import examples
 from tests.random_conjunctions import LARGEST, LOWEST, Conjunction, Function, conjunctions
 
 A, B, C, D = col("a"), col("b"), col("c"), col("d")
@@ -62,7 +63,7 @@ def limited(draw: st.DrawFn) -> Conjunction:
 
 
 @pytest.mark.slow
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.data())
 def test_random_comparisons(data: st.DataObject) -> None:
     """Every stage agrees with nested loops, in every tick, also with deletions and weights."""
@@ -71,7 +72,7 @@ def test_random_comparisons(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.data())
 def test_random_comparisons_in_the_interpreted_tier(data: st.DataObject) -> None:
     query = data.draw(limited())

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from dbsp import Circuit, CircuitError, Stream, UserFunctionError, WeightOverflowError, ZSet, col
 from dbsp.circuit.stage import Stage
 from tests.harness import Model, apply, view
+from tests.profiles import examples
 from tests.reference import Row, Z, add, distinct, join, minus
 from tests.scopes import LEVELLED, scoped, scoped_model
 from tests.strategies import Tick, rows, small, ticks
@@ -51,7 +52,7 @@ def joined_model(a: Z, b: Z) -> Z:
 
 
 @pytest.mark.parametrize("stage", Stage)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(LEVELLED)
 def test_inside_a_scope_the_callback_gets_the_fixpoint(stage: Stage, sequence: list[Tick]) -> None:
     received: list[Z] = []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dbsp import Circuit, Stream, col, count, when
 from dbsp.circuit.stage import Stage
 from tests.operators.recursion.nested_scopes import ALL, PAIR, X, Y, follow, graph_ticks
+from tests.profiles import examples
 from tests.reference import Row
 from tests.strategies import Tick, rows, set_ticks
 
@@ -48,7 +49,7 @@ def core_model(k: int) -> Callable[[set[Row]], set[Row]]:
     return model
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(set_ticks({"edge": rows(st.integers(0, 5), st.integers(0, 5))}, max_ticks=5, max_size=10))
 def test_the_core_of_a_graph(sequence: list[Tick]) -> None:
     follow(core(2), core_model(2), sequence)
@@ -63,7 +64,7 @@ def test_the_core_in_every_stage() -> None:
     follow(core(2), core_model(2), graph_ticks(7, 10, 8, 1), ALL)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(set_ticks({"a": rows(st.integers(0, 30))}, max_ticks=5))
 def test_iterate_stops_with_its_condition(sequence: list[Tick]) -> None:
     """Collatz steps while some number is over ten: all numbers continue and stop together."""

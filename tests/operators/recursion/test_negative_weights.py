@@ -12,6 +12,7 @@ from dbsp import Circuit, Run
 from tests.harness import view
 from tests.operators.recursion.closures import EDGE, then
 from tests.operators.recursion.reachability import MODES, then_from
+from tests.profiles import examples
 from tests.reference import Z, add, distinct, fixpoint
 from tests.strategies import Tick, rows, ticks
 
@@ -73,7 +74,7 @@ WEIGHTED = ticks(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(WEIGHTED)
 def test_edges_of_negative_weight(mode: str, sequence: list[Tick]) -> None:
     run = reach_of_bags(mode)

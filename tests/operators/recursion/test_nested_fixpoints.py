@@ -10,6 +10,7 @@ from dbsp import Circuit, Stream, col, count, min_
 from tests import reference
 from tests.harness import follow
 from tests.operators.recursion.closures import EDGE, PAIR, compose, edges, reachable, then
+from tests.profiles import examples
 from tests.reference import Z, add, distinct
 from tests.strategies import Tick, rows, set_ticks
 
@@ -92,7 +93,7 @@ def test_nested_closure_with_negation_between(sequence: list[Tick]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(set_ticks({"edge": rows(st.integers(0, 3), st.integers(0, 3))}, max_ticks=5))
 def test_three_scopes_deep(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> Stream:

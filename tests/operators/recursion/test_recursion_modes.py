@@ -19,6 +19,7 @@ from dbsp.operators.recursion.fixpoint import Fixpoint
 from tests.harness import apply_set, view
 from tests.operators.recursion.closures import EDGE, then
 from tests.operators.recursion.reachability import MODES, reach, then_from, ways
+from tests.profiles import examples
 from tests.reference import Z, minus
 from tests.strategies import Tick, rows, set_ticks, small
 
@@ -80,7 +81,7 @@ CIRCUITS = {"reach": (reach, reach_model), "even": (even, even_model), "loops": 
 
 @pytest.mark.parametrize("name", CIRCUITS)
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(TICKS, st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.5, 100.0]), st.sampled_from([1, 100]))
 def test_every_mode_and_every_change_of_it(
     name: str, mode: str, sequence: list[Tick], share: float, budget: float, many: int

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, Stream, col, count, lit, max_, min_, sum_
 from tests.operators.recursion.nested_scopes import ALL, PAIR, X, Y, follow, graph_ticks
+from tests.profiles import examples
 from tests.reference import Row
 from tests.strategies import Tick, rows, set_ticks, small
 
@@ -41,7 +42,7 @@ def shortest_model(edge: set[Row]) -> set[Row]:
         far = best
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(set_ticks({"edge": rows(small, small, st.integers(1, 3))}, max_ticks=5, max_size=8))
 def test_shortest_paths(sequence: list[Tick]) -> None:
     follow(shortest, shortest_model, sequence)
@@ -91,7 +92,7 @@ def components_model(edge: set[Row]) -> set[Row]:
     return set(label.items())
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(set_ticks({"edge": rows(st.integers(0, 6), st.integers(0, 6))}, max_ticks=6))
 def test_components(sequence: list[Tick]) -> None:
     follow(components, components_model, sequence)
@@ -106,7 +107,7 @@ def test_components_in_every_stage() -> None:
     follow(components, components_model, graph_ticks(9, 10, 8, 2), ALL)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(set_ticks({"edge": rows(small, small)}, max_ticks=5))
 def test_several_aggregates_inside_a_scope(sequence: list[Tick]) -> None:
     """Rounds of totals: a count, a sum and a maximum of the previous round."""

@@ -21,6 +21,7 @@ from tests.operators.recursion.nested_scopes import (
     follow,
     longer,
 )
+from tests.profiles import examples
 from tests.reference import Row
 from tests.strategies import Tick, rows, set_ticks, small
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("every_recursion")
 two = set_ticks({"a": rows(small, small), "b": rows(small, small)}, max_ticks=5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(two)
 def test_two_deep(sequence: list[Tick]) -> None:
     follow(alternating, alternating_model, sequence, ALL)
@@ -76,7 +77,7 @@ def test_a_join_of_an_inner_variable_with_itself(seed: int) -> None:
     follow(nonlinear, nonlinear_model, sequence, ALL)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(two)
 def test_nonlinear_two_deep(sequence: list[Tick]) -> None:
     follow(nonlinear, nonlinear_model, sequence)
@@ -118,7 +119,7 @@ def three_model(a: set[Row], b: set[Row], c: set[Row]) -> set[Row]:
 three = set_ticks(dict.fromkeys("abc", rows(st.integers(0, 3), st.integers(0, 3))), max_ticks=4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(three)
 def test_three_deep(sequence: list[Tick]) -> None:
     follow(three_deep, three_model, sequence)
@@ -144,7 +145,7 @@ def test_deep_scopes_on_denser_graphs(seed: int) -> None:
     follow(alternating, alternating_model, [{n: t[n] for n in "ab"} for t in sequence])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(two)
 def test_negation_of_an_inner_result(sequence: list[Tick]) -> None:
     """A round keeps the pairs that the inner scope does not derive from those of the previous

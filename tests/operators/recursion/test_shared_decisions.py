@@ -27,6 +27,7 @@ from tests.operators.recursion.closures import EDGE, SETS, STEPS, closure, edges
 from tests.operators.recursion.nested_scopes import alternating, graph_ticks
 from tests.operators.recursion.reachability import MODES, reach, then_from
 from tests.operators.recursion.test_recursive_aggregates import shortest
+from tests.profiles import examples
 from tests.random_datalog import INPUTS, programs
 from tests.shards.supersteps import SuperstepShards, with_exchanges
 from tests.strategies import Tick, rows, set_ticks, small
@@ -34,7 +35,7 @@ from tests.strategies import Tick, rows, set_ticks, small
 pytestmark = pytest.mark.usefixtures("eager")
 
 Build = Callable[[Circuit], Stream]
-some = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+some = settings(max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
 SHARDS = st.sampled_from([1, 2, 3, 5])
 
 
@@ -120,7 +121,7 @@ def sets(arity: int) -> st.SearchStrategy[dict[tuple[int, ...], int]]:
     return st.dictionaries(st.tuples(*[st.integers(0, 3)] * arity), st.sampled_from([1, 1, -1]), max_size=10)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow])
 @given(
     programs() | programs(cyclic=True),
     st.sampled_from(["auto", "incremental", "insert-only"]),

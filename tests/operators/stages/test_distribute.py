@@ -19,6 +19,7 @@ from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.stages.passes.distribute import distribute
 from dbsp.operators.stages.placing.wanted_columns import wanted_columns
+from tests.profiles import examples
 from tests.random_circuits import FUNCTIONS, Choices, build, choices
 from tests.shards.compared_shards import ComparedShards
 from tests.shards.thread_link import ThreadShards
@@ -55,7 +56,7 @@ def compare(physical: Graph, shards: int, ticks: list[dict[str, Any]], seed: int
     return compared
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(choices(), st.integers(0, 999), st.sampled_from(SHARDS))
 def test_random_circuits(chosen: Choices, seed: int, shards: int) -> None:
     compare(build(chosen).circuit("physical"), shards, random_ticks(seed, 4), seed)

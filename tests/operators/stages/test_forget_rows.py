@@ -43,6 +43,7 @@ from dbsp.operators.stages.circuit_stages import physical
 from dbsp.operators.time.forgetting import ForgettingOperator
 from dbsp.state import trace, trace_limit
 from tests.harness import deltas_of, views
+from tests.profiles import examples
 from tests.strategies import Tick
 
 LATENESS = {"a": 3, "b": 1}
@@ -200,7 +201,7 @@ def events(chance: Random) -> Iterator[Tick]:
         yield change
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 10**9))
 def test_random_circuits(seed: int) -> None:
     chance = Random(seed)

@@ -19,6 +19,7 @@ from dbsp.operators.stages.passes.laws import LAWS
 from dbsp.runtime.run import Run
 from tests import reference
 from tests.harness import apply, view
+from tests.profiles import examples
 from tests.reference import Z, minus
 from tests.strategies import Tick, rows, small, ticks
 
@@ -135,7 +136,7 @@ def test_the_nodes_of_each_law(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(sequence=ticks({"a": rows(small, small), "b": rows(small, small)}))
 def test_a_law_is_d_q_i(name: str, sequence: list[Tick]) -> None:
     """The incremental circuit of one operator computes D(Q(I(a, b))), with Q defined over dicts."""
@@ -247,7 +248,7 @@ def test_laws_inside_a_scope() -> None:
     assert not {"Integrate", "Distinct", "Join"} & set(labels)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(ticks({"a": rows(small, small)}, max_ticks=4))
 def test_the_laws_of_scopes_agree_with_recomputation(sequence: list[Tick]) -> None:
     def body(a: Z) -> Callable[[dict[str, Z]], dict[str, Z]]:

@@ -20,6 +20,7 @@ from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather
 from dbsp.operators.stages.passes.distribute import distribute
 from dbsp.operators.stages.placing import placed_scopes
 from tests.operators.recursion.nested_scopes import PAIR, alternating, longer
+from tests.profiles import examples
 from tests.random_datalog import INPUTS, programs
 from tests.shards.compared_shards import ComparedShards
 from tests.shards.thread_link import ThreadShards
@@ -255,7 +256,7 @@ TICKS = st.lists(
 )
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
 @given(
     programs() | programs(cyclic=True) | programs(kinds=True),
     st.sampled_from(["auto", "binary", "wcoj"]),
@@ -290,7 +291,7 @@ def linear_rules(draw: st.DrawFn) -> str:
     return " ".join(rules)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(
     linear_rules(),
     st.sampled_from(["auto", "incremental", "insert-only"]),

@@ -20,6 +20,7 @@ from dbsp.circuit.value_json import DecodeContext, decode, encode
 from dbsp.data.types import FLOAT
 from dbsp.operators.streams.circuit_reader import catalogue
 from tests.harness import deltas_of
+from tests.profiles import examples
 from tests.random_circuits import COLUMNS, FUNCTIONS, Choices, build, choices, is_small
 from tests.strategies import Tick, nullable, rows, small, ticks, words
 
@@ -43,7 +44,7 @@ def start(graph: Graph) -> Run:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(choices(), FEW_TICKS)
 def test_a_round_trip_keeps_the_results_in_every_stage(chosen: Choices, sequence: list[Tick]) -> None:
     circuit = build(chosen)

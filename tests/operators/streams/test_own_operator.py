@@ -18,6 +18,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.circuit.stage import Stage
 from tests.everywhere import follow_everywhere
 from tests.harness import view
+from tests.profiles import examples
 from tests.reference import Z
 from tests.strategies import Tick, nullable, rows, small, ticks, words
 
@@ -50,7 +51,7 @@ def at_least(n: int) -> Callable[[Z], Z]:
 
 @pytest.mark.parametrize("name", ["AtLeast", "CountedAtLeast"])
 @pytest.mark.parametrize("n", [1, 3])
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sequence=ticks({"a": rows(small, nullable, words)}, max_ticks=5))
 def test_equals_its_definition_outside_and_inside_a_scope(
     operators: dict[str, Make], name: str, n: int, sequence: list[Tick]

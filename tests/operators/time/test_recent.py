@@ -15,6 +15,7 @@ from dbsp.circuit.stage import Stage
 from dbsp.durable import Store
 from tests import reference
 from tests.harness import start, view
+from tests.profiles import examples
 from tests.reference import Z, add, aggregate, flat_map, minus, select
 from tests.strategies import Tick, rows, small, ticks
 
@@ -66,7 +67,7 @@ def _ends(time: int) -> list[int]:
 
 
 @pytest.mark.parametrize("stage", Stage)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(EVENTS)
 def test_the_rows_beyond_the_watermark(stage: Stage, sequence: list[Tick]) -> None:
     run = circuit_of().start(stage)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp.errors import DbspError, EvaluationError, ValueOutOfRangeError
+from tests.profiles import examples
 
 HEADER = """\
 .type List = [head: number, tail: List]
@@ -462,7 +463,7 @@ def value_of(term: str, values: dict[str, int]) -> int:
     return value(tree)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     TERMS,
     TERMS,

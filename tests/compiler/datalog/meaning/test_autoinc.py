@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp.circuit.stage import Stage
 from tests.durable.test_store import ended
+from tests.profiles import examples
 
 TEXT = """
 .decl r(x: number, s: symbol)
@@ -91,7 +92,7 @@ def numbers(name: str, row: Any) -> tuple[int, ...]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(TICKS)
 def test_numbers_are_unique_and_stable(ticks: list[Any]) -> None:
     program = dbsp.compile(TEXT)

@@ -14,6 +14,7 @@ import dbsp
 from dbsp.cli import main
 from tests.durable.test_store import ended
 from tests.live_program import Subject
+from tests.profiles import examples
 from tests.test_programs import VALUES, program_changes
 
 TEXT = """
@@ -51,7 +52,7 @@ FUNCTORS = {
 }
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_every_tick_equals_recomputation(data: st.DataObject) -> None:
     subject = Subject(TEXT, functors=FUNCTORS)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp.errors import EvaluationError, ValueOutOfRangeError
 from tests.live_program import Subject
+from tests.profiles import examples
 
 TEXT = """
 .type Pair = [x: number, u: unsigned]
@@ -75,7 +76,7 @@ def terms(draw: st.DrawFn, kind: str, depth: int = 3) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms("number"), terms("unsigned"), st.data())
 def test_random_terms_equal_the_reference(number: str, unsigned: str, data: st.DataObject) -> None:
     subject = Subject(

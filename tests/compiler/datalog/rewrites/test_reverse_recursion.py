@@ -16,6 +16,7 @@ from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.text.preprocess import Sources
 from tests.compiler.support import checked_program, rewrite
 from tests.live_program import Subject
+from tests.profiles import examples
 from tests.random_rules import right_linear_programs
 from tests.test_programs import VALUES, program_changes
 
@@ -287,7 +288,7 @@ def test_random_recursions_mean_the_same(text: str, data: st.DataObject) -> None
 def test_most_random_recursions_are_reversed() -> None:
     found: list[bool] = []
 
-    @settings(max_examples=100, database=None, deadline=None, derandomize=True)
+    @settings(max_examples=examples(100), database=None, deadline=None, derandomize=True)
     @given(right_linear_programs())
     def count(text: str) -> None:
         found.append("reverse_recursion" in dbsp.compile(text, magic=True).explain())
