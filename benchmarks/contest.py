@@ -116,6 +116,8 @@ class Entry:
     module: str
     factory: str
     workloads: frozenset[str] | None = None
+    needs: str = ""
+    """The package that the contestant needs."""
 
     def create(self, workload: str) -> Contestant:
         contestant: Contestant = getattr(importlib.import_module(self.module), self.factory)(workload)
