@@ -17,6 +17,7 @@ from rich.table import Table
 
 import dbsp
 from benchmarks.contest import Result
+from benchmarks.every_kernel import use_every_kernel
 from benchmarks.processes import in_new_process
 from benchmarks.recursion import (
     Outcomes,
@@ -128,7 +129,8 @@ def measure_closures(size: str) -> Iterator[Closure]:
 
 def _measure_closure(name: str, number: int) -> Closure:
     case = next(case for case in CASES if case.name == name)
-    _load(case, case.base(50))  # compiles
+    use_every_kernel()
+    _load(case, case.base(case.sizes["tiny"]))
     base = case.base(number)
     found, result = _load(case, base)
     if importlib.util.find_spec("duckdb") is None:
