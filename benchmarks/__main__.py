@@ -11,16 +11,16 @@ graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain 
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
 caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
 and DuckDB, `checkpoint` what snapshots write and what opening costs, `pauses` the ticks that wait
-for snapshots and the files of a long run, `startup` the cost of a first
-use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
-mode, compared with a fresh run and duckdb, `peers`, which is not part of `all`, this engine beside
-duckdb and pathway, with the ratios that are aimed at, `spark` the cost of a tick that Spark drives, above
-Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
-live, `values` interned strings that come and go, `limits` state of four times the memory limit
-beside a run without a limit, `shards` one circuit in one process and in several, `transaction`
-loads of the same rows in a transaction, in ticks, and in one step, and `inspector` what an open
-inspector costs a tick and when its page shows a circuit. `spark-shards`, which is not
-part of `all`, measures one circuit on Spark's executors, in the driver, and Spark jobs by hand.
+for snapshots and the files of a long run, `startup` the cost of a first use beside them and
+Soufflé, `recursion` loads and changes of recursive programs in every recursion mode, compared with
+a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above Spark's own cost,
+`datomic` databases of facts: imports, transactions, queries, and the same queries live, `values`
+interned strings that come and go, `limits` state of four times the memory limit beside a run
+without a limit, `shards` one circuit in one process and in several, `transaction` loads of the same
+rows in a transaction, in ticks, and in one step, and `inspector` what an open inspector costs a
+tick and when its page shows a circuit. Not part of `all` are `spark-shards`, which measures one
+circuit on Spark's executors, in the driver, and Spark jobs by hand, and `peers`, which compares
+this engine with duckdb and pathway and prints the ratios that it aims at.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in

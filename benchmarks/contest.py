@@ -44,8 +44,8 @@ class Sizes(NamedTuple):
 class Contestant(Protocol):
     """A contestant. `prepare`, which is not timed, converts changes to the form that `tick` takes.
 
-    After `load` and after every `tick` the whole result must be available. A contestant with threads
-    also has a method `close`.
+    After `load` and after every `tick` the whole result must be available. A contestant with
+    threads also has a method `close`.
     """
 
     def load(self, base: dict[str, Codes]) -> None: ...
