@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        return self.own / self.theirs if self.theirs else float("inf")
+        return self.own / self.theirs
 
 
 def compare_workload(title: str, contestants: Sequence[Result]) -> Iterator[Comparison]:
@@ -114,6 +114,8 @@ class Closure:
             yield Comparison(self.what, "load", self.load, "duckdb", self.duck, LOAD_AIM)
         yield Comparison(self.what, "first deletion", self.deletion, "its load", self.load, DELETION_AIM)
         yield Comparison(self.what, "first deletion", self.deletion, "fresh run", self.fresh, RESTART_AIM)
+        if min(self.state, self.peak, self.deletion_peak) <= 0:
+            return  # so little memory that the process had it already
         yield Comparison(self.what, "peak memory of the load", self.peak, "its state", self.state)
         yield Comparison(
             self.what, "peak memory of the deletion", self.deletion_peak, "that of the load", self.peak
@@ -148,7 +150,7 @@ def _load(case: Case, base: Relations) -> tuple[Closure, Outcomes]:
     load = timed(run, tables)
     peak = peak_bytes() - before
     loaded = results(case, run)
-    state = max(run.state_bytes, 1)
+    state = run.state_bytes
     picked = np.array([len(base["e"]) // 2])
     before_deletion = begin_peak()
     deletion = timed(run, changes(case, base, picked, -1))
@@ -191,7 +193,7 @@ def print_comparisons(console: Console, comparisons: Sequence[Comparison]) -> No
     for one in comparisons:
         text = bytes_text if "memory" in one.quantity else time_text
         missed = one.aim is not None and one.ratio > one.aim
-        ratio = f"{one.ratio:.2f}" if one.ratio >= 0.1 else f"1/{1 / max(one.ratio, 1e-9):,.0f}"
+        ratio = f"{one.ratio:.2f}" if one.ratio >= 0.1 else f"1/{1 / one.ratio:,.0f}"
         found.add_row(
             one.what,
             one.quantity,

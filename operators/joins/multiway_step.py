@@ -38,7 +38,7 @@ class MultiwayJoinStep(AgendaStep, ReportingStep):
         for term in self.terms:
             if term.delta.out is None:
                 continue
-            found = term.found
+            found = term.found if depth else 0
             for rows, weights in term.matches(term.delta.out):
                 if depth:
                     before, found = found, term.found
