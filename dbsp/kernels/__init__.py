@@ -27,6 +27,7 @@ arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
+consolidate_owned = entry(sort.consolidate_owned)
 count_bounds = entry(prefix_lists.count_bounds)
 distinct_runs = entry(presence.distinct_runs)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
@@ -76,6 +77,7 @@ __all__ = [
     "assert_runs",
     "concatenate",
     "consolidate",
+    "consolidate_owned",
     "count_bounds",
     "distinct_runs",
     "distinct_timed_runs",

@@ -170,9 +170,9 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         self.out = self._trace.notify()
 
     def step(self) -> None:
+        self.out = None  # release the latest delta before the next one is computed
         batch = self._source.out
         if batch is None:
-            self.out = None
             self._trace.fresh = False
             return
         if self._order is not None:
