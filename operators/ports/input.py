@@ -219,15 +219,17 @@ class SetInputStep(InputStep, StrictStep):
         if self._order is not None:
             rows, weights = arrange(rows, weights, self._order)
         # The arrangement steps after this node, so all of its runs belong to earlier ticks.
-        rows, weights, self.present, self.absent = apply_to_set(
+        changed, signs, self.present, self.absent = apply_to_set(
             rows, weights, self._past.table, self._past.count
         )
-        if len(weights) == 0:
+        if len(signs) == 0:
             self.out = None
-            return
-        if self._order is not None:
-            rows, weights = arrange(rows, weights, self._restore)
-        self.out = Batch(rows, weights)
+        elif np.array_equal(signs, weights):
+            self.out = batch  # the whole batch changes the set, as in a load: keep no second copy
+        elif self._order is None:
+            self.out = Batch(changed, signs)
+        else:
+            self.out = Batch(*arrange(changed, signs, self._restore))
 
 
 class KeyInputStep(InputStep, StrictStep):

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, DbspError, Run, ZSet, col, compile
+from dbsp import Circuit, DbspError, Run, ZSet, col, compile, count
 from dbsp.runtime.input_changes import TableChange
 
 ROWS = [(1, "a", 1.5), (2, "b", 2.5), (2, "b", 2.5)]
@@ -527,3 +527,19 @@ def test_a_failed_tick_leaves_staged_changes_as_they_were() -> None:
         run.step({"a": [(2, 5)]})
     run.step({"a": {(0, 1): -1}})
     assert run.view("out").to_dict() == {tuple(row): 1 for row in unsorted()[:-1].tolist()}
+
+
+def test_a_change_of_which_every_row_counts_is_stored_once() -> None:
+    circuit = Circuit("once")
+    table = circuit.input("a", x=int, y=int, kind="set")
+    circuit.output("out", table.group_by("y").agg(n=count()))
+    run = circuit.start()
+    for change, copied in (
+        ({(1, 2): 1, (3, 2): 1}, False),
+        ({(1, 2): 1, (5, 2): 1}, True),
+        ({(5, 2): -1}, False),
+    ):
+        staged = run.prepare({"a": change})
+        run.step_staged(staged)
+        assert (run.latest_input("a") is not staged["a"]) == copied
+    assert run.view("out").to_dict() == {(2, 2): 1}
