@@ -519,12 +519,13 @@ def test_a_failed_tick_leaves_staged_changes_as_they_were() -> None:
     circuit = Circuit("staged")
     table = circuit.input("a", x=int, y=int)
     circuit.output("out", table.filter(1 // col("x") < 9))
+    circuit.output("others", circuit.input("b", x=int))
     run = circuit.start()
     run.input("a").insert(unsorted())
     with pytest.raises(DbspError, match="division by zero"):
         run.step()
     with pytest.raises(DbspError, match="division by zero"):
-        run.step({"a": [(2, 5)]})
+        run.step({"b": [(2,)]})
     run.step({"a": {(0, 1): -1}})
     assert run.view("out").to_dict() == {tuple(row): 1 for row in unsorted()[:-1].tolist()}
 
