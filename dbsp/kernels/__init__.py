@@ -60,6 +60,7 @@ nearest_present = entry(nearest.nearest_present)
 number_column = entry(numbered_values.number_column)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
+rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
 replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
@@ -110,6 +111,7 @@ __all__ = [
     "number_column",
     "place_rows",
     "project",
+    "rearrange",
     "register_run",
     "replace_rows",
     "running_totals",

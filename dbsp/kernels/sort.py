@@ -126,8 +126,14 @@ def _sorted_by_order(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, 
 
 
 @kernel
-def _consolidate(rows: Rows, weights: Codes, columns: Codes, owned: bool) -> tuple[Rows, Codes]:
-    """Consolidate these columns of the rows; if `owned`, all columns in order, and in place."""
+def _consolidate(
+    rows: Rows, weights: Codes, columns: Codes, owned: bool, distinct: bool
+) -> tuple[Rows, Codes]:
+    """Consolidate these columns of the rows; if `owned`, all columns in order, and in place.
+
+    If `distinct`, no two rows are equal in these columns and no weight is 0: then weights that are
+    all 1 are returned as they are.
+    """
     n, k = rows.shape[0], columns.shape[0]
     if k == 0:
         high = total = 0
@@ -157,14 +163,15 @@ def _consolidate(rows: Rows, weights: Codes, columns: Codes, owned: bool) -> tup
             units = False
             break
     # Weights that are all 1 are not sorted: the result gets the counts of equal keys.
-    sums = weights if owned else np.empty(n, np.int64) if units else weights.copy()
+    keeps_weights = units and distinct
+    sums = weights if owned or keeps_weights else np.empty(n, np.int64) if units else weights.copy()
     sums_to = np.empty(0 if units else n, np.int64)
     moved = radix_sort(keys, keys_to, sums, sums_to, not units, used[0])
     if moved:
         keys = keys_to
         if not units:
             sums = sums_to
-    size = sum_equal_keys(keys, sums, units, sums)
+    size = n if keeps_weights else sum_equal_keys(keys, sums, units, sums)
     unpack_keys(keys, size, moved, low, shift, used[0], out_rows)
     return _first(out_rows, sums, size)
 
@@ -176,19 +183,19 @@ def consolidate(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     rows int64[n, k] in any order, weights int64[n]; returns the canonical pair in new arrays. O(n)
     per 8 or 11 bits of the packed row. Raises OverflowError if a weight is outside int64.
     """
-    return _consolidate(rows, weights, np.arange(rows.shape[1]), False)
+    return _consolidate(rows, weights, np.arange(rows.shape[1]), False, False)
 
 
 @kernel
 def consolidate_owned(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     """As `consolidate`, for arrays that nobody else reads: the result may be in their memory."""
-    return _consolidate(rows, weights, np.arange(rows.shape[1]), True)
+    return _consolidate(rows, weights, np.arange(rows.shape[1]), True, False)
 
 
 @kernel
 def project(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
     """Return the given columns, in that order, consolidated (a bag projection)."""
-    return _consolidate(rows, weights, columns, False)
+    return _consolidate(rows, weights, columns, False, False)
 
 
 @kernel
@@ -230,7 +237,13 @@ def concatenate(
 @kernel
 def arrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
     """Return the rows with their columns permuted by `order`, sorted again."""
-    return _consolidate(rows, weights, order, False)
+    return _consolidate(rows, weights, order, False, False)
+
+
+@kernel
+def rearrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
+    """As `arrange`, for consolidated rows. The weights may be those of the argument."""
+    return _consolidate(rows, weights, order, False, True)
 
 
 @kernel

@@ -33,7 +33,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
-from dbsp.kernels import arrange
+from dbsp.kernels import arrange, rearrange
 from dbsp.operators.traces.arrange import (
     arranged,
     arranged_by_any_order,
@@ -217,7 +217,7 @@ class SetInputStep(InputStep, StrictStep):
             return
         rows, weights = batch.rows, batch.weights
         if self._order is not None:
-            rows, weights = arrange(rows, weights, self._order)
+            rows, weights = rearrange(rows, weights, self._order)
         # The arrangement steps after this node, so all of its runs belong to earlier ticks.
         changed, signs, self.present, self.absent = apply_to_set(
             rows, weights, self._past.table, self._past.count

@@ -14,6 +14,7 @@ from dbsp.kernels import (
     consolidate_owned,
     merge_some,
     project,
+    rearrange,
     with_time,
 )
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -77,7 +78,12 @@ def test_project_many_rows(columns: list[int], size: int, units: bool) -> None:
     expected = model_pairs(reference.project(zset, columns))
     assert pairs_of(*project(*canonical(zset, 3), np.array(columns, np.int64))) == expected
     if len(columns) == 3:
-        assert pairs_of(*arrange(*canonical(zset, 3), np.array(columns, np.int64))) == expected
+        rows, weights = canonical(zset, 3)
+        assert pairs_of(*arrange(rows, weights, np.array(columns, np.int64))) == expected
+        found = rearrange(rows, weights, np.array(columns, np.int64))
+        assert pairs_of(*found) == expected
+        assert np.shares_memory(found[1], weights) == (units and size > 48)
+        assert pairs_of(rows, weights) == model_pairs(zset)
 
 
 def test_the_result_has_no_memory_of_many_cancelled_rows() -> None:
