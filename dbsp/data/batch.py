@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate, consolidate_owned, merge_some
+from dbsp.kernels import consolidate, consolidate_owned, merge_some, rearrange
 from dbsp.kernels.arrays import Codes
 
 
@@ -43,6 +43,11 @@ class Batch:
     @property
     def nbytes(self) -> int:
         return int(self.rows.nbytes + self.weights.nbytes)
+
+    def rearranged(self, order: Codes) -> Batch:
+        """Return the batch with its columns permuted; weights of 1 share the memory of this one."""
+        rows, weights = rearrange(self.rows, self.weights, order)
+        return Batch(rows, weights if len(weights) else self.weights)
 
     def __len__(self) -> int:
         return len(self.weights)

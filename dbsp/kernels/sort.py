@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
-from dbsp.kernels.copies import first_codes, first_rows
+from dbsp.kernels.copies import copy_codes, first_codes, first_rows
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.limits import INT64_MIN
 from dbsp.kernels.packed_keys import pack_keys, plan_words, radix_sort, sum_equal_keys, unpack_keys
@@ -127,12 +127,13 @@ def _sorted_by_order(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, 
 
 @kernel
 def _consolidate(
-    rows: Rows, weights: Codes, columns: Codes, owned: bool, distinct: bool
+    rows: Rows, weights: Codes, columns: Codes, out_rows: Rows, out_weights: Codes, distinct: bool
 ) -> tuple[Rows, Codes]:
-    """Consolidate these columns of the rows; if `owned`, all columns in order, and in place.
+    """Consolidate these columns of the rows.
 
-    If `distinct`, no two rows are equal in these columns and no weight is 0: then weights that are
-    all 1 are returned as they are.
+    The output arrays are empty, or the input arrays, with all columns in order: then the result is
+    in their memory. If `distinct`, no two rows are equal in these columns and no weight is 0: the
+    result may have no weights, which means that all are 1.
     """
     n, k = rows.shape[0], columns.shape[0]
     if k == 0:
@@ -143,17 +144,17 @@ def _consolidate(
         size = 1 if total != 0 else 0
         return np.empty((size, 0), np.int64), np.full(size, total)
     if _is_sorted(rows, columns):
-        out_rows = rows if owned else np.empty((n, k), np.int64)
-        sums = weights if owned else np.empty(n, np.int64)
-        return _first(out_rows, sums, _sum_equal(rows, weights, columns, out_rows, sums))
+        found = out_rows if out_rows.shape[0] == n else np.empty((n, k), np.int64)
+        sums = out_weights if out_weights.shape[0] == n else np.empty(n, np.int64)
+        return _first(found, sums, _sum_equal(rows, weights, columns, found, sums))
     if n <= _SMALL:
         return _sorted_by_order(rows, weights, columns)
     low, shift, word, used, words = plan_words(rows, columns)
     if words > 1:
         return _sorted_by_order(rows, weights, columns)
     # The keys are at the start of the memory of the result, and move to its end and back.
-    out_rows = rows if owned else np.empty((n, k), np.int64)
-    memory = out_rows.reshape(n * k)
+    found = out_rows if out_rows.shape[0] == n else np.empty((n, k), np.int64)
+    memory = found.reshape(n * k)
     keys = memory[:n]
     keys_to = memory[(k - 1) * n :] if k > 1 else np.empty(n, np.int64)
     pack_keys(rows, columns, low, shift, word, 0, keys)
@@ -162,18 +163,29 @@ def _consolidate(
         if weights[i] != 1:
             units = False
             break
+    if units and distinct:
+        moved = radix_sort(keys, keys_to, out_weights, out_weights, False, used[0])
+        unpack_keys(keys_to if moved else keys, n, moved, low, shift, used[0], found)
+        return found, out_weights
     # Weights that are all 1 are not sorted: the result gets the counts of equal keys.
-    keeps_weights = units and distinct
-    sums = weights if owned or keeps_weights else np.empty(n, np.int64) if units else weights.copy()
+    sums = out_weights if out_weights.shape[0] == n else np.empty(n, np.int64)
+    if not units:
+        copy_codes(weights, 0, sums, 0, n)
     sums_to = np.empty(0 if units else n, np.int64)
     moved = radix_sort(keys, keys_to, sums, sums_to, not units, used[0])
     if moved:
         keys = keys_to
         if not units:
             sums = sums_to
-    size = n if keeps_weights else sum_equal_keys(keys, sums, units, sums)
-    unpack_keys(keys, size, moved, low, shift, used[0], out_rows)
-    return _first(out_rows, sums, size)
+    size = sum_equal_keys(keys, sums, units, sums)
+    unpack_keys(keys, size, moved, low, shift, used[0], found)
+    return _first(found, sums, size)
+
+
+@kernel
+def _consolidate_columns(rows: Rows, weights: Codes, columns: Codes, distinct: bool) -> tuple[Rows, Codes]:
+    no_rows = np.empty((0, columns.shape[0]), np.int64)
+    return _consolidate(rows, weights, columns, no_rows, np.empty(0, np.int64), distinct)
 
 
 @kernel
@@ -183,19 +195,19 @@ def consolidate(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     rows int64[n, k] in any order, weights int64[n]; returns the canonical pair in new arrays. O(n)
     per 8 or 11 bits of the packed row. Raises OverflowError if a weight is outside int64.
     """
-    return _consolidate(rows, weights, np.arange(rows.shape[1]), False, False)
+    return _consolidate_columns(rows, weights, np.arange(rows.shape[1]), False)
 
 
 @kernel
 def consolidate_owned(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     """As `consolidate`, for arrays that nobody else reads: the result may be in their memory."""
-    return _consolidate(rows, weights, np.arange(rows.shape[1]), True, False)
+    return _consolidate(rows, weights, np.arange(rows.shape[1]), rows, weights, False)
 
 
 @kernel
 def project(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
     """Return the given columns, in that order, consolidated (a bag projection)."""
-    return _consolidate(rows, weights, columns, False, False)
+    return _consolidate_columns(rows, weights, columns, False)
 
 
 @kernel
@@ -237,13 +249,13 @@ def concatenate(
 @kernel
 def arrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
     """Return the rows with their columns permuted by `order`, sorted again."""
-    return _consolidate(rows, weights, order, False, False)
+    return _consolidate_columns(rows, weights, order, False)
 
 
 @kernel
 def rearrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
-    """As `arrange`, for consolidated rows. The weights may be those of the argument."""
-    return _consolidate(rows, weights, order, False, True)
+    """As `arrange`, for consolidated rows. No weights mean that all of them are 1."""
+    return _consolidate_columns(rows, weights, order, True)
 
 
 @kernel

@@ -33,7 +33,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
-from dbsp.kernels import arrange, rearrange
+from dbsp.kernels import arrange
 from dbsp.operators.traces.arrange import (
     arranged,
     arranged_by_any_order,
@@ -215,16 +215,14 @@ class SetInputStep(InputStep, StrictStep):
         if batch is None:
             self.out = None
             return
-        rows, weights = batch.rows, batch.weights
-        if self._order is not None:
-            rows, weights = rearrange(rows, weights, self._order)
+        ordered = batch if self._order is None else batch.rearranged(self._order)
         # The arrangement steps after this node, so all of its runs belong to earlier ticks.
         changed, signs, self.present, self.absent = apply_to_set(
-            rows, weights, self._past.table, self._past.count
+            ordered.rows, ordered.weights, self._past.table, self._past.count
         )
         if len(signs) == 0:
             self.out = None
-        elif np.array_equal(signs, weights):
+        elif np.array_equal(signs, ordered.weights):
             self.out = batch  # the whole batch changes the set, as in a load: keep no second copy
         elif self._order is None:
             self.out = Batch(changed, signs)

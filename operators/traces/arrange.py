@@ -24,7 +24,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
-from dbsp.kernels import arrange, project, rearrange, with_time
+from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes
 from dbsp.state.trace import Trace
 
@@ -176,7 +176,7 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
             self._trace.fresh = False
             return
         if self._order is not None:
-            batch = Batch(*rearrange(batch.rows, batch.weights, self._order))
+            batch = batch.rearranged(self._order)
         self.out = batch
         rows = with_time(batch.rows, self._scope.now) if self._scope.depth else batch.rows
         self._trace.append(rows, batch.weights)

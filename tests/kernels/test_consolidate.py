@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbsp.data.batch import Batch
 from dbsp.kernels import (
     arrange,
     concatenate,
@@ -14,7 +15,6 @@ from dbsp.kernels import (
     consolidate_owned,
     merge_some,
     project,
-    rearrange,
     with_time,
 )
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -80,10 +80,23 @@ def test_project_many_rows(columns: list[int], size: int, units: bool) -> None:
     if len(columns) == 3:
         rows, weights = canonical(zset, 3)
         assert pairs_of(*arrange(rows, weights, np.array(columns, np.int64))) == expected
-        found = rearrange(rows, weights, np.array(columns, np.int64))
-        assert pairs_of(*found) == expected
-        assert np.shares_memory(found[1], weights) == (units and size > 48)
+        found = Batch(rows, weights).rearranged(np.array(columns, np.int64))
+        assert pairs_of(found.rows, found.weights) == expected
+        assert (found.weights is weights) == (units and size > 48)
         assert pairs_of(rows, weights) == model_pairs(zset)
+
+
+@pytest.mark.parametrize("size", [2, 300])
+def test_arrays_that_cannot_be_written(size: int) -> None:
+    """Callers pass weights that belong to a table, or rows of a file."""
+    rows, weights = np.arange(2 * size)[::-1].reshape(size, 2).copy(), np.ones(size, np.int64)
+    order = np.array([1, 0])
+    expected = pairs_of(*arrange(rows, weights, order))
+    rows.flags.writeable = weights.flags.writeable = False
+    assert pairs_of(*consolidate(rows, weights)) == pairs_of(rows[::-1].copy(), weights)
+    assert pairs_of(*arrange(rows, weights, order)) == expected
+    found = Batch(rows, weights).rearranged(order)
+    assert pairs_of(found.rows, found.weights) == expected
 
 
 def test_the_result_has_no_memory_of_many_cancelled_rows() -> None:
