@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        return self.own / self.theirs
+        return self.own / self.theirs if self.theirs else float("inf")
 
 
 def compare_workload(title: str, contestants: Sequence[Result]) -> Iterator[Comparison]:
@@ -191,7 +191,7 @@ def print_comparisons(console: Console, comparisons: Sequence[Comparison]) -> No
     for one in comparisons:
         text = bytes_text if "memory" in one.quantity else time_text
         missed = one.aim is not None and one.ratio > one.aim
-        ratio = f"{one.ratio:.2f}" if one.ratio >= 0.1 else f"1/{1 / one.ratio:,.0f}"
+        ratio = f"{one.ratio:.2f}" if one.ratio >= 0.1 else f"1/{1 / max(one.ratio, 1e-9):,.0f}"
         found.add_row(
             one.what,
             one.quantity,
