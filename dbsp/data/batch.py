@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate, merge_some
+from dbsp.kernels import consolidate, consolidate_owned, merge_some, rearrange
 from dbsp.kernels.arrays import Codes
 
 
@@ -44,6 +44,11 @@ class Batch:
     def nbytes(self) -> int:
         return int(self.rows.nbytes + self.weights.nbytes)
 
+    def rearranged(self, order: Codes) -> Batch:
+        """Return the batch with its columns permuted; weights of 1 share the memory of this one."""
+        rows, weights = rearrange(self.rows, self.weights, order)
+        return Batch(rows, weights if len(weights) else self.weights)
+
     def __len__(self) -> int:
         return len(self.weights)
 
@@ -51,16 +56,24 @@ class Batch:
         return f"Batch({len(self)} rows x {self.arity})"
 
 
-def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
-    """Return the sum of unsorted pieces of a delta, or None if it is empty."""
+def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | None:
+    """Return the sum of unsorted pieces of a delta, or None if it is empty.
+
+    If the caller owns the pieces, they are released: the list is cleared, and a single piece is
+    sorted in its own memory.
+    """
     if not parts:
         return None
-    if len(parts) == 1:
-        rows, weights = parts[0]
+    if len(parts) == 1 and not owned:
+        batch = Batch(*consolidate(*parts[0]))
     else:
-        rows = np.concatenate([part[0] for part in parts])
-        weights = np.concatenate([part[1] for part in parts])
-    batch = Batch(*consolidate(rows, weights))
+        rows, weights = parts[0]
+        if len(parts) > 1:
+            rows = np.concatenate([part[0] for part in parts])
+            weights = np.concatenate([part[1] for part in parts])
+        if owned:
+            parts.clear()
+        batch = Batch(*consolidate_owned(rows, weights))
     return batch if len(batch) else None
 
 

@@ -27,6 +27,7 @@ arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
+consolidate_owned = entry(sort.consolidate_owned)
 count_bounds = entry(prefix_lists.count_bounds)
 distinct_runs = entry(presence.distinct_runs)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
@@ -59,6 +60,7 @@ nearest_present = entry(nearest.nearest_present)
 number_column = entry(numbered_values.number_column)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
+rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
 replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
@@ -76,6 +78,7 @@ __all__ = [
     "assert_runs",
     "concatenate",
     "consolidate",
+    "consolidate_owned",
     "count_bounds",
     "distinct_runs",
     "distinct_timed_runs",
@@ -108,6 +111,7 @@ __all__ = [
     "number_column",
     "place_rows",
     "project",
+    "rearrange",
     "register_run",
     "replace_rows",
     "running_totals",

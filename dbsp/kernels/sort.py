@@ -2,17 +2,19 @@
 
 Rows are packed into as few 64-bit words as their value ranges allow, and a least-significant-digit
 radix sort sorts the words. Most relations (ids of a few million) fit one word; then no rows are
-moved, since the sorted keys are unpacked again.
+moved, since the sorted keys are unpacked again. The keys are sorted in the memory of the result, so
+that a sort allocates its result only.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes, Rows, Words
-from dbsp.kernels.copies import first_codes, first_rows
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.copies import copy_codes, first_codes, first_rows
 from dbsp.kernels.jit import add_weights, kernel
 from dbsp.kernels.limits import INT64_MIN
+from dbsp.kernels.packed_keys import pack_keys, plan_words, radix_sort, sum_equal_keys, unpack_keys
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 _SMALL = 48  # up to this size an insertion sort is faster than the packed sort
@@ -28,203 +30,162 @@ def compare_rows(a: Rows, i: int, b: Rows, j: int, k: int) -> int:
 
 
 @kernel
-def _is_sorted(rows: Rows) -> bool:
+def _compare_columns(rows: Rows, i: int, j: int, columns: Codes) -> int:
+    """Return -1, 0 or 1: whether these columns of row i sort before, with or after row j."""
+    for c in columns:
+        if rows[i, c] != rows[j, c]:
+            return -1 if rows[i, c] < rows[j, c] else 1
+    return 0
+
+
+@kernel
+def _is_sorted(rows: Rows, columns: Codes) -> bool:
     for i in range(1, rows.shape[0]):  # noqa: SIM110  (a generator does not compile)
-        if compare_rows(rows, i - 1, rows, i, rows.shape[1]) > 0:
+        if _compare_columns(rows, i - 1, i, columns) > 0:
             return False
     return True
 
 
 @kernel
-def _plan_words(rows: Rows) -> tuple[Codes, Codes, Codes, Codes, int]:
-    """Lay the columns out in words: (minimum, shift, word per column, bits per word, words).
-
-    Word 0 is the least significant. Each column gets the bits that its value range needs.
-    """
-    n, k = rows.shape
-    low = np.empty(k, np.int64)
-    shift = np.empty(k, np.int64)
-    word = np.empty(k, np.int64)
-    used = np.zeros(k, np.int64)
-    words = 0
-    for c in range(k - 1, -1, -1):
-        smallest = rows[0, c]
-        largest = rows[0, c]
-        for i in range(1, n):
-            value = rows[i, c]
-            if value < smallest:
-                smallest = value
-            elif value > largest:
-                largest = value
-        span = np.uint64(largest) - np.uint64(smallest)
-        bits = 0
-        while span != np.uint64(0):
-            bits += 1
-            span >>= np.uint64(1)
-        if used[words] + bits > 64:
-            words += 1
-        low[c] = smallest
-        shift[c] = used[words]
-        word[c] = words
-        used[words] += bits
-    return low, shift, word, used, words + 1
-
-
-@kernel
-def _pack(rows: Rows, low: Codes, shift: Codes, word: Codes, at_word: int) -> Words:
-    n, k = rows.shape
-    keys = np.zeros(n, np.uint64)
-    for c in range(k):
-        if word[c] == at_word and shift[c] < 64:
-            s = np.uint64(shift[c])
-            base = np.uint64(low[c])
-            for i in range(n):
-                keys[i] |= (np.uint64(rows[i, c]) - base) << s
-    return keys
-
-
-@kernel
-def _radix_sort(keys: Words, payload: Codes, with_payload: bool, bits: int) -> tuple[Words, Codes]:
-    """Sort (keys, payload), stably, by the low `bits` of the keys; may overwrite its arguments."""
-    n = keys.shape[0]
-    digit = 8 if n < 8192 else 11
-    radix = 1 << digit
-    mask = np.uint64(radix - 1)
-    keys_to = np.empty(n, np.uint64)
-    payload_to = np.empty(n if with_payload else 0, np.int64)
-    count = np.empty(radix, np.int64)
-    for low in range(0, bits, digit):
-        s = np.uint64(low)
-        count[:] = 0
-        for i in range(n):
-            count[np.int64((keys[i] >> s) & mask)] += 1
-        total = 0
-        for d in range(radix):
-            size = count[d]
-            count[d] = total
-            total += size
-        if with_payload:
-            for i in range(n):
-                bucket = np.int64((keys[i] >> s) & mask)
-                keys_to[count[bucket]] = keys[i]
-                payload_to[count[bucket]] = payload[i]
-                count[bucket] += 1
-            keys, keys_to = keys_to, keys
-            payload, payload_to = payload_to, payload
-        else:
-            for i in range(n):
-                bucket = np.int64((keys[i] >> s) & mask)
-                keys_to[count[bucket]] = keys[i]
-                count[bucket] += 1
-            keys, keys_to = keys_to, keys
-    return keys, payload
-
-
-@kernel
-def _sort_order(rows: Rows) -> Codes:
-    """Return the stable permutation that sorts the rows lexicographically."""
-    n, k = rows.shape
+def _sort_order(rows: Rows, columns: Codes) -> Codes:
+    """Return the stable permutation that sorts the rows by these columns."""
+    n = rows.shape[0]
     order = np.arange(n)
     if n <= _SMALL:
         for i in range(1, n):
             row = order[i]
             j = i - 1
-            while j >= 0 and compare_rows(rows, order[j], rows, row, k) > 0:
+            while j >= 0 and _compare_columns(rows, order[j], row, columns) > 0:
                 order[j + 1] = order[j]
                 j -= 1
             order[j + 1] = row
         return order
-    low, shift, word, used, words = _plan_words(rows)
+    low, shift, word, used, words = plan_words(rows, columns)
+    order_to = np.empty(n, np.int64)
+    keys = np.empty(n, np.int64)
+    keys_to = np.empty(n, np.int64)
     for at_word in range(words):
-        packed = _pack(rows, low, shift, word, at_word)
-        keys = packed[order] if at_word else packed
-        _, order = _radix_sort(keys, order, True, used[at_word])
+        pack_keys(rows, columns, low, shift, word, at_word, keys_to)
+        for i in range(n):
+            keys[i] = keys_to[order[i]]
+        if radix_sort(keys, keys_to, order, order_to, True, used[at_word]):
+            order, order_to = order_to, order
     return order
 
 
 @kernel
-def _consolidate_sorted(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
-    n, k = rows.shape
+def _sum_equal(rows: Rows, weights: Codes, columns: Codes, out_rows: Rows, out_weights: Codes) -> int:
+    """Sum the weights of equal neighbours, drop the zeros; return the number of rows.
+
+    The output may be the input arrays, with all columns in order: no row moves towards the end.
+    """
+    n, k = rows.shape[0], columns.shape[0]
     out = 0
-    out_rows = np.empty((n, k), np.int64)
-    out_weights = np.empty(n, np.int64)
     i = 0
     while i < n:
         total = weights[i]
         j = i + 1
-        if j < n and compare_rows(rows, i, rows, j, k) == 0:
+        if j < n and _compare_columns(rows, i, j, columns) == 0:
             high = total >> 63
-            while j < n and compare_rows(rows, i, rows, j, k) == 0:
+            while j < n and _compare_columns(rows, i, j, columns) == 0:
                 high, total = add_wide(high, total, weights[j])
                 j += 1
             total = fit_weight(high, total)
         if total != 0:
             for c in range(k):
-                out_rows[out, c] = rows[i, c]
+                out_rows[out, c] = rows[i, columns[c]]
             out_weights[out] = total
             out += 1
         i = j
-    if out < n:
-        return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
-    return out_rows, out_weights
+    return out
 
 
 @kernel
-def _consolidate_packed(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
-    """Consolidate through one-word keys, or by a permutation if the rows need more words."""
-    n, k = rows.shape
-    low, shift, word, used, words = _plan_words(rows)
-    if words > 1:
-        order = _sort_order(rows)
-        sorted_rows = np.empty((n, k), np.int64)
+def _first(rows: Rows, weights: Codes, size: int) -> tuple[Rows, Codes]:
+    """Return the first rows: in the same memory if nearly all of it is used, else in new arrays."""
+    n = rows.shape[0]
+    if size == n:
+        return rows, weights
+    if size >= n - n // 8:
+        return rows[:size], weights[:size]
+    return first_rows(rows, size, size), first_codes(weights, size, size)
+
+
+@kernel
+def _sorted_by_order(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
+    n, k = rows.shape[0], columns.shape[0]
+    order = _sort_order(rows, columns)
+    sorted_rows = np.empty((n, k), np.int64)
+    sorted_weights = np.empty(n, np.int64)
+    for i in range(n):
+        sorted_weights[i] = weights[order[i]]
+        for c in range(k):
+            sorted_rows[i, c] = rows[order[i], columns[c]]
+    size = _sum_equal(sorted_rows, sorted_weights, np.arange(k), sorted_rows, sorted_weights)
+    return _first(sorted_rows, sorted_weights, size)
+
+
+@kernel
+def _consolidate(
+    rows: Rows, weights: Codes, columns: Codes, out_rows: Rows, out_weights: Codes, distinct: bool
+) -> tuple[Rows, Codes]:
+    """Consolidate these columns of the rows.
+
+    The output arrays are empty, or the input arrays, with all columns in order: then the result is
+    in their memory. If `distinct`, no two rows are equal in these columns and no weight is 0: the
+    result may have no weights, which means that all are 1.
+    """
+    n, k = rows.shape[0], columns.shape[0]
+    if k == 0:
+        high = total = 0
         for i in range(n):
-            for c in range(k):
-                sorted_rows[i, c] = rows[order[i], c]
-        return _consolidate_sorted(sorted_rows, weights[order])
-    keys = _pack(rows, low, shift, word, 0)
+            high, total = add_wide(high, total, weights[i])
+        total = fit_weight(high, total)
+        size = 1 if total != 0 else 0
+        return np.empty((size, 0), np.int64), np.full(size, total)
+    if _is_sorted(rows, columns):
+        found = out_rows if out_rows.shape[0] == n else np.empty((n, k), np.int64)
+        sums = out_weights if out_weights.shape[0] == n else np.empty(n, np.int64)
+        return _first(found, sums, _sum_equal(rows, weights, columns, found, sums))
+    if n <= _SMALL:
+        return _sorted_by_order(rows, weights, columns)
+    low, shift, word, used, words = plan_words(rows, columns)
+    if words > 1:
+        return _sorted_by_order(rows, weights, columns)
+    # The keys are at the start of the memory of the result, and move to its end and back.
+    found = out_rows if out_rows.shape[0] == n else np.empty((n, k), np.int64)
+    memory = found.reshape(n * k)
+    keys = memory[:n]
+    keys_to = memory[(k - 1) * n :] if k > 1 else np.empty(n, np.int64)
+    pack_keys(rows, columns, low, shift, word, 0, keys)
     units = True
     for i in range(n):
         if weights[i] != 1:
             units = False
             break
-    keys, payload = _radix_sort(keys, weights.copy(), not units, used[0])
-    # First pass: sum equal keys in place, so that the result is allocated with its final size.
-    out = 0
-    sums = np.empty(n, np.int64) if units else payload
-    i = 0
-    while i < n:
-        j = i + 1
-        if units:
-            while j < n and keys[j] == keys[i]:
-                j += 1
-            total = j - i
-        else:
-            total = payload[i]
-            if j < n and keys[j] == keys[i]:
-                high = total >> 63
-                while j < n and keys[j] == keys[i]:
-                    high, total = add_wide(high, total, payload[j])
-                    j += 1
-                total = fit_weight(high, total)
-        if total != 0:
-            keys[out] = keys[i]
-            sums[out] = total
-            out += 1
-        i = j
-    out_rows = np.empty((out, k), np.int64)
-    for c in range(k):
-        bits = used[0] if c == 0 else shift[c - 1]
-        bits -= shift[c]
-        base = np.uint64(low[c])
-        if bits == 0:
-            for i in range(out):
-                out_rows[i, c] = low[c]
-        else:
-            s = np.uint64(shift[c])
-            mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - bits)
-            for i in range(out):
-                out_rows[i, c] = np.int64(((keys[i] >> s) & mask) + base)
-    return out_rows, first_codes(sums, out, out)
+    if units and distinct:
+        moved = radix_sort(keys, keys_to, out_weights, out_weights, False, used[0])
+        unpack_keys(keys_to if moved else keys, n, moved, low, shift, used[0], found)
+        return found, out_weights
+    # Weights that are all 1 are not sorted: the result gets the counts of equal keys.
+    sums = out_weights if out_weights.shape[0] == n else np.empty(n, np.int64)
+    if not units:
+        copy_codes(weights, 0, sums, 0, n)
+    sums_to = np.empty(0 if units else n, np.int64)
+    moved = radix_sort(keys, keys_to, sums, sums_to, not units, used[0])
+    if moved:
+        keys = keys_to
+        if not units:
+            sums = sums_to
+    size = sum_equal_keys(keys, sums, units, sums)
+    unpack_keys(keys, size, moved, low, shift, used[0], found)
+    return _first(found, sums, size)
+
+
+@kernel
+def _consolidate_columns(rows: Rows, weights: Codes, columns: Codes, distinct: bool) -> tuple[Rows, Codes]:
+    no_rows = np.empty((0, columns.shape[0]), np.int64)
+    return _consolidate(rows, weights, columns, no_rows, np.empty(0, np.int64), distinct)
 
 
 @kernel
@@ -234,37 +195,19 @@ def consolidate(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     rows int64[n, k] in any order, weights int64[n]; returns the canonical pair in new arrays. O(n)
     per 8 or 11 bits of the packed row. Raises OverflowError if a weight is outside int64.
     """
-    n, k = rows.shape
-    if k == 0:
-        high = total = 0
-        for i in range(n):
-            high, total = add_wide(high, total, weights[i])
-        total = fit_weight(high, total)
-        size = 1 if total != 0 else 0
-        return np.empty((size, 0), np.int64), np.full(size, total)
-    if _is_sorted(rows):
-        return _consolidate_sorted(rows, weights)
-    if n <= _SMALL:
-        order = _sort_order(rows)
-        sorted_rows = np.empty((n, k), np.int64)
-        sorted_weights = np.empty(n, np.int64)
-        for i in range(n):
-            sorted_weights[i] = weights[order[i]]
-            for c in range(k):
-                sorted_rows[i, c] = rows[order[i], c]
-        return _consolidate_sorted(sorted_rows, sorted_weights)
-    return _consolidate_packed(rows, weights)
+    return _consolidate_columns(rows, weights, np.arange(rows.shape[1]), False)
+
+
+@kernel
+def consolidate_owned(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
+    """As `consolidate`, for arrays that nobody else reads: the result may be in their memory."""
+    return _consolidate(rows, weights, np.arange(rows.shape[1]), rows, weights, False)
 
 
 @kernel
 def project(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
     """Return the given columns, in that order, consolidated (a bag projection)."""
-    n, k = rows.shape[0], columns.shape[0]
-    picked = np.empty((n, k), np.int64)
-    for i in range(n):
-        for c in range(k):
-            picked[i, c] = rows[i, columns[c]]
-    return consolidate(picked, weights)
+    return _consolidate_columns(rows, weights, columns, False)
 
 
 @kernel
@@ -306,14 +249,13 @@ def concatenate(
 @kernel
 def arrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
     """Return the rows with their columns permuted by `order`, sorted again."""
-    n, k = rows.shape[0], order.shape[0]
-    permuted = np.empty((n, k), np.int64)
-    for i in range(n):
-        for c in range(k):
-            permuted[i, c] = rows[i, order[c]]
-    if n > 1:
-        return consolidate(permuted, weights)
-    return permuted, weights
+    return _consolidate_columns(rows, weights, order, False)
+
+
+@kernel
+def rearrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
+    """As `arrange`, for consolidated rows. No weights mean that all of them are 1."""
+    return _consolidate_columns(rows, weights, order, True)
 
 
 @kernel

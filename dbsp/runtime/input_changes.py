@@ -36,7 +36,7 @@ from dbsp.data.table_forms import (
 from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
-from dbsp.kernels import assert_runs, consolidate, gather, project
+from dbsp.kernels import assert_runs, consolidate, consolidate_owned, gather, project
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.ports import InputPort
 
@@ -72,6 +72,11 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
         return *_encode_table_change(change, port, interner), True
     rows, weights, _ = _encoded(change, port.columns, port.relation, interner)
     return rows, weights, not isinstance(change, Mapping | ZSet) or _has_columns(change)
+
+
+def is_copied(change: Any) -> bool:
+    """Return whether `encode_change` copies all codes and weights of a change."""
+    return not isinstance(change, TableChange | ZSet)
 
 
 def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:
@@ -262,19 +267,23 @@ def _weights(weights: Sequence[Any]) -> Codes:
 # --- netting --------------------------------------------------------------------------------------
 
 
-def net_change(pieces: Sequence[Piece], port: InputPort) -> Batch | None:
+def net_change(pieces: Sequence[Piece], port: InputPort, owned: bool = False) -> Batch | None:
     """Return the net change of the pieces of one tick, to stage at the port; None if it is empty.
 
-    Raises WeightOverflowError. O(n log n).
+    If `owned`, nobody else reads the pieces: their memory may become that of the result. Raises
+    WeightOverflowError. O(n log n).
     """
     codes, weights, _ = pieces[0]
     if len(pieces) > 1:
         codes = np.concatenate([rows for rows, _, _ in pieces])
         weights = np.concatenate([given for _, given, _ in pieces])
+        owned = True
     if len(weights) > 1:
         try:
             if port.kind != "zset" and any(ordered for _, _, ordered in pieces):
                 codes, weights = _last_changes(codes, weights, port)
+            elif owned:
+                codes, weights = consolidate_owned(codes, weights)
             else:
                 codes, weights = consolidate(codes, weights)
         except OverflowError as error:

@@ -28,7 +28,7 @@ from dbsp.errors import (
     shorten,
 )
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.input_changes import InputChange, Piece, encode_change, net_change
+from dbsp.runtime.input_changes import InputChange, Piece, encode_change, is_copied, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, up_to
 from dbsp.runtime.memory import memory_message
@@ -263,8 +263,10 @@ class Ticks(RunBase):
                     raise
                 by_input.setdefault(name, []).append(piece)
         staged = {}
+        held = {part.handle.port.relation for part in taken}
         for name, parts in by_input.items():
-            batch = net_change(parts, self.input_ports[name])
+            owned = name not in held and changes is not None and is_copied(changes[name])
+            batch = net_change(parts, self.input_ports[name], owned)
             if batch is not None:
                 self._check_ranges(name, batch.rows)
                 staged[name] = batch

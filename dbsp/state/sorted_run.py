@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dbsp.kernels import merge_some
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX
 from dbsp.state.run_file import RunFile
 
 _ONE = np.ones(1, np.int64)
@@ -66,7 +69,10 @@ class SortedRun:
 
 
 class RunMerge:
-    """An incremental merge of the committed runs at `index` and `index + 1`."""
+    """An incremental merge of the committed runs at `index` and `index + 1`.
+
+    A large merge writes no weights until it finds one other than 1.
+    """
 
     __slots__ = ("index", "newer", "older", "rows", "size", "state", "weights")
 
@@ -76,8 +82,18 @@ class RunMerge:
         self.older = older
         self.newer = newer
         self.rows = np.empty((size, older.rows.shape[1]), np.int64)
-        self.weights = np.empty(size, np.int64)
-        self.state = np.zeros(3, np.int64)
+        self.weights = np.empty(0 if size >= IMPLICIT else size, np.int64)
+        self.state = np.zeros(4, np.int64)
+
+    @staticmethod
+    def sum_of(runs: Sequence[SortedRun]) -> SortedRun:
+        """Return the sum of sorted runs, oldest first, which are at least one."""
+        *older, result = runs
+        while older:  # newer runs are smaller, so most rows are copied once
+            merge = RunMerge(0, older.pop(), result)
+            merge.advance(INT64_MAX)
+            result = merge.result()
+        return result
 
     @property
     def nbytes(self) -> int:
@@ -85,15 +101,30 @@ class RunMerge:
         return self.rows.nbytes + self.weights.nbytes
 
     def advance(self, fuel: int) -> bool:
+        """Merge at most about `fuel` rows; return whether the merge is complete."""
+        done = self._advance(fuel)
+        if self.state[3]:
+            weights = np.empty(self.size, np.int64)
+            weights[: self.state[2]] = 1
+            self.weights = weights
+            self.state[3] = 0
+            done = self._advance(fuel)
+        return done
+
+    def _advance(self, fuel: int) -> bool:
         older, newer = self.older, self.newer
         return merge_some(
             older.rows, older.stored, newer.rows, newer.stored, self.rows, self.weights, self.state, fuel
         )
 
     def result(self) -> SortedRun:
+        """Return the result of a complete merge; the merge itself cannot be used any more."""
         size = int(self.state[2])
-        rows, weights = self.rows[:size], self.weights[:size]
-        if size < len(self.weights) * 7 // 8:
-            # Release the memory reserved for cancelled rows if that is worth a copy.
-            rows, weights = rows.copy(), weights.copy()
-        return SortedRun.of(rows, weights)
+        weighted = len(self.weights) == self.size
+        if size < self.size:
+            # Release the memory reserved for cancelled rows, without a copy. Nobody else has seen
+            # the arrays.
+            self.rows.resize((size, self.rows.shape[1]), refcheck=False)
+            if weighted:
+                self.weights.resize(size, refcheck=False)
+        return SortedRun.of(self.rows, self.weights) if weighted else SortedRun.of_ones(self.rows)

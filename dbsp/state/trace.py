@@ -18,7 +18,7 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.types import Type
 from dbsp.errors import CheckpointError
-from dbsp.kernels import concatenate, consolidate, register_run, sum_weights
+from dbsp.kernels import consolidate_owned, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state.journal import Journalled
@@ -201,16 +201,11 @@ class Trace:
         if self._bound > INT64_MAX:
             # Sums over some of the runs may be outside int64 although the totals fit.
             rows = np.concatenate([run.rows for run in runs])
-            return SortedRun.of(*consolidate(rows, np.concatenate([run.weights for run in runs])))
+            return SortedRun.of(*consolidate_owned(rows, np.concatenate([run.weights for run in runs])))
         if self._budget is not None:
             with contextlib.suppress(CheckpointError):  # without room for a file, try in memory
                 return self._budget.merged(runs)
-        # Newer runs are smaller, so most rows are copied once.
-        newest = runs.pop()
-        rows, weights = newest.rows, newest.weights
-        for run in reversed(runs):
-            rows, weights = concatenate(run.rows, run.weights, rows, weights, 1)
-        return SortedRun.of(rows, weights)
+        return RunMerge.sum_of(runs)
 
     def since(self, iteration: int) -> Batch:
         """Return the committed rows of iterations after this one, by the last column. O(n)."""
@@ -224,7 +219,7 @@ class Trace:
         if len(parts) == 1:
             return Batch(*parts[0])
         rows, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        return Batch(*consolidate(rows, weights))
+        return Batch(*consolidate_owned(rows, weights))
 
     def notify(self) -> Batch | None:
         """Merge everything into one run and return it as the delta of the current step.
@@ -354,7 +349,7 @@ class Trace:
         if len(runs) - start < TAIL:
             return
         small = runs[start:]
-        rows, weights = consolidate(
+        rows, weights = consolidate_owned(
             np.concatenate([run.rows for run in small]), np.concatenate([run.weights for run in small])
         )
         merged = [SortedRun(rows, weights)] if len(weights) else []

@@ -294,13 +294,14 @@ class JoinStep(AgendaStep):
         self._budget = scope.shared(MatchBudget)
 
     def step(self) -> None:
+        self.out = None  # release the latest delta before the next one is computed
         parts = self._agenda.take()
         left, right = self._left, self._right
         if left.out is not None and right.before:
             self._probe(parts, left.out, right, right.before, self._right_width, self._from_left)
         if right.out is not None and left.count:
             self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
-        self.out = combine(parts)
+        self.out = combine(parts, owned=True)
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
         """Return the leading arguments of the kernels: the sorted delta of one side, and the

@@ -215,19 +215,19 @@ class SetInputStep(InputStep, StrictStep):
         if batch is None:
             self.out = None
             return
-        rows, weights = batch.rows, batch.weights
-        if self._order is not None:
-            rows, weights = arrange(rows, weights, self._order)
+        ordered = batch if self._order is None else batch.rearranged(self._order)
         # The arrangement steps after this node, so all of its runs belong to earlier ticks.
-        rows, weights, self.present, self.absent = apply_to_set(
-            rows, weights, self._past.table, self._past.count
+        changed, signs, self.present, self.absent = apply_to_set(
+            ordered.rows, ordered.weights, self._past.table, self._past.count
         )
-        if len(weights) == 0:
+        if len(signs) == 0:
             self.out = None
-            return
-        if self._order is not None:
-            rows, weights = arrange(rows, weights, self._restore)
-        self.out = Batch(rows, weights)
+        elif np.array_equal(signs, ordered.weights):
+            self.out = batch  # the whole batch changes the set, as in a load: keep no second copy
+        elif self._order is None:
+            self.out = Batch(changed, signs)
+        else:
+            self.out = Batch(*arrange(changed, signs, self._restore))
 
 
 class KeyInputStep(InputStep, StrictStep):

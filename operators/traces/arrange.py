@@ -170,13 +170,13 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         self.out = self._trace.notify()
 
     def step(self) -> None:
+        self.out = None  # release the latest delta before the next one is computed
         batch = self._source.out
         if batch is None:
-            self.out = None
             self._trace.fresh = False
             return
         if self._order is not None:
-            batch = Batch(*arrange(batch.rows, batch.weights, self._order))
+            batch = batch.rearranged(self._order)
         self.out = batch
         rows = with_time(batch.rows, self._scope.now) if self._scope.depth else batch.rows
         self._trace.append(rows, batch.weights)

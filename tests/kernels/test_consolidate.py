@@ -7,10 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.kernels import arrange, concatenate, consolidate, merge_some, project, with_time
+from dbsp.data.batch import Batch
+from dbsp.kernels import (
+    arrange,
+    concatenate,
+    consolidate,
+    consolidate_owned,
+    merge_some,
+    project,
+    with_time,
+)
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from tests import reference
 from tests.kernels.support import Pairs, arrays, bags, canonical, codes, model_pairs, near, pairs_of, weights
+from tests.reference import Z
 
 
 @given(st.integers(1, 4).flatmap(lambda k: st.tuples(st.just(k), bags(codes, k))))
@@ -46,8 +56,58 @@ def test_consolidate_many_rows(spread: str, size: int, units: bool) -> None:
     weighted = zip(rows, rng.integers(-2, 3, size).tolist(), strict=True)
     bag = [(row, 1 if units else weight) for row, weight in weighted]
     expected = model_pairs(reference.consolidate(bag))
-    assert pairs_of(*consolidate(*arrays(bag, len(SPREADS[spread])))) == expected
-    assert pairs_of(*consolidate(*arrays(sorted(bag), len(SPREADS[spread])))) == expected
+    arity = len(SPREADS[spread])
+    for pairs in (bag, sorted(bag)):
+        rows, weights = arrays(pairs, arity)
+        before = rows.copy(), weights.copy()
+        assert pairs_of(*consolidate(rows, weights)) == expected
+        assert np.array_equal(rows, before[0]) and np.array_equal(weights, before[1])
+        if size == 300:
+            assert pairs_of(*consolidate_owned(rows, weights)) == expected
+
+
+@pytest.mark.parametrize("columns", [[2, 0, 1], [1], [2, 1], [0, 0, 2, 1]])
+@pytest.mark.parametrize("size", [40, 300])
+@pytest.mark.parametrize("units", [True, False])
+def test_project_many_rows(columns: list[int], size: int, units: bool) -> None:
+    rng = np.random.default_rng(size)
+    zset = reference.consolidate(
+        ((x, y, z), 1 if units else w)
+        for x, y, z, w in rng.integers([0, -9, 5, -2], [size, 9, 99, 3], (size, 4)).tolist()
+    )
+    expected = model_pairs(reference.project(zset, columns))
+    assert pairs_of(*project(*canonical(zset, 3), np.array(columns, np.int64))) == expected
+    if len(columns) == 3:
+        rows, weights = canonical(zset, 3)
+        assert pairs_of(*arrange(rows, weights, np.array(columns, np.int64))) == expected
+        found = Batch(rows, weights).rearranged(np.array(columns, np.int64))
+        assert pairs_of(found.rows, found.weights) == expected
+        assert (found.weights is weights) == (units and size > 48)
+        assert pairs_of(rows, weights) == model_pairs(zset)
+
+
+@pytest.mark.parametrize("size", [2, 300])
+def test_arrays_that_cannot_be_written(size: int) -> None:
+    """Callers pass weights that belong to a table, or rows of a file."""
+    rows, weights = np.arange(2 * size)[::-1].reshape(size, 2).copy(), np.ones(size, np.int64)
+    order = np.array([1, 0])
+    expected = pairs_of(*arrange(rows, weights, order))
+    rows.flags.writeable = weights.flags.writeable = False
+    assert pairs_of(*consolidate(rows, weights)) == pairs_of(rows[::-1].copy(), weights)
+    assert pairs_of(*arrange(rows, weights, order)) == expected
+    found = Batch(rows, weights).rearranged(order)
+    assert pairs_of(found.rows, found.weights) == expected
+
+
+def test_the_result_has_no_memory_of_many_cancelled_rows() -> None:
+    rows = np.arange(2000)[::-1].reshape(1000, 2).copy()
+    for rest in (900, 100):
+        doubled, weights = np.concatenate((rows, rows[rest:])), np.ones(2000 - rest, np.int64)
+        weights[1000:] = -1
+        for found in consolidate(doubled, weights):
+            room = found if found.base is None else found.base  # an array, or memory of Numba
+            assert len(found) == rest
+            assert memoryview(room).nbytes <= found.nbytes * 5 / 4
 
 
 @given(st.lists(weights, max_size=5))
@@ -109,16 +169,38 @@ def test_with_time() -> None:
 @given(bags(near, 2, 30), bags(near, 2, 30), st.lists(st.integers(1, 9), min_size=1))
 def test_incremental_merge(a: Pairs, b: Pairs, fuels: list[int]) -> None:
     left, right = reference.consolidate(a), reference.consolidate(b)
+    check_merge(left, right, fuels, weighted=True)
+
+
+@given(bags(near, 2, 30), bags(near, 2, 30), st.lists(st.integers(1, 9), min_size=1))
+def test_merge_without_weights_until_one_is_not_1(a: Pairs, b: Pairs, fuels: list[int]) -> None:
+    ones = {row: 1 for row, _ in a}
+    changes = {row: weight if row in ones else 1 for row, weight in reference.consolidate(b).items()}
+    check_merge(ones, changes, fuels, weighted=False)
+    check_merge(changes, ones, fuels, weighted=False)
+
+
+def check_merge(left: Z, right: Z, fuels: list[int], weighted: bool) -> None:
+    """Merge two Z-sets and compare with their sum; start without weights unless `weighted`."""
     size = len(left) + len(right)
-    rows, out_weights = np.empty((size, 2), np.int64), np.empty(size, np.int64)
-    state = np.zeros(3, np.int64)
+    total = model_pairs(reference.add(left, right))
+    stops = 0
+    rows, out_weights = np.empty((size, 2), np.int64), np.empty(size if weighted else 0, np.int64)
+    state = np.zeros(4, np.int64)
     one, other = canonical(left, 2), canonical(right, 2)
     done, turn = False, 0
     while not done:
         fuel, written = fuels[turn % len(fuels)], int(state[2])
         done = merge_some(*one, *other, rows, out_weights, state, fuel)
         assert state[2] - written <= fuel
+        if state[3]:
+            assert not done and not len(out_weights)
+            out_weights = np.ones(size, np.int64)
+            state[3] = 0
+            stops += 1
         turn += 1
-        assert turn <= size + 1
-    found = pairs_of(rows[: state[2]].copy(), out_weights[: state[2]].copy())
-    assert found == model_pairs(reference.add(left, right))
+        assert turn <= size + 2
+    if size and not len(out_weights):
+        out_weights = np.ones(size, np.int64)
+    assert stops == (not weighted and any(weight != 1 for _, weight in total))
+    assert pairs_of(rows[: state[2]].copy(), out_weights[: state[2]].copy()) == total

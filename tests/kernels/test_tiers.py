@@ -121,12 +121,12 @@ def test_a_small_run_is_interpreted_and_a_longer_one_compiled(automatic: None) -
     circuit.output("out", circuit.input("a", x=int).distinct())
     run = circuit.start()
     run.step({"a": [(1,)]})
-    assert inspect.isfunction(trace.consolidate)
+    assert inspect.isfunction(trace.consolidate_owned)
     assert 0 < tiers._tiers.spent < BUDGET
     tiers._tiers.spent = BUDGET  # as after many more steps
     assert run.step({"a": [(2,)]})["out"].to_dict() == {(2,): 1}
-    assert trace.consolidate is compiled(inspect.unwrap(dbsp.kernels.sort.consolidate))
-    assert dbsp.kernels.consolidate is trace.consolidate
+    assert trace.consolidate_owned is compiled(inspect.unwrap(dbsp.kernels.sort.consolidate_owned))
+    assert dbsp.kernels.consolidate_owned is trace.consolidate_owned
 
 
 def test_a_large_call_compiles_at_once(automatic: None) -> None:

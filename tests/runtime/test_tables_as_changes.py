@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, DbspError, Run, ZSet, col, compile
+from dbsp import Circuit, DbspError, Run, ZSet, col, compile, count
+from dbsp.runtime.input_changes import TableChange
 
 ROWS = [(1, "a", 1.5), (2, "b", 2.5), (2, "b", 2.5)]
 TABLE = pa.table({"s": ["a", "b", "b"], "f": [1.5, 2.5, 2.5], "x": [1, 2, 2]})
@@ -485,3 +486,61 @@ def test_tables_equal_rows(rows: list[tuple[Any, ...]], data: st.DataObject) -> 
         table = pa.table({"x": pa.array(values, pa.int64()), "b": arrays["b"], "f": arrays["f"]})
         with pytest.raises(DbspError, match=rf"row {wrong}, column 'x': expected int, got None"):
             run.step({"a": table})
+
+
+def unsorted() -> Any:
+    return np.arange(400).reshape(200, 2)[::-1].copy()
+
+
+OWN_ARRAYS: dict[str, Callable[[Any], Any]] = {
+    "array": lambda codes: codes,
+    "columns": lambda codes: {"x": codes[:, 0], "y": codes[:, 1]},
+    "Z-set": lambda codes: ZSet.from_numpy(codes),
+    "table with weights": lambda codes: TableChange(
+        pa.table({"x": codes[:, 0], "y": codes[:, 1]}), codes[:, 0]
+    ),
+}
+
+
+@pytest.mark.parametrize("form", OWN_ARRAYS)
+@pytest.mark.parametrize("kind", ["zset", "set"])
+def test_a_tick_sorts_no_array_of_the_caller(form: str, kind: str) -> None:
+    circuit = Circuit("own arrays")
+    circuit.output("out", circuit.input("a", x=int, y=int, kind=kind))
+    run, codes = circuit.start(), unsorted()
+    change = OWN_ARRAYS[form](codes)
+    first = run.step({"a": change})["out"].to_dict()
+    assert np.array_equal(codes, unsorted())
+    twice = circuit.start().step({"a": change})["out"].to_dict()
+    assert twice == first and len(first) == 200 - (form == "table with weights")
+
+
+def test_a_failed_tick_leaves_staged_changes_as_they_were() -> None:
+    circuit = Circuit("staged")
+    table = circuit.input("a", x=int, y=int)
+    circuit.output("out", table.filter(1 // col("x") < 9))
+    circuit.output("others", circuit.input("b", x=int))
+    run = circuit.start()
+    run.input("a").insert(unsorted())
+    with pytest.raises(DbspError, match="division by zero"):
+        run.step()
+    with pytest.raises(DbspError, match="division by zero"):
+        run.step({"b": [(2,)]})
+    run.step({"a": {(0, 1): -1}})
+    assert run.view("out").to_dict() == {tuple(row): 1 for row in unsorted()[:-1].tolist()}
+
+
+def test_a_change_of_which_every_row_counts_is_stored_once() -> None:
+    circuit = Circuit("once")
+    table = circuit.input("a", x=int, y=int, kind="set")
+    circuit.output("out", table.group_by("y").agg(n=count()))
+    run = circuit.start()
+    for change, copied in (
+        ({(1, 2): 1, (3, 2): 1}, False),
+        ({(1, 2): 1, (5, 2): 1}, True),
+        ({(5, 2): -1}, False),
+    ):
+        staged = run.prepare({"a": change})
+        run.step_staged(staged)
+        assert (run.latest_input("a") is not staged["a"]) == copied
+    assert run.view("out").to_dict() == {(2, 2): 1}

@@ -18,6 +18,7 @@ from dbsp.kernels import consolidate, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.state.journal import Journalled
+from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Trace
 from tests import reference
 from tests.profiles import examples
@@ -403,3 +404,44 @@ def test_an_interrupted_merge_is_repaired() -> None:
             assert len(trace.contents()) == inserted
     assert merging > 20
     assert (trace.contents().rows[:, 0] == np.arange(inserted)).all()
+
+
+@pytest.mark.parametrize("kept", [0, 5000, 9999])
+def test_a_merge_releases_the_memory_of_cancelled_rows(kept: int) -> None:
+    """Large merges write no weights while these are 1, and copy no rows in the end."""
+    older = SortedRun.of(*arrays_of(interval(0, 10_000)))
+    newer = SortedRun.of(*arrays_of({**interval(kept, 10_000, -1), **interval(20_000, 25_000)}))
+    merge = RunMerge(0, older, newer)
+    reserved = merge.nbytes
+    assert merge.advance(10**9)
+    assert merge.nbytes == reserved == merge.rows.nbytes
+    result = merge.result()
+    assert result.rows.nbytes == result.nbytes == (kept + 5000) * 16
+    assert model_of(Batch(result.rows, result.weights)) == {**interval(0, kept), **interval(20_000, 25_000)}
+
+
+@pytest.mark.parametrize("fuel", [1000, 10**9])
+def test_a_merge_writes_weights_from_the_first_that_is_not_1(fuel: int) -> None:
+    older = SortedRun.of(*arrays_of(interval(0, 10_000)))
+    newer = SortedRun.of(
+        *arrays_of({**interval(6000, 7000, -1), **interval(8000, 8100), **interval(9000, 9500, 4)})
+    )
+    merge = RunMerge(0, older, newer)
+    steps = 1
+    while not merge.advance(fuel):
+        steps += 1
+    assert steps <= 12 if fuel == 1000 else steps == 1
+    result = merge.result()
+    assert result.nbytes == 9000 * 24
+    expected = {
+        **interval(0, 6000),
+        **interval(7000, 10_000),
+        **interval(8000, 8100, 2),
+        **interval(9000, 9500, 5),
+    }
+    assert model_of(Batch(result.rows, result.weights)) == expected
+
+
+def arrays_of(zset: Z) -> tuple[Codes, Codes]:
+    batch = batch_of(zset)
+    return batch.rows, batch.weights
