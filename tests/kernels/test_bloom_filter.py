@@ -1,4 +1,4 @@
-"""The Bloom filter of rows: it misses no earlier row, and mistakes few new rows for earlier ones."""
+"""The Bloom filter of rows: it misses no earlier row, and mistakes few new rows for earlier."""
 
 from __future__ import annotations
 

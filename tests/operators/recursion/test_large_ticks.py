@@ -1,4 +1,4 @@
-"""Recursion with the means for large ticks, a filter and deferred merges, used from the first row."""
+"""Recursion with a filter and deferred merges, as in large ticks, from the first row on."""
 
 from __future__ import annotations
 
