@@ -36,6 +36,11 @@ class SeenRows:
         self._steps = 0
         """The steps of the searches of these rows in sorted runs."""
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the filter."""
+        return 0 if self._words is None else self._words.nbytes
+
     def clear(self) -> None:
         """Forget all rows."""
         self._words = None

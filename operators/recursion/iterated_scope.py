@@ -70,6 +70,7 @@ class IteratedScope:
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
         self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
         self._untimed_traces = [] if timed else scope.traces
+        self._filtering = [step for step in scope.steps if isinstance(step, UntimedDistinctStep)]
         self.size = sum(not isinstance(step, PlacingStep) for step in scope.steps)
         """The number of steps on each shard besides exchanges."""
         self._each = STEP_ROWS * self.size
@@ -156,6 +157,8 @@ class IteratedScope:
                             collected.append(batch)
                     break
             iteration = following
+        for filtering in self._filtering:
+            filtering.reset()  # release the memory of the filter
         for trace in self._untimed_traces:
             trace.unite()
         results = [

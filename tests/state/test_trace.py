@@ -224,6 +224,7 @@ def test_a_run_that_was_deferred_is_merged_at_once_for_a_reader() -> None:
     owner.trace.deferred = False
     owner.append(interval(60_000, 61_000))
     assert [run.size for run in owner.trace.current] == [60_000, 1000]
+    assert owner.trace._bound == 2  # the largest weight of each run
 
 
 def test_unite_leaves_small_ticks_alone() -> None:

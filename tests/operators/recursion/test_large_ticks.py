@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
 
 from dbsp import Circuit, IterationLimitError, Run
+from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.distinct import UntimedDistinctStep
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
+from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import seen_rows, trace, wide_merge
+from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
 from tests.operators.recursion.closures import EDGE, SETS, STEPS, reachable
 from tests.profiles import examples
@@ -97,6 +100,39 @@ def test_the_runs_of_a_tick_become_one() -> None:
     _, distinct = steps_of(run)
     assert [run.size for run in distinct._trace.runs] == [49 * 50 // 2]
     assert len(distinct._trace.runs[0].stored) == 1
+
+
+def test_the_filter_lasts_one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = started("right linear", "auto", most=15)
+    _, distinct = steps_of(run)
+    sizes = []
+    note = seen_rows.SeenRows.note
+
+    def noted(self: seen_rows.SeenRows, rows: Codes, earlier: Sequence[SortedRun]) -> Codes | None:
+        found = note(self, rows, earlier)
+        sizes.append(self.nbytes)
+        return found
+
+    monkeypatch.setattr(seen_rows.SeenRows, "note", noted)
+    run.step({"edge": chain(0, 14)})
+    assert distinct._seen.nbytes == 0
+    with pytest.raises(IterationLimitError):
+        run.step({"edge": chain(20, 60)})
+    largest = sizes[-1]
+    sizes.clear()
+    run.step({"edge": [(14, 15)]})
+    assert 0 < max(sizes) < largest
+
+
+def test_a_reader_of_a_trace_ends_its_deferred_merges() -> None:
+    run = started("non-linear", "auto")
+    run.step({"edge": chain(0, 20)})
+    steps = steps_of(run)[0]._inner.scope.steps
+    arranged = [step for step in steps if isinstance(step, DeferredArrangeStep)]
+    assert arranged
+    for step in arranged:
+        step.trace.deferred = True
+        assert step.table is step.trace.table and not step.trace.deferred
 
 
 def test_few_new_rows_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
