@@ -22,6 +22,10 @@ from dbsp.state.sorted_run import RunMerge, SortedRun
 PIECE = 1 << 17
 """About this many rows are sorted at a time."""
 
+SLICE = 64
+"""A piece has at least about this many rows for each run: finding and copying shorter slices of the
+runs takes longer than sorting a larger piece."""
+
 SAMPLES = 16
 """The ranges of the first column are estimated from so many rows per piece."""
 
@@ -81,7 +85,7 @@ def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:
 
 def _limits(runs: Sequence[SortedRun], total: int) -> Codes:
     """Return values of the first column that divide all rows into pieces of about equal size."""
-    pieces = total // PIECE + 1
+    pieces = total // max(PIECE, SLICE * len(runs)) + 1
     if pieces == 1 or runs[0].rows.shape[1] == 0:
         return np.zeros(0, np.int64)
     step = max(1, total // (pieces * SAMPLES))

@@ -39,6 +39,7 @@ stacks = st.lists(st.builds(run_of, bags, st.booleans()).filter(len), min_size=1
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wide_merge, "PIECE", 16)
+    monkeypatch.setattr(wide_merge, "SLICE", 1)
 
 
 @given(stacks, st.sampled_from([0, 4, 100]))
@@ -75,6 +76,10 @@ def test_pieces_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [run_of([((int(x), 0), 1) for x in chance.integers(0, 10**6, 50 + n)], False) for n in range(60)]
     merge_many(runs)
     assert sum(sizes) == sum(run.size for run in runs) and max(sizes) < 2 * 200
+    few = len(sizes)
+    monkeypatch.setattr(wide_merge, "SLICE", 20)  # of 60 runs: the pieces have 1,200 rows
+    merge_many(runs)
+    assert 4 <= len(sizes) - few < few // 4
 
 
 def test_cancelled_rows_leave_no_memory() -> None:

@@ -21,7 +21,7 @@ from tests.reference import Z, minus
 from tests.strategies import Tick
 
 NOW = [(seen_rows, "LEAST", 1), (seen_rows, "DISTANCE", 0), (trace, "SMALL", 1), (trace, "TAIL", 2)]
-NOW += [(wide_merge, "FEW", 2), (wide_merge, "PIECE", 4)]
+NOW += [(wide_merge, "FEW", 2), (wide_merge, "PIECE", 4), (wide_merge, "SLICE", 1)]
 
 
 @pytest.fixture(scope="module", autouse=True)
