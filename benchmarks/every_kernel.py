@@ -16,6 +16,7 @@ from dbsp.data.types import INT, STR, list_type
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import InvariantError
 from dbsp.shards.value_packets import Inbox, Outbox
+from dbsp.state import seen_rows
 
 
 def use_every_kernel(*, long_runs: bool = True) -> None:
@@ -100,6 +101,7 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
         by_hand.step({"bag": dbsp.ZSet.from_numpy(rows)})
     _place_on_shards()
     _extend_prefixes()
+    _note_rows()
     for run in (with_rules, by_hand):
         run.compact()
 
@@ -118,6 +120,14 @@ def _place_on_shards() -> None:
         sent = inbox.unpack(outbox.pack(part, schema), schema)
         if (0 if sent is None else len(sent)) != places.count(shard):
             raise InvariantError("expected the rows of a shard in a packet of the warm-up")
+
+
+def _note_rows() -> None:
+    """Add rows to the filter that large ticks of recursions use."""
+    rows, words = np.array([[1, 2], [3, 4]]), np.zeros(8, np.uint64)
+    seen_rows.note_rows(rows[:1], words)
+    if 0 not in seen_rows.note_rows(rows, words).tolist():
+        raise InvariantError("expected the earlier row of a filter in the warm-up")
 
 
 class _First(Alone):

@@ -4,6 +4,7 @@
 """
 
 from dbsp.kernels import (
+    bloom_filter,
     group_values,
     hashing,
     interval_matches,
@@ -57,6 +58,7 @@ mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
 merge_some = entry(run_merge.merge_some)
 nearest_present = entry(nearest.nearest_present)
+note_rows = entry(bloom_filter.note_rows)
 number_column = entry(numbered_values.number_column)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
@@ -108,6 +110,7 @@ __all__ = [
     "mark_rows",
     "merge_some",
     "nearest_present",
+    "note_rows",
     "number_column",
     "place_rows",
     "project",

@@ -45,7 +45,10 @@ def find_matches(keys: Rows, m: int, table: Rows, runs: int, k: int) -> tuple[Ro
             if compare_prefix(run, low * k, keys, i, m) != 0:
                 i = gallop_keys(keys, i + 1, run, low * k, m)
                 continue
-            high = gallop(run, k, low, size, keys, i, m, 1)
+            # A key with a single row is common, and needs no search.
+            high = low + 1
+            if high < size and compare_prefix(run, high * k, keys, i, m) == 0:
+                high = gallop(run, k, high, size, keys, i, m, 1)
             end = end_of_key(keys, i, m)
             if count == matches.shape[0]:
                 matches = first_rows(matches, count, 2 * count)
@@ -99,14 +102,12 @@ def find_bands(starts: Rows, ends: Rows, m: int, table: Rows, runs: int, k: int)
 
 @kernel
 def _fill(
+    matches: Rows,
+    start: int,
+    stop: int,
     delta_rows: Rows,
     delta_weights: Codes,
-    i: int,
-    last: int,
     table: Rows,
-    r: int,
-    low: int,
-    high: int,
     k: int,
     columns: Codes,
     now: Codes,
@@ -115,27 +116,28 @@ def _fill(
     out_weights: Codes,
     out: int,
 ) -> int:
-    """Write the pairs of the delta rows i to last and of the run rows low to high, from `out` on.
+    """Write the pairs of the matches from `start` to `stop`, from `out` on.
 
     The columns after those of `columns` hold the time of the pair. Returns where the rows end.
     """
     # A function of its own: in a loop that may replace the arrays, the compiler would read their
     # addresses again for every pair.
     width = columns.shape[0]
-    run = at_address(table[r, 0])
-    weights, mask = weights_at(table[r, 1])
-    for row in range(i, last):
-        for j in range(low, high):
-            for c in range(width):
-                v = columns[c]
-                out_rows[out, c] = delta_rows[row, v] if v >= 0 else run[j * k - v - 1]
-            for d in range(now.shape[0]):
-                out_rows[out, width + d] = now[d]
-            at = (j + 1) * k - coordinates
-            for d in range(coordinates):
-                out_rows[out, width + d] = max(now[d], run[at + d])
-            out_weights[out] = multiply_weights(delta_weights[row], weights[j & mask])
-            out += 1
+    for s in range(start, stop):
+        run = at_address(table[matches[s, 2], 0])
+        weights, mask = weights_at(table[matches[s, 2], 1])
+        for row in range(matches[s, 0], matches[s, 1]):
+            for j in range(matches[s, 3], matches[s, 4]):
+                for c in range(width):
+                    v = columns[c]
+                    out_rows[out, c] = delta_rows[row, v] if v >= 0 else run[j * k - v - 1]
+                for d in range(now.shape[0]):
+                    out_rows[out, width + d] = now[d]
+                at = (j + 1) * k - coordinates
+                for d in range(coordinates):
+                    out_rows[out, width + d] = max(now[d], run[at + d])
+                out_weights[out] = multiply_weights(delta_weights[row], weights[j & mask])
+                out += 1
     return out
 
 
@@ -162,9 +164,39 @@ def pair_rows(
     out_rows = np.empty((room, columns.shape[0] + now.shape[0]), np.int64)
     out_weights = np.empty(room, np.int64)
     out = 0
-    for s in range(count):
-        i, last, r = matches[s, 0], matches[s, 1], matches[s, 2]
-        low, high = matches[s, 3], matches[s, 4]
+    part = np.empty((1, 5), np.int64)
+    s = 0
+    while s < count:
+        # Most matches fit as they are, many at once.
+        end = s
+        fitting = until - out
+        while end < count:
+            fitting -= (matches[end, 1] - matches[end, 0]) * (matches[end, 4] - matches[end, 3])
+            if fitting < 0:
+                break
+            end += 1
+        if end > s:
+            filled = _fill(
+                matches,
+                s,
+                end,
+                delta_rows,
+                delta_weights,
+                table,
+                k,
+                columns,
+                now,
+                coordinates,
+                out_rows,
+                out_weights,
+                out,
+            )
+            left -= filled - out
+            out = filled
+            s = end
+            continue
+        i, last, low, high = matches[s, 0], matches[s, 1], matches[s, 3], matches[s, 4]
+        part[0, 2] = matches[s, 2]
         while i < last:
             if out == until:
                 out_rows, out_weights, out, piece = more_room(out_rows, out_weights, out, piece, left)
@@ -175,15 +207,14 @@ def pair_rows(
                 end = min(last, i + max((until - out) // (high - low), np.int64(1)))
             stop = min(high, low + until - out)
             left -= (end - i) * (stop - low)
+            part[0, 0], part[0, 1], part[0, 3], part[0, 4] = i, end, low, stop
             out = _fill(
+                part,
+                0,
+                1,
                 delta_rows,
                 delta_weights,
-                i,
-                end,
                 table,
-                r,
-                low,
-                stop,
                 k,
                 columns,
                 now,
@@ -196,6 +227,7 @@ def pair_rows(
                 low = stop
             else:
                 i, low = end, matches[s, 3]
+        s += 1
     return out_rows[:out], out_weights[:out]
 
 

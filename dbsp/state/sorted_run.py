@@ -22,16 +22,18 @@ class SortedRun:
 
     `stored` are the weights, or a single 1 if all weights are 1; kernels that search a run table
     and `merge_some` accept both. `file` is the file that is mapped to the arrays; None for a run in
-    memory. `saved` is the file with the same rows in the latest snapshot of a checkpoint.
+    memory. `saved` is the file with the same rows in the latest snapshot of a checkpoint. `born` is
+    the number of searches in the runs of its tick before it (see `Trace.searches`).
     """
 
-    __slots__ = ("file", "largest", "rows", "saved", "size", "stored")
+    __slots__ = ("born", "file", "largest", "rows", "saved", "size", "stored")
 
     def __init__(self, rows: Codes, weights: Codes) -> None:
         self.rows = rows
         self.stored = weights
         self.size = len(rows)  # read so often in a tick that a function call is measurable
         self.largest = 0
+        self.born = 0
         self.file: RunFile | None = None
         self.saved: RunFile | None = None
 

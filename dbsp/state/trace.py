@@ -26,6 +26,7 @@ from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.recent_rows import copy_recent, count_recent
 from dbsp.state.sorted_run import IMPLICIT, RunMerge, SortedRun
 from dbsp.state.streamed_merge import StreamedMerge
+from dbsp.state.wide_merge import merge_many
 
 RATIO = 8
 """A run stays separate from the next newer run while it is more than this many times larger."""
@@ -42,7 +43,6 @@ TAIL = 8
 MAX_RUNS = 24
 """Beyond this many committed runs, all pending merges are done at once."""
 
-
 LEAST_FORGOTTEN = 2
 """A run is copied without its forgotten rows if these are at least one of this many rows."""
 
@@ -56,6 +56,9 @@ class Trace:
     for kernels (see `dbsp.kernels.run_search`), `count` the number of runs in it, `past` the number
     of committed runs. `fresh` means that the newest run is the delta of the current step. With a
     `budget`, runs may be in files.
+
+    While `deferred` is set, the runs of the tick are merged only when searches in them have cost as
+    much as the merge; `searches` is the cost of all searches in a run of the tick so far.
     """
 
     __slots__ = (
@@ -67,10 +70,12 @@ class Trace:
         "_replacing",
         "count",
         "current",
+        "deferred",
         "fresh",
         "grown",
         "past",
         "runs",
+        "searches",
         "table",
         "types",
         "width",
@@ -86,6 +91,8 @@ class Trace:
         self.count = 0
         self.past = 0
         self.fresh = False
+        self.deferred = False
+        self.searches = 0
         self.grown = 0
         """The number of rows that the latest committed tick added."""
         self._bound = 0
@@ -181,8 +188,13 @@ class Trace:
             self._journal.append(self)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-        small = len(rows) < IMPLICIT  # the usual case, without a function call
-        self._push(self.current, SortedRun(rows, weights) if small else SortedRun.of(rows, weights))
+        # A small run is the usual case, without a function call. Deferred merges leave many runs.
+        if len(rows) >= (SMALL if self.deferred else IMPLICIT) and (weights == 1).all():
+            run = SortedRun.of_ones(rows)
+        else:
+            run = SortedRun(rows, weights)
+        run.born = self.searches
+        self._push(self.current, run)
         self.fresh = True
         if self._bound > INT64_MAX:
             # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
@@ -425,6 +437,12 @@ class Trace:
         if self._bound > INT64_MAX:
             return
         self._merge_tail(current, self.past)
+        if self._budget is None:
+            if self.deferred:
+                self._merge_newest(self._repaid())
+                return
+            if len(current) > MAX_RUNS:  # their merges were deferred
+                self._merge_newest(0)
         while len(current) > 1 and len(current[-1]) > SMALL:
             older, newer = current[-2], current[-1]
             if len(older) >= RATIO_IN_TICK * len(newer):
@@ -437,6 +455,60 @@ class Trace:
             run = merge.result()
             if len(run):
                 self._push(current, run)
+
+    def count_searches(self, found: int, rows: int) -> None:
+        """Count a search of `found` of the sorted `rows` of a delta in the runs of this tick.
+
+        The unit is the time in which a merge handles one row. The farther apart the rows are, the
+        longer the search of each takes.
+        """
+        self.searches += found * (1 + 2 * (rows // max(found, 1)).bit_length())
+
+    def _repaid(self) -> int:
+        """Return where the newest runs of this tick start whose searches cost as much as a merge.
+
+        The most runs with this property; without such runs, the position of the newest one.
+        """
+        newest = start = len(self.current) - 1
+        spent = size = 0
+        if self.searches:
+            for index in range(newest, -1, -1):
+                run = self.current[index]
+                spent += self.searches - run.born
+                size += run.size
+                if spent >= size:
+                    start = index
+        return start
+
+    def _merge_newest(self, start: int) -> None:
+        """Merge the runs of this tick from `start` on into one."""
+        runs = self.current[start:]
+        if len(runs) < 2:
+            return
+        whole = merge_many(runs)
+        del self.current[start:]
+        self.count -= len(runs)
+        self._bound -= sum([run.largest for run in runs])
+        if whole.size:
+            whole.born = self.searches
+            self._push(self.current, whole)
+
+    def unite(self) -> None:
+        """Merge the runs of this tick into one if they are large; no step reads its delta again.
+
+        O(n) for the rows of this tick.
+        """
+        self.searches = 0
+        if len(self.current) < 2 or self._budget is not None or self._bound > INT64_MAX:
+            return
+        if sum([run.size for run in self.current]) > TAIL * SMALL:
+            self.fresh = False
+            self._merge_newest(0)
+
+    @property
+    def sums_fit(self) -> bool:
+        """Whether all sums of weights over some of the runs are in int64."""
+        return self._bound <= INT64_MAX
 
 
 def _tail(runs: list[SortedRun]) -> int:

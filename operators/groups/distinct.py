@@ -23,15 +23,31 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import Arranged, KeepingStep, ReplayingStep, expect_arranged
+from dbsp.circuit.step_roles import (
+    Arranged,
+    KeepingStep,
+    ReplayingStep,
+    ResettingStep,
+    TracedStep,
+    expect_arranged,
+)
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.kernels import concatenate, consolidate, distinct_runs, distinct_timed_runs, gather, project
+from dbsp.kernels import (
+    concatenate,
+    consolidate,
+    distinct_runs,
+    distinct_timed_runs,
+    gather,
+    project,
+    sum_weights,
+)
 from dbsp.operators.groups.group_step import TimedGroupsStep
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, expect_order, own_trace
+from dbsp.state.seen_rows import SeenRows
 
 
 @dataclass(frozen=True)
@@ -91,7 +107,8 @@ class DeltaDistinct(Operator):
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = expect_arranged(node, sources)
         if scope.depth == 0:
-            return DistinctStep(source)
+            own = scope.nested and isinstance(source, TracedStep)
+            return UntimedDistinctStep(source) if own else DistinctStep(source)
         if scope.depth == 1:
             return TimedDistinctStep(source, scope)
         return DeeplyTimedDistinctStep(source, node.schema.arity, positive, scope)
@@ -99,6 +116,8 @@ class DeltaDistinct(Operator):
 
 def positive(batch: Batch) -> Batch:
     """The rows of positive weight, each with weight 1."""
+    if (batch.weights == 1).all():
+        return batch
     present = batch.weights > 0
     rows = batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
     return Batch(rows, np.ones(len(rows), np.int64))
@@ -136,6 +155,49 @@ class DistinctStep(KeepingStep, ReplayingStep):
         rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, self._source.before)
         if len(weights):
             self.out = Batch(rows, weights)
+
+
+class UntimedDistinctStep(DistinctStep, ResettingStep):
+    """Distinct in a scope without times, where a large tick adds a few rows in each iteration.
+
+    Most of them are new. A filter of the rows of the tick finds these, so that only the other rows
+    are searched in the runs of the tick.
+    """
+
+    __slots__ = ("_seen", "_trace")
+
+    def __init__(self, source: Arranged) -> None:
+        super().__init__(source)
+        self._trace = own_trace(source)
+        self._seen = SeenRows()
+
+    @property
+    def starts_empty(self) -> bool:
+        """Whether no earlier tick has left rows, so that the integral is the change of this one."""
+        return not self._trace.runs
+
+    def reset(self) -> None:
+        self._seen.clear()
+
+    def step(self) -> None:
+        batch, trace = self._source.out, self._trace
+        known = None if batch is None else self._seen.note(batch.rows, trace.current[:-1])
+        if batch is None or known is None or not trace.sums_fit:
+            super().step()
+            return
+        before = np.zeros(len(batch), np.int64)
+        if trace.past:
+            before += sum_weights(batch.rows, trace.table, trace.past)
+        if len(known):
+            rows = batch.rows[known]
+            before[known] += sum_weights(rows, trace.table[trace.past :], trace.before - trace.past)
+            trace.count_searches(len(known), len(batch))
+        change = (before + batch.weights > 0).astype(np.int64) - (before > 0)
+        changed = np.flatnonzero(change)
+        if len(changed) == len(change):
+            self.out = Batch(batch.rows, change)
+        else:
+            self.out = Batch(batch.rows[changed], change[changed]) if len(changed) else None
 
 
 class TimedDistinctStep(DistinctStep, AgendaStep):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import FeedbackStep, KeepingStep, ResettingStep, Time, TimedStep
+from dbsp.circuit.step_roles import FeedbackStep, KeepingStep, ResettingStep, Time, TimedStep, keeping
 from dbsp.data.batch import Batch, combine
 from dbsp.errors import IterationLimitError
+from dbsp.operators.groups.distinct import UntimedDistinctStep
 from dbsp.operators.joins.match_budget import MatchBudget, WorkBudgetExceeded
 from dbsp.operators.recursion.delta0 import EnteringStreams
 from dbsp.operators.recursion.modes import STEP_ROWS
@@ -68,6 +69,8 @@ class IteratedScope:
         """The steps whose rows count as work: no two shards emit the same row."""
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
         self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
+        self._untimed_traces = [] if timed else scope.traces
+        self._filtering = [step for step in scope.steps if isinstance(step, UntimedDistinctStep)]
         self.size = sum(not isinstance(step, PlacingStep) for step in scope.steps)
         """The number of steps on each shard besides exchanges."""
         self._each = STEP_ROWS * self.size
@@ -91,6 +94,11 @@ class IteratedScope:
         that an operator emits (see `dbsp.operators.recursion.modes`). Raises IterationLimitError.
         """
         scope, matches, decisions = self.scope, self._matches, self._decisions
+        # The integral of an export without a past is its result, already sorted.
+        kept = [
+            isinstance(step, UntimedDistinctStep) and step.starts_empty and scope.budget is None
+            for step in self.exports
+        ]
         pieces: list[list[Batch]] = [[] for _ in self.exports]
         arrived: list[dict[int, int]] = [{} for _ in self.defining]
         work = gained = 0
@@ -116,8 +124,8 @@ class IteratedScope:
             except WorkBudgetExceeded:
                 return None
             scope.iterations += 1
-            for collected, export in zip(pieces, self.exports, strict=True):
-                if export.out is not None:
+            for collected, export, whole in zip(pieces, self.exports, kept, strict=True):
+                if export.out is not None and not whole:
                     collected.append(export.out)
             # Every feedback step must advance: build a list, because any() stops early.
             moving = [step.advance() for step in self._feedback]
@@ -149,9 +157,15 @@ class IteratedScope:
                             collected.append(batch)
                     break
             iteration = following
-        return IterationResult(
-            [combine([(b.rows, b.weights) for b in collected]) for collected in pieces], work, arrived
-        )
+        for filtering in self._filtering:
+            filtering.reset()  # release the memory of the filter
+        for trace in self._untimed_traces:
+            trace.unite()
+        results = [
+            keeping(export).integral() or None if whole else combine([(b.rows, b.weights) for b in collected])
+            for export, whole, collected in zip(self.exports, kept, pieces, strict=True)
+        ]
+        return IterationResult(results, work, arrived)
 
     def _growth(self) -> list[int]:
         """Return the inserted less retracted rows of every result, then of every variable."""

@@ -75,6 +75,8 @@ class Arrange(Operator):
         (source,) = sources
         if isinstance(source, ExternalStep):
             return ExternalArrangeStep(source, self.order)
+        if scope.nested and scope.depth == 0:
+            return DeferredArrangeStep(source, self.order, scope)
         return ArrangeStep(source, self.order, scope)
 
 
@@ -180,6 +182,24 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         self.out = batch
         rows = with_time(batch.rows, self._scope.now) if self._scope.depth else batch.rows
         self._trace.append(rows, batch.weights)
+
+
+class DeferredArrangeStep(ArrangeStep):
+    """An arrangement in a scope without times, where each iteration appends to the trace.
+
+    Many iterations do not read it: then its runs are not merged for the next one.
+    """
+
+    __slots__ = ()
+
+    @property
+    def table(self) -> Codes:
+        self._trace.deferred = False
+        return self._trace.table
+
+    def step(self) -> None:
+        super().step()
+        self._trace.deferred = True
 
 
 def arranged(rewriting: Rewriting, stream: Stream, leading: Sequence[int]) -> Stream:

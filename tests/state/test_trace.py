@@ -17,6 +17,7 @@ from dbsp.data.batch import Batch
 from dbsp.kernels import consolidate, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.state import trace as trace_module
 from dbsp.state.journal import Journalled
 from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Trace
@@ -123,6 +124,24 @@ class TraceMachine(RuleBasedStateMachine):
         self.owner.rollback()
         self.current, self.newest = {}, {}
 
+    @rule(deferred=st.booleans())
+    def defer_merges(self, deferred: bool) -> None:
+        self.owner.trace.deferred = deferred
+
+    @rule(found=st.sampled_from([1, 50, 5000]), rows=st.sampled_from([1, 5000]))
+    def search(self, found: int, rows: int) -> None:
+        self.owner.trace.count_searches(found, max(found, rows))
+
+    @rule()
+    def unite(self) -> None:
+        """The runs of the tick become one run, if they are large."""
+        trace = self.owner.trace
+        many = sum(run.size for run in trace.current) > trace_module.TAIL * trace_module.SMALL
+        trace.unite()
+        if many:
+            assert len(trace.current) <= 1
+            self.newest = {}
+
     @rule()
     def compact(self) -> None:
         if not self.current and not self.owner.journal:
@@ -170,6 +189,56 @@ class SmallStepsMachine(TraceMachine):
     @rule(fuel=st.integers(1, 12))
     def commit(self, fuel: int) -> None:
         self.end_tick(fuel)
+
+
+def test_deferred_runs_are_merged_when_searches_have_cost_as_much() -> None:
+    owner = Owner()
+    trace = owner.trace
+    trace.deferred = True
+    for start in range(0, 30_000, 1000):
+        owner.append(interval(start, start + 1000))
+    assert len(trace.current) == 30  # nothing has searched them
+    trace.count_searches(100, 1000)  # 30 runs x 100 rows x 9
+    owner.append(interval(30_000, 31_000))
+    assert len(trace.current) == 31
+    trace.count_searches(100, 1000)
+    owner.append(interval(31_000, 32_000))
+    assert [run.size for run in trace.current] == [31_000, 1000]
+    counts = []
+    for start in range(32_000, 92_000, 1000):
+        owner.append(interval(start, start + 1000))
+        trace.count_searches(10, 1000)
+        counts.append(len(trace.current))
+    assert 5 < max(counts) < 30
+    trace.deferred = False  # a step reads them again
+    owner.append(interval(92_000, 93_000))
+    assert len(trace.current) < 12
+    assert owner.value == interval(0, 93_000)
+
+
+def test_a_run_that_was_deferred_is_merged_at_once_for_a_reader() -> None:
+    owner = Owner()
+    owner.trace.deferred = True
+    for start in range(0, 60_000, 1000):
+        owner.append(interval(start, start + 1000))
+    assert len(owner.trace.current) == 60
+    owner.trace.deferred = False
+    owner.append(interval(60_000, 61_000))
+    assert [run.size for run in owner.trace.current] == [60_000, 1000]
+    assert owner.trace._bound == 2  # the largest weight of each run
+
+
+def test_unite_leaves_small_ticks_alone() -> None:
+    owner = Owner()
+    for start in range(0, 40, 10):
+        owner.append(interval(start, start + 10))
+    owner.trace.unite()
+    assert len(owner.trace.current) == 4 and owner.trace.fresh
+    owner.append(interval(40, 10_000))
+    owner.trace.unite()
+    assert len(owner.trace.current) == 1 and not owner.trace.fresh
+    owner.commit()
+    assert owner.value == interval(0, 10_000)
 
 
 TraceMachine.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=30, deadline=None)

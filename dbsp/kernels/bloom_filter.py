@@ -1,0 +1,52 @@
+"""A Bloom filter of rows: it tells for most rows that no earlier row equals them.
+
+Each row sets three bits in each of two words of one cache line (a blocked Bloom filter; Putze,
+Sanders, Singler, "Cache-, hash- and space-efficient Bloom filters", 2007). Rows that differ only in
+the low bits of their last column share the line: the iterations of a recursion often visit
+neighbours one after another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.kernels.arrays import Codes, Rows, Words
+from dbsp.kernels.copies import first_codes
+from dbsp.kernels.jit import kernel
+
+
+@kernel
+def note_rows(rows: Rows, words: Words) -> Codes:
+    """Add rows to a filter; return the positions of those that may have been in it before.
+
+    The number of words is a power of two, at least 8. A row that was in the filter is always
+    returned. Rows have a column at least. O(rows).
+    """
+    n, k = rows.shape
+    lines = np.uint64((words.shape[0] >> 3) - 1)
+    found = np.empty(n, np.int64)
+    count = 0
+    for i in range(n):
+        mixed = np.uint64(0x9E3779B97F4A7C15)
+        for c in range(k - 1):
+            mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed ^= mixed >> np.uint64(29)
+        last = np.uint64(rows[i, k - 1])
+        line = (mixed ^ (last >> np.uint64(3))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ last) * np.uint64(0x94D049BB133111EB)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        # Use the high bits of the products: they depend on all bits of their factors.
+        word = mixed >> np.uint64(61)
+        other = word ^ (np.uint64(1) + ((mixed >> np.uint64(56)) & np.uint64(3)))
+        start = ((line >> np.uint64(32)) & lines) << np.uint64(3)
+        bits = others = np.uint64(0)
+        for place in range(16, 34, 6):
+            bits |= np.uint64(1) << ((mixed >> np.uint64(place)) & np.uint64(63))
+            others |= np.uint64(1) << ((mixed >> np.uint64(place + 18)) & np.uint64(63))
+        present = words[start | word] & bits == bits and words[start | other] & others == others
+        words[start | word] |= bits
+        words[start | other] |= others
+        # Without a branch the processor reads the words of several rows at the same time.
+        found[count] = i
+        count += 1 if present else 0
+    return first_codes(found, count, count)

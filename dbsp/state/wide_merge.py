@@ -1,0 +1,117 @@
+"""The merge of many sorted runs into one, in one pass over their rows.
+
+    ranges of the first column  ->  the rows of all runs in one range  ->  sorted and consolidated
+
+Merging many runs two by two would copy each row log2(runs) times. Sorting the rows of a range at
+once reads and writes each row once, and a range is small enough for the cache of the processor.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from dbsp.kernels import consolidate
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX
+from dbsp.state.sorted_run import RunMerge, SortedRun
+
+PIECE = 1 << 17
+"""About this many rows are sorted at a time."""
+
+SLICE = 64
+"""A piece has at least about this many rows for each run: finding and copying shorter slices of the
+runs takes longer than sorting a larger piece."""
+
+SAMPLES = 16
+"""The ranges of the first column are estimated from so many rows per piece."""
+
+FEW = 8
+"""Up to so many runs are merged two by two, the smallest first: this is faster than sorting."""
+
+
+def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
+    """Return the sum of sorted runs in memory, as one run. O(rows), and a search per range and run.
+
+    Raises OverflowError if the weight of a row is outside int64.
+    """
+    if len(runs) <= FEW:
+        return _merge_pairs(runs)
+    total = sum([run.size for run in runs])
+    limits = _limits(runs, total)
+    cuts = np.empty((len(limits) + 2, len(runs)), np.int64)
+    for place, run in enumerate(runs):
+        cuts[0, place], cuts[-1, place] = 0, run.size
+        if len(limits):
+            cuts[1:-1, place] = np.searchsorted(run.rows[:, 0], limits)
+    arrays = [run.rows for run in runs]
+    stored = [None if _is_unit(run) else run.weights for run in runs]
+    units = all(one is None for one in stored)
+    rows = np.empty((total, arrays[0].shape[1]), np.int64)
+    weights: Codes | None = None  # while all are 1
+    at = 0
+    bounds = cuts.tolist()
+    for starts, ends in itertools.pairwise(bounds):
+        parts = [one[start:end] for one, start, end in zip(arrays, starts, ends, strict=True) if start < end]
+        if not parts:
+            continue
+        together = np.concatenate(parts)
+        piece, sums = consolidate(
+            together, np.ones(len(together), np.int64) if units else _weights(stored, starts, ends)
+        )
+        end = at + len(sums)
+        rows[at:end] = piece
+        if weights is None and not (sums == 1).all():
+            weights = np.ones(total, np.int64)
+        if weights is not None:
+            weights[at:end] = sums
+        at = end
+    rows = _trimmed(rows, at)
+    return SortedRun.of_ones(rows) if weights is None else SortedRun.of(rows, _trimmed(weights, at))
+
+
+def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:
+    waiting = sorted(runs, key=lambda run: run.size)
+    while len(waiting) > 1:
+        merge = RunMerge(0, *waiting[:2])
+        merge.advance(INT64_MAX)
+        del waiting[:2]
+        bisect.insort(waiting, merge.result(), key=lambda run: run.size)
+    return waiting[0]
+
+
+def _limits(runs: Sequence[SortedRun], total: int) -> Codes:
+    """Return values of the first column that divide all rows into pieces of about equal size."""
+    pieces = total // max(PIECE, SLICE * len(runs)) + 1
+    if pieces == 1 or runs[0].rows.shape[1] == 0:
+        return np.zeros(0, np.int64)
+    step = max(1, total // (pieces * SAMPLES))
+    # The rows of all runs one after the other, every `step`-th: short runs count in proportion.
+    samples = []
+    start = 0
+    for run in runs:
+        samples.append(run.rows[start::step, 0])
+        start = (start - run.size) % step
+    values = np.sort(np.concatenate(samples))
+    return np.unique(values[np.arange(1, pieces) * len(values) // pieces])
+
+
+def _is_unit(run: SortedRun) -> bool:
+    return len(run.stored) < run.size or bool((run.stored == 1).all())
+
+
+def _weights(stored: Sequence[Codes | None], starts: Sequence[int], ends: Sequence[int]) -> Codes:
+    parts = [
+        np.ones(end - start, np.int64) if one is None else one[start:end]
+        for one, start, end in zip(stored, starts, ends, strict=True)
+    ]
+    return np.concatenate(parts)
+
+
+def _trimmed(array: Codes, size: int) -> Codes:
+    """Return the first rows; copy them if that releases much memory."""
+    first = array[:size]
+    return first.copy() if size < len(array) * 7 // 8 else first
