@@ -11,15 +11,16 @@ graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain 
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
 caller's choices, `io` the rows per second of each form of a table and of each file, beside Polars
 and DuckDB, `checkpoint` what snapshots write and what opening costs, `pauses` the ticks that wait
-for snapshots and the files of a long run, `startup` the cost of a first
-use beside them and Soufflé, `recursion` loads and changes of recursive programs in every recursion
-mode, compared with a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above
-Spark's own cost, `datomic` databases of facts: imports, transactions, queries, and the same queries
-live, `values` interned strings that come and go, `limits` state of four times the memory limit
-beside a run without a limit, `shards` one circuit in one process and in several, `transaction`
-loads of the same rows in a transaction, in ticks, and in one step, and `inspector` what an open
-inspector costs a tick and when its page shows a circuit. `spark-shards`, which is not
-part of `all`, measures one circuit on Spark's executors, in the driver, and Spark jobs by hand.
+for snapshots and the files of a long run, `startup` the cost of a first use beside them and
+Soufflé, `recursion` loads and changes of recursive programs in every recursion mode, compared with
+a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above Spark's own cost,
+`datomic` databases of facts: imports, transactions, queries, and the same queries live, `values`
+interned strings that come and go, `limits` state of four times the memory limit beside a run
+without a limit, `shards` one circuit in one process and in several, `transaction` loads of the same
+rows in a transaction, in ticks, and in one step, and `inspector` what an open inspector costs a
+tick and when its page shows a circuit. Not part of `all` are `spark-shards`, which measures one
+circuit on Spark's executors, in the driver, and Spark jobs by hand, and `peers`, which compares
+this engine with duckdb and pathway and prints the ratios that it aims at.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -39,13 +40,11 @@ than DbspError is raised.
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
 import os
 import platform
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from enum import StrEnum
 from functools import partial
@@ -83,10 +82,21 @@ from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.pauses import ROWS as PAUSES
 from benchmarks.pauses import TICKS as AGES
 from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
+from benchmarks.peers import (
+    CHAINS,
+    Comparison,
+    compare_workload,
+    measure_closures,
+    print_closures,
+    print_comparisons,
+)
+from benchmarks.peers import WORKLOADS as PEER_WORKLOADS
 from benchmarks.planner import SHARES, measure_planner
+from benchmarks.processes import in_new_process
 from benchmarks.recursion import MODES, measure_recursion
 from benchmarks.recursion_report import print_recursion
 from benchmarks.recursive_programs import CASES as PROGRAMS
+from benchmarks.recursive_programs import GALEN
 from benchmarks.report import (
     print_bulk_loads,
     print_costs,
@@ -140,8 +150,15 @@ ENTRIES = [
     Entry("engine (wcoj)", "benchmarks.engine", "LiveMultiway", frozenset(GRAPHS)),
     Entry("engine, from scratch", "benchmarks.engine", "FromScratch"),
     Entry("plain Python", "benchmarks.hand", "create"),
-    Entry("duckdb, from scratch", "benchmarks.duck", "Requery"),
+    Entry("duckdb, from scratch", "benchmarks.duck", "Requery", needs="duckdb"),
 ]
+PEERS = [
+    *(entry for entry in ENTRIES if entry.name in ("engine (rules)", "engine (streams)")),
+    Entry("duckdb, from scratch", "benchmarks.duck", "Requery", needs="duckdb"),
+    Entry("pathway", "benchmarks.pathway_peer", "Live", needs="pathway"),
+]
+"""The contestants of `peers`."""
+
 DEFAULT_SIZES = ("small", "medium", "large")
 
 T = TypeVar("T")
@@ -174,6 +191,7 @@ class What(StrEnum):
     checkpoint = "checkpoint"
     pauses = "pauses"
     recursion = "recursion"
+    peers = "peers"
     fuzz = "fuzz"
     faults = "faults"
     kills = "kills"
@@ -207,6 +225,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.checkpoint: [],
     What.pauses: [],
     What.recursion: [],
+    What.peers: [],
     What.fuzz: [],
     What.faults: [],
     What.kills: [],
@@ -357,6 +376,8 @@ def main(
             print_age(console, list(measure_age(one_of(AGES, size, what))))
     if what in (What.all, What.recursion):
         agreed = recursive(console, what, size, part, galen, seconds) and agreed
+    if what is What.peers:
+        agreed = beside_peers(console, size or "medium", data, galen, seconds)
     if what in (What.all, What.spark):
         agreed = through_spark(console, one_of(PASSING, size, what), one_of(DRIVEN, size, what)) and agreed
     if what is What.spark_shards:
@@ -450,6 +471,28 @@ def recursive(
     return agreed
 
 
+def beside_peers(console: Console, size: str, data: Path | None, galen: Path | None, seconds: float) -> bool:
+    """Print this engine beside other systems; return False if a result differs."""
+    one_of(CHAINS, size, What.peers)
+    agreed = True
+    comparisons: list[Comparison] = []
+    for name in PEER_WORKLOADS:
+        chosen = size if size in SIZES[name] else "medium"
+        title = f"{name} {chosen}"
+        with console.status(title):
+            source = source_of(name, chosen, data, None, None)
+            found = [contend(entry, name, source, seconds) for entry in PEERS]
+        agreed = print_results(console, title, found) and agreed
+        comparisons += compare_workload(title, found)
+    with console.status("closures"):
+        measured = list(measure_closures(size))
+    print_closures(console, measured)
+    if galen is not None:
+        agreed = recursive(console, What.recursion, None, GALEN, galen, seconds) and agreed
+    print_comparisons(console, [*comparisons, *(one for each in measured for one in each.compared())])
+    return agreed
+
+
 def through_spark(console: Console, rows: tuple[int, ...], sizes: tuple[str, ...]) -> bool:
     """Print the cost of driving from Spark; return False if a result differs.
 
@@ -516,15 +559,14 @@ def source_of(
 
 def contend(entry: Entry, name: str, source: Callable[[], Workload], seconds: float) -> Result:
     """Measure a contestant in a new process."""
-    if entry.module == "benchmarks.duck" and importlib.util.find_spec("duckdb") is None:
+    if entry.needs and importlib.util.find_spec(entry.needs) is None:
         return Result(entry.name, note="not installed")
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        try:
-            return pool.submit(measure, entry, name, source, seconds).result()
-        except BrokenProcessPool:
-            return Result(entry.name, note="the process died", failed=True)
-        except Exception as error:
-            return Result(entry.name, note=f"{type(error).__name__}: {error}", failed=True)
+    try:
+        return in_new_process(measure, entry, name, source, seconds)
+    except BrokenProcessPool:
+        return Result(entry.name, note="the process died", failed=True)
+    except Exception as error:
+        return Result(entry.name, note=f"{type(error).__name__}: {error}", failed=True)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ class Sizes(NamedTuple):
 class Contestant(Protocol):
     """A contestant. `prepare`, which is not timed, converts changes to the form that `tick` takes.
 
-    After `load` and after every `tick` the whole result must be available.
+    After `load` and after every `tick` the whole result must be available. A contestant with
+    threads also has a method `close`.
     """
 
     def load(self, base: dict[str, Codes]) -> None: ...
@@ -116,6 +117,8 @@ class Entry:
     module: str
     factory: str
     workloads: frozenset[str] | None = None
+    needs: str = ""
+    """The package that the contestant needs."""
 
     def create(self, workload: str) -> Contestant:
         contestant: Contestant = getattr(importlib.import_module(self.module), self.factory)(workload)
@@ -127,7 +130,10 @@ def measure(entry: Entry, name: str, source: Callable[[], Workload], seconds: fl
 
     Ticks beyond the limit are applied together, untimed, so that the final results are comparable.
     """
-    play(entry.create(name), make(name, "tiny"), Result(entry.name), seconds=1.0)
+    first = entry.create(name)
+    play(first, make(name, "tiny"), Result(entry.name), seconds=1.0)
+    _close(first)
+    del first
     workload = source()
     gc.collect()
     before = resident_bytes()
@@ -141,10 +147,17 @@ def measure(entry: Entry, name: str, source: Callable[[], Workload], seconds: fl
 
     play(contestant, workload, result, seconds=seconds, loaded=loaded)
     result.state_final = sizes() if sizes else None
+    _close(contestant)
     result.peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
         1 if sys.platform == "darwin" else 1024
     )
     return result
+
+
+def _close(contestant: Contestant) -> None:
+    close: Callable[[], None] | None = getattr(contestant, "close", None)
+    if close is not None:
+        close()
 
 
 def play(

@@ -1,10 +1,16 @@
-"""The processor time and the memory of this process and of those below it, from Linux's /proc."""
+"""New processes, and the time and memory of this process and of those below it (Linux's /proc)."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -16,6 +22,15 @@ class Peaks:
     python: int
     java: int
     worker: int
+
+
+def in_new_process(function: Callable[..., T], *arguments: Any) -> T:
+    """Return the result of a call in a new process, which shares no memory and no compiled code.
+
+    Raises BrokenProcessPool if the process dies.
+    """
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def below() -> dict[int, int]:

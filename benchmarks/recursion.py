@@ -13,13 +13,11 @@ import ctypes
 import gc
 import importlib
 import importlib.util
-import multiprocessing
 import resource
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +30,7 @@ import dbsp
 from benchmarks.changes import Codes
 from benchmarks.contest import Outcome, checksum_of, resident_bytes
 from benchmarks.every_kernel import use_every_kernel
+from benchmarks.processes import in_new_process
 from benchmarks.recursive_programs import CASES, GALEN, Case, Relations, galen
 from dbsp.runtime.input_changes import TableChange
 
@@ -143,13 +142,12 @@ def measure_in_process(
     case: str, contestant: str, size: str, source: Path | None, seconds: float
 ) -> Measured:
     """Measure one program in a new process."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        try:
-            return pool.submit(measure, case, contestant, size, source, seconds).result()
-        except BrokenProcessPool:
-            return Measured(case, contestant, note="the process died", failed=True)
-        except Exception as error:
-            return Measured(case, contestant, note=f"{type(error).__name__}: {error}", failed=True)
+    try:
+        return in_new_process(measure, case, contestant, size, source, seconds)
+    except BrokenProcessPool:
+        return Measured(case, contestant, note="the process died", failed=True)
+    except Exception as error:
+        return Measured(case, contestant, note=f"{type(error).__name__}: {error}", failed=True)
 
 
 def measure(name: str, contestant: str, size: str, source: Path | None, seconds: float) -> Measured:
@@ -219,6 +217,20 @@ def play_peer(case: Case, contestant: str, base: Relations, *, seconds: float) -
     Each phase has one deletion, whose time is not counted; `seconds` is ignored.
     """
     measured = Measured(case.name, contestant, inputs=sum(map(len, base.values())))
+    query = duckdb_query(case)
+    before = begin_peak()
+    measured.load, measured.result = query(base)
+    measured.peak = peak_bytes() - before
+    measured.fresh = [measured.load]
+    for phase, picks in phases(case, base):
+        spent, phase.result = query(without(base, next(iter(picks))))
+        phase.fresh, phase.deletions = [spent], [spent]
+        measured.phases.append(phase)
+    return measured
+
+
+def duckdb_query(case: Case) -> Callable[[Relations], tuple[float, Outcomes]]:
+    """Return a function that runs the SQL query in duckdb, with one thread: its time and result."""
     duckdb: Any = importlib.import_module("duckdb")
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")
@@ -233,15 +245,7 @@ def play_peer(case: Case, contestant: str, base: Relations, *, seconds: float) -
         spent = time.process_time() - began
         return spent, (checksum_of(two_columns([np.asarray(column) for column in found.values()])),)
 
-    before = begin_peak()
-    measured.load, measured.result = query(base)
-    measured.peak = peak_bytes() - before
-    measured.fresh = [measured.load]
-    for phase, picks in phases(case, base):
-        spent, phase.result = query(without(base, next(iter(picks))))
-        phase.fresh, phase.deletions = [spent], [spent]
-        measured.phases.append(phase)
-    return measured
+    return query
 
 
 # --- changes -------------------------------------------------------------------------------------

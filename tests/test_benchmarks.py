@@ -41,6 +41,7 @@ from benchmarks.patterns import PATTERNS
 from benchmarks.patterns import WORKLOADS as PATTERNS_OF
 from benchmarks.pauses import TICKS as AGES
 from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
+from benchmarks.peers import compare_workload, measure_closures, print_closures, print_comparisons
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
 from benchmarks.report import (
     print_bulk_loads,
@@ -268,6 +269,35 @@ def test_the_report_marks_different_results() -> None:
     printed = console.file.getvalue()
     assert "DIFFERS" in printed
     assert "not installed" in printed
+
+
+def test_peers_are_compared() -> None:
+    workload = make("w3chain", "tiny")
+    entries = [played(workload, "engine (rules)"), played(workload, "plain Python")]
+    contestants = [*entries, Result("pathway", note="not installed")]
+    for result, load, tick in zip(entries, (2.0, 1.0), (1e-3, 4e-3), strict=True):
+        result.load_cpu, result.ticks, result.peak = load, Phase([tick], [tick]), 1_000_000
+    entries[1].contestant = "duckdb, from scratch"
+    found = list(compare_workload("w3chain tiny", contestants))
+    assert [(one.what, one.quantity, one.ratio, one.aim) for one in found] == [
+        ("w3chain tiny, rules", "load", 2.0, 1.0),
+        ("w3chain tiny, rules", "tick", 0.25, None),
+        ("w3chain tiny, rules", "peak memory", 1.0, None),
+    ]
+    with patch("benchmarks.peers.in_new_process", lambda function, *given: function(*given)):
+        closures = list(measure_closures("tiny"))
+    assert [one.what for one in closures] == [
+        "closure of a chain of 20 edges",
+        "closure of a chain of 40 edges",
+        "closure of the dag of 359 edges",
+    ]
+    assert [one.rows for one in closures][:2] == [210, 820]
+    console = Console(file=io.StringIO(), width=165)
+    print_closures(console, closures)
+    print_comparisons(console, [*found, *closures[0].compared()])
+    assert isinstance(console.file, io.StringIO)
+    aims = 1 + len([one for one in closures[0].compared() if one.aim])
+    assert re.search(rf"\d of {aims} aims reached", console.file.getvalue())
 
 
 def test_kernel_rates_are_printed() -> None:
