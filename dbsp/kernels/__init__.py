@@ -25,6 +25,7 @@ from dbsp.kernels.tiers import entry
 accumulate = entry(group_values.accumulate)
 arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
+change_groups = entry(group_values.change_groups)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
 count_bounds = entry(prefix_lists.count_bounds)
@@ -74,6 +75,7 @@ __all__ = [
     "accumulate",
     "arrange",
     "assert_runs",
+    "change_groups",
     "concatenate",
     "consolidate",
     "count_bounds",
