@@ -57,6 +57,8 @@ def combine(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
         return None
     if len(parts) == 1:
         rows, weights = parts[0]
+        if len(weights) == 1:  # the usual delta of a small tick is sorted
+            return Batch(rows, weights) if weights[0] else None
     else:
         rows = np.concatenate([part[0] for part in parts])
         weights = np.concatenate([part[1] for part in parts])
