@@ -43,6 +43,9 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
         figures(n, total, least, most, middle) :-
             n = count : { edge(_, _) }, total = sum s : { size(_, s) }, least = min x : { edge(x, _) },
             most = max y : { edge(_, y) }, middle = mean s : { size(_, s) }.
+        .decl degree(x: number, n: number)
+        .output degree
+        degree(x, n) :- edge(x, _), n = count : { edge(x, _) }.
         .decl same(x: number, y: number) eqrel
         .decl pair(x: number, y: number) choice-domain x, y
         .output same, pair

@@ -114,6 +114,45 @@ def range_programs(draw: st.DrawFn) -> str:
     return DECLARATIONS + "\n".join(rules)
 
 
+GROUPED = """
+.decl a(x: number, y: number)  .decl b(x: number, y: number)  .decl c(x: number)
+.decl p(x: number, y: number)  .decl q(x: number)
+.decl r(x: number, n: number)  .decl s(x: number, n: number, m: number)
+.input a, b, c
+.output r, s
+"""
+
+
+@st.composite
+def grouped_programs(draw: st.DrawFn) -> str:
+    """Draw aggregates whose groups are, or only seem to be, the values that the rule binds."""
+    derived = ["p(x, y) :- a(x, y).", "p(x, y) :- a(x, z), b(z, y).", "p(x, 1) :- a(x, y), c(y)."]
+    derived += ["p(1, y) :- b(_, y).", "p(x, y) :- b(y, x).", "p(y, x) :- a(x, y), !c(x)."]
+    keys = ["q(x) :- a(x, _).", "q(x) :- p(x, _).", "q(x) :- c(x).", "q(x) :- p(x, 1)."]
+    rules = draw(st.lists(st.sampled_from(derived), min_size=1, max_size=2, unique=True))
+    rules += draw(st.lists(st.sampled_from(keys), min_size=1, max_size=2, unique=True))
+    outer = ["a(x, _)", "a(x, 1)", "a(_, x)", "a(x, x)", "b(x, _)", "p(x, _)", "p(_, x)", "c(x)", "q(x)"]
+    outer += ["a(x, w), c(w)", "p(x, _), c(v), v > x", "a(x, _), b(x, _)", "q(x), p(x, x)"]
+    inner = ["a(x, {0})", "p(x, {0})", "p({0}, x)", "a(x, {0}), c({0})", "p(x, {0}), {0} > 1"]
+    inner += ["p(x, {0}), !c({0})", "b(x, {0}), a(x, _)", "p({0}, {0}), q(x)", "a(x, 1), c({0})"]
+    tests = ["", "", ", n > 0", ", 1 <= n", ", n != 0", ", n > 1", ", n = 2", ", n < 1", ", n >= x"]
+    for _ in range(draw(st.integers(1, 3))):
+        first = draw(st.sampled_from(outer))
+        body = draw(st.sampled_from(inner))
+        function = draw(st.sampled_from(["count", "sum k", "max k", "count"]))
+        aggregate = f"n = {function} : {{ {body.format('k')} }}"
+        test = draw(st.sampled_from(tests))
+        if draw(st.booleans()):
+            rules.append(f"r(x, n) :- {first}, {aggregate}{test}.")
+        else:
+            again = body if draw(st.booleans()) else draw(st.sampled_from(inner))
+            other = draw(st.sampled_from(["count", "sum j", "min j"]))
+            rules.append(
+                f"s(x, n, m) :- {first}, m = {other} : {{ {again.format('j')} }}, {aggregate}{test}."
+            )
+    return GROUPED + "\n".join(rules)
+
+
 LINEAR = """
 .decl a(x: number, y: number)  .decl b(x: number, y: number)  .decl c(x: number)  .decl d(x: number)
 .decl e(x: number, y: number, z: number)

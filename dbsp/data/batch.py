@@ -64,6 +64,9 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
     """
     if not parts:
         return None
+    if len(parts) == 1 and len(parts[0][1]) == 1:
+        batch = Batch(*parts[0])  # the usual delta of a small tick is sorted
+        return batch if batch.weights[0] else None
     if len(parts) == 1 and not owned:
         batch = Batch(*consolidate(*parts[0]))
     else:

@@ -26,6 +26,7 @@ from dbsp.kernels.tiers import entry
 accumulate = entry(group_values.accumulate)
 arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
+change_groups = entry(group_values.change_groups)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
 consolidate_owned = entry(sort.consolidate_owned)
@@ -78,6 +79,7 @@ __all__ = [
     "accumulate",
     "arrange",
     "assert_runs",
+    "change_groups",
     "concatenate",
     "consolidate",
     "consolidate_owned",

@@ -20,5 +20,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = npt.NDArray[np.int64]
 """A matrix int64[n, k]: one row of k codes per row, in C order."""
 
+Words: TypeAlias = npt.NDArray[np.uint64]
+"""Rows packed into one number each: uint64."""
+
 Pointer: TypeAlias = Any
 """The int64 numbers at an address, by index: see `dbsp.kernels.jit.at_address`."""

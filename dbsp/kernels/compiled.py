@@ -20,6 +20,7 @@ from dbsp.kernels.jit import KERNELS, OPERATIONS
 _TYPES: dict[str, Any] = {
     "Rows": types.Array(types.int64, 2, "C"),
     "Codes": types.Array(types.int64, 1, "C"),
+    "Words": types.Array(types.uint64, 1, "C"),
     "Pointer": types.CPointer(types.int64),  # type: ignore[no-untyped-call]
     "Mask": types.Array(types.bool_, 1, "C"),
     "int": types.int64,

@@ -172,6 +172,37 @@ def replace_rows(keys: Rows, before: Rows, after: Rows, had: Mask, has: Mask) ->
 
 
 @kernel
+def change_groups(
+    rows: Rows, weights: Codes, m: int, columns: Rows, table: Rows, runs: int, results: Codes
+) -> tuple[Rows, Codes, Rows, Codes]:
+    """Return the change of the state of `accumulate`, and the change of the rows (key, results).
+
+    results[r] is the accumulator whose value result r is. The state has a row per group with an
+    accumulator other than 0, the result one per group with a positive sum of weights.
+    """
+    keys, before, after = accumulate(rows, weights, m, columns, table, runs)
+    groups, count = before.shape
+    kept = results.shape[0]
+    was = np.empty((groups, kept), np.int64)
+    now = np.empty((groups, kept), np.int64)
+    had = np.zeros(groups, np.bool_)
+    has = np.zeros(groups, np.bool_)
+    for g in range(groups):
+        for a in range(count):
+            had[g] |= before[g, a] != 0
+            has[g] |= after[g, a] != 0
+        for r in range(kept):
+            was[g, r] = before[g, results[r]]
+            now[g, r] = after[g, results[r]]
+    state_rows, state_weights = replace_rows(keys, before, after, had, has)
+    for g in range(groups):
+        had[g] = before[g, 0] > 0
+        has[g] = after[g, 0] > 0
+    out_rows, out_weights = replace_rows(keys, was, now, had, has)
+    return state_rows, state_weights, out_rows, out_weights
+
+
+@kernel
 def sum_floats(values: Codes, weights: Codes, starts: Codes) -> Codes:
     """Compute Neumaier-compensated sums of weight * value per segment, as float64 bits.
 

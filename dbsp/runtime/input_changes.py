@@ -38,6 +38,7 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
 from dbsp.kernels import assert_runs, consolidate, consolidate_owned, gather, project
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.runtime.ports import InputPort
 
 
@@ -68,6 +69,10 @@ A plain tuple, because every tick of one row builds one."""
 
 def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
     """Encode a change in one of the forms of `InputChange`."""
+    if type(change) is dict and len(change) == 1:  # the usual change of a small tick
+        piece = _encode_one(change, port, interner)
+        if piece is not None:
+            return piece
     if isinstance(change, TableChange):
         return *_encode_table_change(change, port, interner), True
     rows, weights, _ = _encoded(change, port.columns, port.relation, interner)
@@ -77,6 +82,19 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
 def is_copied(change: Any) -> bool:
     """Return whether `encode_change` copies all codes and weights of a change."""
     return not isinstance(change, TableChange | ZSet)
+
+
+def _encode_one(change: dict[Any, Any], port: InputPort, interner: Interner) -> Piece | None:
+    """Encode a mapping from one row to its weight; None for other mappings and wrong weights."""
+    ((row, weight),) = change.items()
+    if type(weight) is not int or type(row) is str or not INT64_MIN <= weight <= INT64_MAX:
+        return None
+    try:
+        codes = port.columns.encode_row(row, interner)
+    except DbspError as error:
+        add_relation(error, port.relation)
+        raise
+    return np.array((codes,), np.int64), np.array((weight,), np.int64), False
 
 
 def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:
@@ -144,10 +162,6 @@ def _encoded(change: Any, schema: Schema, relation: str, interner: Interner) -> 
             batch = change.recoded(schema, interner)
             return batch.rows, batch.weights, True
         if isinstance(change, Mapping) and not _has_columns(change):
-            if len(change) == 1:
-                ((row, weight),) = change.items()
-                codes = np.array([schema.encode_row(row, interner)], np.int64).reshape(1, schema.arity)
-                return codes, _weights((weight,)), True
             return schema.encode_rows(list(change), interner), _weights(list(change.values())), True
         if not (is_table(change) or isinstance(change, Mapping)):
             _check_rows(change, schema)

@@ -36,13 +36,14 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.expressions.readable_text import plain_name
-from dbsp.kernels import accumulate, consolidate, extremes, leading, replace_rows
+from dbsp.kernels import accumulate, change_groups, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.aggregate_functions import (
     AggregateFunction,
     GroupFunction,
     accumulators,
     linear_column,
+    plain_results,
     reducer,
 )
 from dbsp.operators.groups.group_step import GroupwiseOperator
@@ -198,6 +199,7 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         "_key",
         "_orders",
         "_places",
+        "_plain",
         "_schema",
         "_source",
         "_state",
@@ -219,6 +221,7 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         self._key = spec.aggregate.key
         self._functions = spec.aggregate.functions
         self._columns, self._places = accumulators(self._functions, schema)
+        self._plain = plain_results(self._functions, self._places, schema)
         types = self._state_types()
         self._state = scope.new_trace(len(types), types)
 
@@ -245,6 +248,15 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         if batch is None:
             return
         key, state = self._key, self._state
+        if self._plain is not None:  # one kernel, since this is once per tick
+            kept, kept_weights, rows, weights = change_groups(
+                batch.rows, batch.weights, key, self._columns, state.table, state.count, self._plain
+            )
+            if len(kept_weights):
+                state.append(kept, kept_weights)
+            if len(weights):
+                self.out = Batch(rows, weights)
+            return
         keys, old, new = accumulate(batch.rows, batch.weights, key, self._columns, state.table, state.count)
         rows, weights = replace_rows(keys, old, new, (old != 0).any(axis=1), (new != 0).any(axis=1))
         if len(weights):

@@ -137,6 +137,23 @@ def accumulators(functions: Sequence[GroupFunction], schema: Schema) -> tuple[Co
     return np.array(needed, np.int64).reshape(len(needed), 2), places
 
 
+def plain_results(
+    functions: Sequence[GroupFunction], places: Sequence[tuple[int, int]], schema: Schema
+) -> Codes | None:
+    """For each function the accumulator whose value is its result; None unless all have one.
+
+    These are counts, and sums of ints that are not optional.
+    """
+    found = []
+    for function, (total, _) in zip(functions, places, strict=True):
+        if not isinstance(function, AggregateFunction) or function.kind not in ("count", "sum"):
+            return None
+        if function.kind == "sum" and schema.types[function.column] != INT:
+            return None
+        found.append(total)
+    return np.array(found, np.int64)
+
+
 def linear_column(
     function: AggregateFunction, place: tuple[int, int], accumulated: Codes, schema: Schema
 ) -> Codes:

@@ -78,9 +78,10 @@ class Project(Projectable):
 
     def projected(self, rewriting: Rewriting, stream: Stream, project: Project) -> Stream:
         columns = tuple(self.columns[c] for c in project.columns)
-        return rewriting.add(
-            Project(columns, project.names, self.injective and project.injective), *stream.node.inputs
-        )
+        (below,) = stream.node.inputs
+        both = Project(columns, project.names, self.injective and project.injective)
+        # Two permutations may restore the order of the columns.
+        return below if columns == tuple(range(below.schema.arity)) else rewriting.add(both, below)
 
     def of_keyed(self, key: int) -> Project:
         """The same projection, of rows whose first `key` columns identify them."""

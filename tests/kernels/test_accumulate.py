@@ -15,6 +15,7 @@ from dbsp.data.columns import code_floats
 from dbsp.kernels import (
     accumulate,
     assert_runs,
+    change_groups,
     distinct_runs,
     distinct_timed_runs,
     extremes,
@@ -164,6 +165,34 @@ def test_replace_rows(groups: list[tuple[int, int | None, int | None]]) -> None:
         *[{(key, a, 5): 1} for key, _, a in groups if a is not None],
     )
     assert pairs_of(*replace_rows(keys, before, after, had, has)) == model_pairs(expected)
+
+
+@given(bags(near, 3), bags(near, 3), st.integers(0, 2), st.lists(st.integers(0, 2), max_size=3))
+def test_change_groups(past: Pairs, bag: Pairs, m: int, results: list[int]) -> None:
+    """The changes of the state and of the results, against both from scratch; negative weights."""
+    columns = [(2, SUM), (1, SUM)]
+    old = reference.consolidate(past)
+    delta = reference.consolidate(bag)
+    before, after = sums_of(old, m, columns), sums_of(reference.add(old, delta), m, columns)
+    stored = {key: group for key, group in before.items() if any(group)}
+    stack = Stack([{(*key, *group): 1 for key, group in stored.items()}], m + 3)
+    *kept, rows, weights = change_groups(
+        *canonical(delta, 3),
+        m,
+        np.array(columns, np.int64),
+        stack.table,
+        stack.count,
+        np.array(results, np.int64),
+    )
+
+    def state(groups: dict[Row, list[int]]) -> Z:
+        return {(*key, *group): 1 for key, group in groups.items() if any(group)}
+
+    def result(groups: dict[Row, list[int]]) -> Z:
+        return {(*key, *(group[r] for r in results)): 1 for key, group in groups.items() if group[0] > 0}
+
+    assert pairs_of(*kept) == model_pairs(reference.minus(state(after), state(before)))
+    assert pairs_of(rows, weights) == model_pairs(reference.minus(result(after), result(before)))
 
 
 def _floats(listed: Sequence[float]) -> Codes:

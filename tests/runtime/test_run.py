@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import re
 import weakref
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -18,6 +20,7 @@ from dbsp import (
     Stream,
     TickResult,
     UserFunctionError,
+    WeightOverflowError,
     ZSet,
     col,
     count,
@@ -336,3 +339,32 @@ def test_a_z_set_matches_the_columns_of_an_input_by_name() -> None:
     with pytest.raises(InputError, match=r"relation 'edge': .*missing: 'src'; unknown: 'source'"):
         run.step({"edge": misspelt})
     assert run.tick == 3
+
+
+def test_a_change_of_one_row_has_the_forms_of_larger_changes() -> None:
+    circuit = Circuit("one")
+    circuit.output("out", circuit.input("a", x=int, y=str))
+    circuit.output("none", circuit.input("empty", schema={}))
+    run = circuit.start()
+    for change, delta in [
+        ({(1, "p"): 2}, {(1, "p"): 2}),
+        ({(1, "p"): np.int64(-1)}, {(1, "p"): -1}),
+        ({(1, "p"): 0}, {}),
+        ({(1, "p"): -(2**63)}, {(1, "p"): -(2**63)}),
+        ({(1, "p"): 2**63 - 1}, {(1, "p"): 2**63 - 1}),
+        (MappingProxyType({(1, "p"): -1}), {(1, "p"): -1}),
+    ]:
+        assert run.step({"a": change})["out"].to_dict() == delta
+    assert run.step({"empty": {(): 3}})["none"].to_dict() == {(): 3}
+    for wrong, error, message in [
+        ({(1, "p"): True}, InputError, "expected an int as the weight of a row, got True of type bool"),
+        ({(1, "p"): 1.0}, InputError, "expected an int as the weight of a row, got 1.0 of type float"),
+        ({(1, "p"): 2**63}, WeightOverflowError, "the weight 9223372036854775808 is outside the 64-bit"),
+        ({(1, "p"): -(2**63) - 1}, WeightOverflowError, "the weight -9223372036854775809 is outside"),
+        ({(1, 2): 1}, InputError, "relation 'a': row (1, 2), column 'y': expected str, got 2"),
+        ({("x",): 1}, InputError, "relation 'a'"),
+        ({"x": 1}, InputError, "relation 'a': column 'x': expected an array or a list of values"),
+    ]:
+        with pytest.raises(error, match=re.escape(message)):
+            run.step({"a": wrong})
+    assert run.view("out").to_dict() == {(1, "p"): -1}

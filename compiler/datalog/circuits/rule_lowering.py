@@ -121,7 +121,7 @@ class RuleLowering:
                     absent = self.scan(pattern, set(pattern.names))
                     current = self.or_unit(current).antijoin(absent, on=list(pattern.names))
                 case PlannedAggregate():
-                    current = self.aggregated(self.or_unit(current), step)
+                    current = self.aggregated(current, step)
         return self.or_unit(current)
 
     def join(self, left: Stream | None, step: PlannedJoin, bag: bool) -> Stream:
@@ -215,12 +215,12 @@ class RuleLowering:
         named = zip(scan.variables, columns, strict=True)
         return _columns(stream, {name: col(column) for name, column in named if name and name in wanted})
 
-    def aggregated(self, outer: Stream, step: PlannedAggregate) -> Stream:
-        """Return the outer bindings with the results of an aggregate as additional columns."""
+    def aggregated(self, found: Stream | None, step: PlannedAggregate) -> Stream:
+        """Return the bindings found so far, and the results of an aggregate as more columns."""
         literal = step.literal
         key = list(literal.injected)
         with self.at(literal.span):
-            start = outer.project(*key).distinct() if step.correlated else None
+            start = self.or_unit(found).project(*key).distinct() if step.correlated else None
             inner = self.body(step.inner, start, bag=True)
             columns = {name: col(name) for name in key}
             calls: dict[str, AggregateCall] = {}
@@ -231,7 +231,11 @@ class RuleLowering:
                     columns[result.variable] = self.expression(result.value)
                     calls[result.variable] = _AGGREGATES[result.function](result.variable)
             groups = _columns(inner, columns).group_by(*key).agg(**calls)
-            present = outer.join(groups, on=key, select=list(step.keep))
+            if found is None and not step.empty_groups:
+                return groups if groups.schema.names == step.keep else groups.project(*step.keep)
+            outer = self.or_unit(found)
+            on = [name for name in key if name in outer.schema.names]
+            present = outer.join(groups, on=on, select=list(step.keep))
             if not step.empty_groups:
                 return present
             kept = {name: col(name) for name in step.keep}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from dbsp.compiler.datalog.meaning.signatures import is_partial as may_fail
 from dbsp.compiler.datalog.meaning.term_expressions import COMPARISONS
@@ -18,6 +20,7 @@ from dbsp.compiler.datalog.plans.normalise import (
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.compiler.datalog.tree.traversal import find, variables
+from dbsp.kernels.limits import INT64_MAX
 
 
 def uses(literal: NormalLiteral) -> Iterable[str]:
@@ -84,26 +87,48 @@ def has_partial(literal: AggregateLiteral) -> bool:
 
 def excludes_zero(variable: str, body: Iterable[NormalLiteral]) -> bool:
     """Whether the body compares the variable with a constant so that 0 is excluded."""
-    comparisons = [literal.comparison for literal in body if isinstance(literal, Condition)]
+    return any(not holds(0) for _, holds in _number_tests(variable, body))
+
+
+def true_of_counts(variable: str, body: Iterable[NormalLiteral]) -> list[Condition]:
+    """Return the conditions of the body that compare the variable and hold for all ints above 0."""
+    return [
+        condition
+        for condition, holds in _number_tests(variable, body)
+        # An order that holds for both ends holds between them. `!=` fails for one number only.
+        if (condition.comparison.operator not in ("=", "!=") and holds(1) and holds(INT64_MAX))
+        or (condition.comparison.operator == "!=" and not holds(0))
+    ]
+
+
+def _number_tests(
+    variable: str, body: Iterable[NormalLiteral]
+) -> Iterator[tuple[Condition, Callable[[int], bool]]]:
+    """Yield the conditions that compare the variable with a number, and each as a function."""
+    conditions = [literal for literal in body if isinstance(literal, Condition)]
     names = {variable}
-    for comparison in comparisons:
+    for comparison in (condition.comparison for condition in conditions):
         sides = {
             side.name for side in (comparison.left, comparison.right) if isinstance(side, syntax.Variable)
         }
         if comparison.operator == "=" and len(sides) == 2 and sides & names:
             names |= sides
-    for comparison in comparisons:
+    for condition in conditions:
+        comparison = condition.comparison
         compare = COMPARISONS.get(comparison.operator)
         if compare is None:
             continue
         match comparison.left, comparison.right:
             case syntax.Variable(name=name), syntax.Constant(value=int() | float() as value):
-                if name in names and not compare(0, value):
-                    return True
+                if name in names:
+                    yield condition, partial(_flipped(compare), value)
             case syntax.Constant(value=int() | float() as value), syntax.Variable(name=name):
-                if name in names and not compare(value, 0):
-                    return True
-    return False
+                if name in names:
+                    yield condition, partial(compare, value)
+
+
+def _flipped(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda first, second: compare(second, first)
 
 
 def binds(body: Sequence[NormalLiteral]) -> set[str]:

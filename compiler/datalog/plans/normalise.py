@@ -116,12 +116,16 @@ class AggregateResult:
 
 @dataclass(frozen=True, slots=True)
 class AggregateLiteral:
-    """Binds the variables of `results` to aggregates over `body`, per binding of `injected`."""
+    """Binds the variables of `results` to aggregates over `body`, per binding of `injected`.
+
+    With `grouped`, the literal holds for groups with a row only, and may bind `injected` itself.
+    """
 
     results: tuple[AggregateResult, ...]
     body: tuple[NormalLiteral, ...]
     injected: tuple[str, ...]
     span: SourceSpan = field(compare=False)
+    grouped: bool = False
 
     @property
     def variables(self) -> tuple[str, ...]:

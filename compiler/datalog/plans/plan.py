@@ -45,6 +45,7 @@ from dbsp.compiler.datalog.plans.literals import (
     excludes_zero,
     has_partial,
     is_safe,
+    true_of_counts,
     uses,
 )
 from dbsp.compiler.datalog.plans.merge_aggregates import name_wildcards
@@ -166,7 +167,7 @@ class _Planner(LiteralPlacement):
 
     def _place_late(self) -> bool:
         for literal in self.remaining:
-            if isinstance(literal, AggregateLiteral) and set(literal.injected) <= self.bound.keys():
+            if isinstance(literal, AggregateLiteral) and self._may_aggregate(literal):
                 self.take(literal)
                 self._aggregate(literal)
                 return True
@@ -319,18 +320,33 @@ class _Planner(LiteralPlacement):
 
     # --- the rest --------------------------------------------------------------------------------
 
+    def _may_aggregate(self, literal: AggregateLiteral) -> bool:
+        return set(literal.injected) <= self.bound.keys() or (literal.grouped and not _correlated(literal))
+
     def _aggregate(self, literal: AggregateLiteral) -> None:
         injected = frozenset(literal.injected)
         values = (variables(result.value) for result in literal.results if result.value is not None)
-        correlated = bool(injected) and (not injected <= binds(literal.body) or has_partial(literal))
+        correlated = _correlated(literal)
         given = literal.injected if correlated else ()
         policy = replace(self.policy, order=None)
         inner = _Planner(literal.body, given, injected.union(*values), policy, self.joined).steps()
-        empty_groups = all(result.function in ("count", "sum") for result in literal.results)
+        empty_groups = not literal.grouped
+        empty_groups &= all(result.function in ("count", "sum") for result in literal.results)
         if any(excludes_zero(name, self.remaining) for name in literal.variables):
             empty_groups = False
+        if not empty_groups:
+            for result in literal.results:
+                if result.function == "count":
+                    self.take(*true_of_counts(result.variable, self.remaining))
+        self.bound |= dict.fromkeys(literal.injected)
         keep = self.keep(literal.variables, always=True)
         self.done.append(PlannedAggregate(literal, inner, correlated, empty_groups, keep))
+
+
+def _correlated(literal: AggregateLiteral) -> bool:
+    """Whether the body of an aggregate starts from the values found so far."""
+    injected = frozenset(literal.injected)
+    return bool(injected) and (not injected <= binds(literal.body) or has_partial(literal))
 
 
 def _orders(step: PlannedMultiwayJoin, planned: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:

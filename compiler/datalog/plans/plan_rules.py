@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.plans.bind_groups import GroupBinding
 from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
-from dbsp.compiler.datalog.plans.normalise import normalise
+from dbsp.compiler.datalog.plans.normalise import NormalRule, normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.plans.read_classes import read_classes
@@ -27,7 +28,13 @@ def plan_rules(
 ) -> dict[int, RulePlan]:
     """Return the plan of every rule of a program, or of some rules, by the rule's number."""
     equivalences = {name for name, relation in program.relations.items() if relation.equivalence}
+
+    def normal(rule: checked.Rule) -> NormalRule:
+        return merge_aggregates(read_classes(normalise(rule), equivalences))
+
+    binding = GroupBinding(program, normal)
     return {
-        rule.number: plan(merge_aggregates(read_classes(normalise(rule), equivalences)), policy)
+        # What is derived from external rows alone must not be stored, so groups do not come first.
+        rule.number: plan(normal(rule) if policy.external else binding.rewritten(normal(rule)), policy)
         for rule in (program.clauses if rules is None else rules)
     }

@@ -149,8 +149,9 @@ class PlannedAggregate:
 
     `inner` evaluates the aggregate's body. With `correlated` it starts from the distinct values of
     the injected variables found so far; otherwise the body binds them itself, is evaluated once for
-    all groups, and is joined. With `empty_groups`, a binding without a group gets the results 0;
-    otherwise it is dropped: a function has no value there, or a condition excludes 0.
+    all groups, and is joined on the injected variables found so far. With `empty_groups`, a binding
+    without a group gets the results 0; otherwise it is dropped: a function has no value there, or
+    the rest of the rule excludes 0.
     """
 
     literal: AggregateLiteral

@@ -75,6 +75,33 @@ def test_projections_fused_into_joins(sequence: list[Tick]) -> None:
     follow(build, model, sequence)
 
 
+@given(ticks({"a": TRIPLE}, max_size=9))
+def test_permutations_that_cancel_have_no_node(sequence: list[Tick]) -> None:
+    def build(c: Circuit) -> dict[str, Stream]:
+        a = c.input("a", x=int, y=int, s=str)
+        swapped = a.project("s", "y", "x")
+        return {
+            "same": swapped.project("x", "y", "s"),
+            "other": swapped.project("y", "s", "x"),
+            "less": swapped.project("x", "y"),
+            "doubled": a.map(s=col("s"), p=col("x"), y=col("y"), q=col("x")).project("q", "y", "s"),
+        }
+
+    def model(inputs: dict[str, Z]) -> dict[str, Z]:
+        a = inputs["a"]
+        return {
+            "same": a,
+            "other": reference.project(a, [1, 2, 0]),
+            "less": reference.project(a, [0, 1]),
+            "doubled": a,
+        }
+
+    follow(build, model, sequence)
+    circuit = Circuit("cancelling")
+    circuit.output("same", build(circuit)["same"])
+    assert "Project" not in {node.operator.name for node in circuit.circuit("physical").nodes}
+
+
 def test_outputs_have_the_last_names() -> None:
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", x=int, s=str)

@@ -107,15 +107,15 @@ def test_inputs_are_dealt_by_the_key_of_their_first_reader() -> None:
 def test_the_reasons_name_what_was_not_chosen() -> None:
     _, reasons = placed(REGIONS)
     assert reasons == [
-        "Input shop (3:7) is dealt by (id), not by (town) for Join -> t, n, total (7:1), "
+        "Input shop (3:7) is dealt by (id), not by (town) for Join -> t, n, total (8:1), "
         "which reads rows made from these",
         "No exchange for Join -> id, town, amount (6:1): its rows are placed by (shop) and (id)",
         "Exchange of Join -> id, town, amount (6:1): for Distinct (4:7), equal (id, town, amount) must meet "
-        "(not by (town) for Aggregate #1, #2 (7:37), whose partial sums move instead); "
+        "(not by (town) for Aggregate #1, #2 (8:45), whose partial sums move instead); "
         "the rows are on unknown shards and must be placed by (id, town, amount)",
-        "Exchange of Project t, a#2 (7:37): for Aggregate #1, #2 (7:37), "
+        "Exchange of Project t, a#2 (8:45): for Aggregate #1, #2 (8:45), "
         "one row with sums per shard and (t), since the function is linear",
-        "Exchange of Project t (7:1): for Join -> t, n, total (7:1), equal (t) must meet "
+        "Exchange of Project t (8:45): for Join -> t, n, total (8:1), equal (t) must meet "
         "(no broadcast: no side is known to be small); "
         "the rows are on unknown shards and must be placed by (t)",
         "No exchange for Distinct (5:7): its rows are placed by (t)",
@@ -162,7 +162,9 @@ REGIONS = """
 .decl sold(id: number, town: number, amount: number)
 .decl out(town: number, n: number, total: number) .output out
 sold(i, t, a) :- sale(i, s, a), shop(s, t).
-out(t, n, total) :- shop(_, t), n = count : { sold(_, t, _) }, total = sum a : { sold(_, t, a) }, n > 0.
+// Without w > -1 every group of the aggregate would be a town of the rule, without a join.
+out(t, n, total) :- shop(w, t), w > -1, n = count : { sold(_, t, _) }, n > 0,
+    total = sum a : { sold(_, t, a) }.
 """
 
 
