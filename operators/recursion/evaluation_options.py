@@ -8,7 +8,7 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.operator_roles import depends_on_ticks
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.delta0 import Delta0
-from dbsp.operators.recursion.modes import MODE_DESCRIPTIONS, Recursion
+from dbsp.operators.recursion.modes import INCREMENTAL_MODE, Recursion, describe_insert_only
 from dbsp.operators.recursion.monotone import directions, never_negative
 from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.traces.arrange import Arrange
@@ -54,11 +54,13 @@ def evaluation_options(body: Body) -> EvaluationOptions:
 def describe_evaluation(body: Body) -> str:
     """Describe the evaluation of a scope, for reports."""
     options = evaluation_options(body)
-    if body.recursion is Recursion.INCREMENTAL or options.insert_only:
-        return MODE_DESCRIPTIONS[body.recursion]
+    if options.insert_only:
+        return describe_insert_only(body.recursion is Recursion.AUTO, options.deletes)
+    if body.recursion is Recursion.INCREMENTAL:
+        return INCREMENTAL_MODE
     restarts = "; restarts where that costs less" if options.restarts else ""
     why = " (its variables may shrink when its inputs grow)" if options.negated is None else ""
-    return f"{MODE_DESCRIPTIONS[Recursion.INCREMENTAL]}{restarts}{why}"
+    return f"{INCREMENTAL_MODE}{restarts}{why}"
 
 
 def keeps_stream(node: Node) -> bool:

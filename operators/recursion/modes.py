@@ -1,14 +1,17 @@
 """The modes of evaluating a recursive scope, their costs, and the choice between them.
 
     insert-only   semi-naive evaluation that continues from the fixpoint of the previous tick. It
-                  stores no iterations, so it is fast and small; a deletion requires a restart.
+                  stores no iterations, so it is fast and small. A deletion removes all rows that
+                  lose a derivation, then restores those with others (see
+                  `dbsp.operators.groups.untimed_distinct_step`).
     incremental   by tick and iteration (see `dbsp.operators.recursion.fixpoint`): deletions are
                   exact, too. The cost is proportional to the changes at all iterations and can
                   exceed the cost of a restart.
     restart       the fixpoint of all input rows so far, and its difference from the previous one.
 
-A scope in mode "auto" is insert-only until the first deletion, which costs one restart, and
-incremental from then on. When a tick's work exceeds the estimated cost of a restart, the scope
+A scope in mode "auto" is insert-only at first. It becomes incremental, by a restart, when a
+deletion exceeds its budget because most of the removed rows would return, or when such rows have
+cost as much as a restart. When a tick's work exceeds the estimated cost of a restart, the scope
 restarts. Work is counted in matches of joins and in rows emitted by the operators of the body, so
 the choice depends on the changes alone and not on the machine.
 """
@@ -60,13 +63,18 @@ class Recursion(StrEnum):
     INSERT_ONLY = "insert-only"
 
 
-MODE_DESCRIPTIONS = {
-    Recursion.AUTO: "insert-only until a row is removed, then incremental by tick and iteration; "
-    "restarts where that costs less",
-    Recursion.INCREMENTAL: "incremental by tick and iteration",
-    Recursion.INSERT_ONLY: "insert-only; restarts when a row is removed",
-}
-"""The meaning of each mode, for reports."""
+INCREMENTAL_MODE = "incremental by tick and iteration"
+"""The description of the incremental mode, for reports."""
+
+
+def describe_insert_only(auto: bool, deletes: bool) -> str:
+    """Describe a scope that starts insert-only, for reports."""
+    if auto:
+        end = "while deletions are cheap" if deletes else "until a row is removed"
+        return f"insert-only {end}, then {INCREMENTAL_MODE}; restarts where that costs less"
+    if deletes:
+        return "insert-only; removes rows in two phases, or restarts where that costs less"
+    return "insert-only; restarts when a row is removed"
 
 
 class Removal(NamedTuple):
