@@ -38,15 +38,14 @@ from dbsp.data.schema import Schema
 from dbsp.kernels import (
     concatenate,
     consolidate,
-    distinct_runs,
     distinct_timed_runs,
     gather,
     project,
-    sum_weights,
 )
 from dbsp.operators.groups.group_step import TimedGroupsStep
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, expect_order, own_trace
+from dbsp.parallel.probe_pieces import distinct_runs, sum_weights
 from dbsp.state.seen_rows import SeenRows
 
 
