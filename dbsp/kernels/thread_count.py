@@ -11,6 +11,7 @@ VARIABLE = "DBSP_THREADS"
 """The environment variable with the number of threads of a process."""
 
 _chosen: int | None = None
+_default: int | None = None
 
 
 @ends_at_caller
@@ -19,8 +20,8 @@ def set_threads(count: int | None) -> None:
 
     Rows, weights, their order and errors do not depend on it. `count` is a positive number of
     threads; None means the default: the environment variable `DBSP_THREADS`, or else all cores that
-    this process may use. Each shard of a run that starts later uses its part of them. Raises
-    ArgumentError.
+    this process may use. The shards of a run that starts later divide the threads among themselves.
+    Raises ArgumentError.
 
     >>> dbsp.set_threads(2)
     >>> dbsp.threads()
@@ -48,13 +49,19 @@ def threads() -> int:
         return _chosen
     text = os.environ.get(VARIABLE)
     if text is None:
-        return _cores()
+        return _cores() if _default is None else _default
     if not text.isdecimal() or not text.strip("0"):
         raise ArgumentError(
             f"{VARIABLE}: expected a positive number of threads, got {shorten(text)}; change the "
             "environment variable, or call dbsp.set_threads"
         )
     return int(text)
+
+
+def use_by_default(count: int) -> None:
+    """Use so many threads unless the caller or the environment variable chooses another number."""
+    global _default
+    _default = count
 
 
 def _cores() -> int:

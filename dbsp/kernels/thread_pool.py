@@ -19,6 +19,10 @@ from dbsp.kernels.thread_count import threads
 T = TypeVar("T")
 
 
+MOST_THREADS = 256
+"""No call uses more threads, whatever the caller has set."""
+
+
 class _Work(Generic[T]):
     """Pieces that several threads take one by one."""
 
@@ -119,7 +123,7 @@ def in_pieces(count: int, function: Callable[[int], T]) -> list[T]:
     Raises the error of the first piece that fails; later pieces may not run. When the call ends, no
     thread runs a piece any more. Signals are handled after it, as after a kernel.
     """
-    helpers = min(threads(), count) - 1
+    helpers = min(threads(), count, MOST_THREADS) - 1
     if helpers < 1:
         return [function(piece) for piece in range(count)]
     return call_undisturbed(_complete, _Work(count, function), helpers)

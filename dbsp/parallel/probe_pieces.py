@@ -42,7 +42,7 @@ def in_slices(rows: int, function: Callable[[slice], T]) -> list[T]:
 
 def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes]:
     """Return the change of f(w) = [w > 0] by a delta, as the kernel of this name."""
-    if len(weights) < LARGE or not pays(len(weights)):
+    if not pays(len(weights)):
         return kernels.distinct_runs(rows, weights, table, runs)
     found = in_slices(
         len(weights), lambda part: kernels.distinct_runs(rows[part], weights[part], table, runs)
@@ -52,6 +52,6 @@ def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple
 
 def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
     """Return the weight of each of the sorted, distinct rows, as the kernel of this name."""
-    if len(rows) < LARGE or not pays(len(rows)):
+    if not pays(len(rows)):
         return kernels.sum_weights(rows, table, runs)
     return np.concatenate(in_slices(len(rows), lambda part: kernels.sum_weights(rows[part], table, runs)))

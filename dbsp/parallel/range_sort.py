@@ -51,7 +51,7 @@ def consolidate(rows: Codes, weights: Codes) -> Part:
 
     As the kernel of this name. Raises OverflowError if the weight of a row is outside int64.
     """
-    if len(weights) < LARGE or not pays(len(weights), rows.shape[1]):
+    if not pays(len(weights), rows.shape[1]):
         return kernels.consolidate(rows, weights)
     return sort_parts([(rows, weights)], np.arange(rows.shape[1]))
 
@@ -61,14 +61,12 @@ def rearrange(rows: Codes, weights: Codes, order: Codes) -> Part:
 
     As the kernel of this name: no weights mean that all of them are 1.
     """
-    if len(weights) < LARGE or not pays(len(weights), rows.shape[1]):
+    if not pays(len(weights), rows.shape[1]):
         return kernels.rearrange(rows, weights, order)
     return sort_parts([(rows, weights)], order, distinct=True)
 
 
-def sort_parts(
-    parts: list[Part], columns: Codes, *, distinct: bool = False, owned: bool = False
-) -> Part:
+def sort_parts(parts: list[Part], columns: Codes, *, distinct: bool = False, owned: bool = False) -> Part:
     """Return the sum of parts, which together have rows: these columns, consolidated.
 
     If `distinct`, no two rows are equal and no weight is 0; then no weights in the result mean that

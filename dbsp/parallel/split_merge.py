@@ -1,6 +1,6 @@
 """The merge of two large sorted runs, divided at keys into pieces that several threads merge.
 
-    cuts of the larger run, and the same keys in the other one  ->  pieces  ->  one output without gaps
+cuts of the larger run, and the same keys in the other one  ->  pieces  ->  one output without gaps
 """
 
 from __future__ import annotations

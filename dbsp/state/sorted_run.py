@@ -9,7 +9,7 @@ import numpy as np
 from dbsp.kernels import merge_some
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.parallel.split_merge import LARGE, merge_in_pieces, pays
+from dbsp.parallel.split_merge import merge_in_pieces, pays
 from dbsp.state.run_file import RunFile
 
 _ONE = np.ones(1, np.int64)
@@ -105,7 +105,7 @@ class RunMerge:
 
     def advance(self, fuel: int) -> bool:
         """Merge at most about `fuel` rows; return whether the merge is complete."""
-        if fuel >= LARGE and self._advance_in_pieces(fuel):
+        if self._advance_in_pieces(fuel):
             return True
         done = self._advance(fuel)
         if self.state[3]:
@@ -118,6 +118,8 @@ class RunMerge:
 
     def _advance_in_pieces(self, fuel: int) -> bool:
         """Merge the rest in several threads, if this pays; return whether the merge is complete."""
+        if not pays(self.size):
+            return False
         i, j, out, _ = self.state.tolist()
         older, newer = self.older, self.newer
         rest = self.size - i - j

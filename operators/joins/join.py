@@ -39,9 +39,7 @@ from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, expect_order, key_first, order_of
 from dbsp.operators.traces.column_orders import Lowering
-
-
-from dbsp.parallel.probe_pieces import LARGE, in_slices, pays
+from dbsp.parallel.probe_pieces import in_slices, pays
 
 
 @dataclass(frozen=True)
@@ -324,7 +322,7 @@ class JoinStep(AgendaStep):
         # Both sides may be the same arrangement, so the columns identify the side of the delta.
         arguments = self._probe_arguments(delta, columns is self._from_left)
         table, size = side.table, len(arguments[0])
-        if size >= LARGE and pays(size):
+        if pays(size):
             self._probe_in_pieces(parts, arguments, size, table, runs, width, columns, side.coordinates)
             return
         if side.coordinates == 0:
@@ -359,9 +357,7 @@ class JoinStep(AgendaStep):
             return [one[part] if isinstance(one, np.ndarray) else one for one in arguments]
 
         if coordinates == 0:
-            found = in_slices(
-                size, lambda part: self._join(*sliced(part), table, runs, width, columns)
-            )
+            found = in_slices(size, lambda part: self._join(*sliced(part), table, runs, width, columns))
             matches = sum([count for _, _, count in found])
             parts += [(rows, weights) for rows, weights, _ in found if len(weights)]
         else:

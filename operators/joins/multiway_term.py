@@ -37,8 +37,7 @@ from dbsp.operators.joins.multiway_definition import constant_code
 from dbsp.operators.joins.multiway_plan import PlannedLevel, PlannedUse, written_plan
 from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.joins.value_limits import Limit, literal_code
-
-from dbsp.parallel.probe_pieces import LARGE, in_slices, pays
+from dbsp.parallel.probe_pieces import in_slices, pays
 
 if TYPE_CHECKING:
     from dbsp.operators.joins.multiway_join import MultiwayJoin
@@ -119,14 +118,12 @@ class TermStep:
         starts = range(0, len(weights), CHUNK) if self._chunked and len(weights) > CHUNK else ()
         chunks = [(rows[at : at + CHUNK], weights[at : at + CHUNK]) for at in starts] or [(rows, weights)]
         first = self._actions[0]
-        if len(weights) >= LARGE and pays(len(weights)) and isinstance(first, Extending):
+        if pays(len(weights)) and isinstance(first, Extending):
             extended = (part for chunk in chunks for part in first.in_pieces(*chunk))
             return (self._through(*part, self._actions[1:]) for part in extended)
         return (self._through(*chunk, self._actions) for chunk in chunks)
 
-    def _through(
-        self, rows: Codes, weights: Codes, actions: Sequence[Callable[..., Prefixes]]
-    ) -> Prefixes:
+    def _through(self, rows: Codes, weights: Codes, actions: Sequence[Callable[..., Prefixes]]) -> Prefixes:
         for action in actions:
             if not len(weights):
                 return self._none
