@@ -1,6 +1,6 @@
 """The partition of rows into ranges of their leading columns.
 
-    rows  ->  key of the leading columns  ->  range of the key  ->  place among the rows of the range
+    rows  ->  key of the leading columns  ->  range of the key  ->  place in the range
 
 A *key* is one non-negative number per row that never decreases in the order of the rows: the
 leading columns, as offsets from their minimum, shifted into one word. Rows of equal keys belong to

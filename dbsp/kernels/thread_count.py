@@ -18,15 +18,21 @@ _default: int | None = None
 def set_threads(count: int | None) -> None:
     """Set how many threads compute the large batches of all runs of this process.
 
-    Rows, weights, their order and errors do not depend on it. `count` is a positive number of
-    threads; None means the default: the environment variable `DBSP_THREADS`, or else all cores that
-    this process may use. The shards of a run that starts later divide the threads among themselves.
-    Raises ArgumentError.
+    Rows, weights, their order and errors do not depend on it. The shards of a run that starts later
+    divide the threads among themselves.
 
-    >>> dbsp.set_threads(2)
-    >>> dbsp.threads()
-    2
-    >>> dbsp.set_threads(None)
+    Parameters:
+        count: a positive number of threads. None means the default: the environment variable
+            `DBSP_THREADS`, or else all cores that this process may use.
+
+    Raises:
+        ArgumentError: `count` is not a positive number.
+
+    Examples:
+        >>> dbsp.set_threads(2)
+        >>> dbsp.threads()
+        2
+        >>> dbsp.set_threads(None)
     """
     global _chosen
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
@@ -38,18 +44,20 @@ def set_threads(count: int | None) -> None:
 
 @ends_at_caller
 def threads() -> int:
-    """Return how many threads compute large batches: see `set_threads`.
+    """Return how many threads compute large batches (see `set_threads`).
 
-    Raises ArgumentError if `DBSP_THREADS` is not a positive number.
+    Raises:
+        ArgumentError: the environment variable `DBSP_THREADS` is not a positive number.
 
-    >>> dbsp.threads() >= 1
-    True
+    Examples:
+        >>> dbsp.threads() >= 1
+        True
     """
     if _chosen is not None:
         return _chosen
     text = os.environ.get(VARIABLE)
     if text is None:
-        return _cores() if _default is None else _default
+        return available_cores() if _default is None else _default
     if not text.isdecimal() or not text.strip("0"):
         raise ArgumentError(
             f"{VARIABLE}: expected a positive number of threads, got {shorten(text)}; change the "
@@ -64,7 +72,7 @@ def use_by_default(count: int) -> None:
     _default = count
 
 
-def _cores() -> int:
+def available_cores() -> int:
     """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

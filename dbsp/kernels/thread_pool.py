@@ -73,7 +73,7 @@ class _Work(Generic[T]):
             while self._helping:
                 self._ended.get()
         if self._errors:
-            # Pieces are taken in order. So every piece before the failed ones has run, and the first
+            # Pieces are taken in order. So each piece before a failed one has run, and the first
             # error is the one that a single thread finds.
             raise self._errors[min(self._errors)]
         return self._results
@@ -88,7 +88,7 @@ class _Pool:
         self._offers: SimpleQueue[_Work[Any]] = SimpleQueue()
 
     def offer(self, work: _Work[Any], helpers: int) -> None:
-        """Ask for the help of so many threads."""
+        """Let so many threads help with the work."""
         with self._lock:
             while self._started < helpers:
                 thread = threading.Thread(target=self._serve, name="dbsp worker", daemon=True)

@@ -17,7 +17,7 @@ from dbsp.kernels.thread_pool import in_pieces
 
 T = TypeVar("T")
 
-LARGE = 1 << 13
+LARGE = 1 << 14
 """Fewer rows are searched by one call of a kernel."""
 
 LEAST = 1 << 11

@@ -1,6 +1,6 @@
 """Sorting and consolidation of large batches: ranges of the rows, sorted one by one.
 
-    rows  ->  ranges of about PIECE rows, by their leading columns  ->  each range sorted in its place
+    rows  ->  ranges of about PIECE rows, by leading columns  ->  each range sorted in place
 
 A range fits the cache of the processor, in which a radix sort is several times as fast as in the
 main memory. This pays for the moves. Several threads count and move pieces of the rows, and then
@@ -106,12 +106,16 @@ def sort_parts(parts: list[Part], columns: Codes, *, distinct: bool = False, own
     if owned:
         parts.clear()
     ranges = [(start, end) for start, end in itertools.pairwise(ends) if start < end]
+    # The weights of distinct rows remain 1, so that all ranges may share them.
+    shared = np.ones(max(end - start for start, end in ranges) if ones and distinct else 0, np.int64)
     if ones and not distinct:
         out_weights = np.empty(total, np.int64)
 
     def sort(piece: int) -> int:
         start, end = ranges[piece]
-        weights = np.ones(end - start, np.int64) if ones else out_weights[start:end]
+        weights = out_weights[start:end] if len(out_weights) else shared[: end - start]
+        if ones and not distinct:
+            weights[:] = 1
         rows, sums = consolidate_owned(out_rows[start:end], weights)
         size = len(sums)
         _write(out_rows, start, rows)
@@ -171,26 +175,19 @@ def _write(target: Codes, start: int, source: Codes) -> None:
 
 
 def joined_ranges(rows: Codes, weights: Codes, starts: Sequence[int], sizes: Sequence[int]) -> Part:
-    """Return the first rows of each range of arrays without the gaps between them.
+    """Return the first rows of each range of arrays without the gaps between them, in place.
 
-    In the same memory if nearly all of it is used. Without weights, the result has none.
+    Nobody else may read the arrays, since most of the memory of the gaps is released. Without
+    weights, the result has none.
     """
-    total = sum(sizes)
-    if total < len(rows) - len(rows) // 8:
-        ends = list(itertools.accumulate(sizes))
-        fewer = np.empty((total, rows.shape[1]), np.int64)
-        fewer_weights = np.empty(total if len(weights) else 0, np.int64)
-
-        def copy(piece: int) -> None:
-            start, end, size = starts[piece], ends[piece], sizes[piece]
-            fewer[end - size : end] = rows[start : start + size]
-            if len(weights):
-                fewer_weights[end - size : end] = weights[start : start + size]
-
-        in_pieces(len(sizes), copy)
-        return fewer, fewer_weights
     close_gaps(rows, weights, starts, sizes)
-    return rows[:total], weights[:total]
+    total = sum(sizes)
+    if total >= len(rows) - len(rows) // 8:
+        return rows[:total], weights[:total]
+    rows.resize((total, rows.shape[1]), refcheck=False)
+    if len(weights):
+        weights.resize(total, refcheck=False)
+    return rows, weights
 
 
 def close_gaps(rows: Codes, weights: Codes, starts: Sequence[int], sizes: Sequence[int]) -> None:

@@ -84,5 +84,5 @@ def _cuts(a_rows: Codes, b_rows: Codes, pieces: int) -> list[tuple[int, int]]:
 
 
 def _first_from(rows: Codes, row: list[int], start: int) -> int:
-    """Return the position of the first of the sorted rows, from `start` on, that is at least `row`."""
+    """Return the first position, from `start` on, whose row is at least `row`."""
     return bisect.bisect_left(range(len(rows)), row, lo=start, key=lambda at: rows[at].tolist())

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate
+from dbsp.kernels import consolidate_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.thread_pool import in_pieces
@@ -61,11 +61,13 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
         """Write the rows of a piece to their places; return their number, and weights if not 1."""
         starts, ends = bounds[piece]
         slices = zip(arrays, starts, ends, strict=True)
-        together = np.concatenate([one[start:end] for one, start, end in slices if start < end])
-        found, sums = consolidate(
-            together, np.ones(len(together), np.int64) if units else _weights(stored, starts, ends)
+        place = rows[first[piece] : first[piece] + sum(ends) - sum(starts)]
+        np.concatenate([one[start:end] for one, start, end in slices if start < end], out=place)
+        found, sums = consolidate_owned(
+            place, np.ones(len(place), np.int64) if units else _weights(stored, starts, ends)
         )
-        rows[first[piece] : first[piece] + len(sums)] = found
+        if found.ctypes.data != place.ctypes.data:
+            place[: len(sums)] = found
         return len(sums), None if (sums == 1).all() else sums
 
     merged = in_pieces(len(bounds), merge)

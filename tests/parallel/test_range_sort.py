@@ -131,7 +131,7 @@ def _below_64(bits: int) -> int:
 @pytest.mark.parametrize("sizes", [[2, 0, 3, 1], [4, 4, 4, 4], [0, 0, 0, 0], [4, 4, 4, 3], [3, 4, 4, 4]])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_ranges_are_joined_without_gaps(sizes: list[int], weighted: bool) -> None:
-    rows = np.arange(32).reshape(16, 2)
+    rows = np.arange(32).reshape(16, 2).copy()  # an array with memory of its own
     weights = np.arange(16 if weighted else 0)
     starts = [0, 4, 8, 12]
     kept = [start + at for start, size in zip(starts, sizes, strict=True) for at in range(size)]

@@ -93,8 +93,8 @@ def traced(run: Run, ticks: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("strategy", ["wcoj", "binary"])
 def test_any_number_of_threads_gives_the_same_rows_and_state(strategy: str) -> None:
-    edges = graph(40, 160)
-    ticks: list[Any] = [{"e": edges}, {"e": dict.fromkeys(edges[:60], -1)}, {"e": edges[20:50]}]
+    edges = graph(24, 60)
+    ticks: list[Any] = [{"e": edges}, {"e": dict.fromkeys(edges[:20], -1)}, {"e": edges[10:15]}]
     program = dbsp.compile(CLOSURE, strategy=strategy)
     expected = traced(program.start(), ticks)
     for threads in THREADS:

@@ -71,7 +71,7 @@ def test_pieces_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
         return consolidate(rows, weights)
 
     monkeypatch.setattr(wide_merge, "PIECE", 200)
-    monkeypatch.setattr(wide_merge, "consolidate", measured)
+    monkeypatch.setattr(wide_merge, "consolidate_owned", measured)
     chance = np.random.default_rng(1)
     runs = [run_of([((int(x), 0), 1) for x in chance.integers(0, 10**6, 50 + n)], False) for n in range(60)]
     merge_many(runs)
