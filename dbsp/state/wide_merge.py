@@ -57,18 +57,32 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
     bounds = [pair for pair in itertools.pairwise(cuts.tolist()) if pair[0] != pair[1]]
     first = [start for start, end in itertools.pairwise(places) if start < end]
 
+    largest = max(end - start for start, end in itertools.pairwise(places))
+    spare: list[Codes] = []
+    """Arrays of ones that no thread uses. New memory for each piece would take longer to get."""
+
     def merge(piece: int) -> tuple[int, Codes | None]:
         """Write the rows of a piece to their places; return their number, and weights if not 1."""
         starts, ends = bounds[piece]
         slices = zip(arrays, starts, ends, strict=True)
         place = rows[first[piece] : first[piece] + sum(ends) - sum(starts)]
         np.concatenate([one[start:end] for one, start, end in slices if start < end], out=place)
-        found, sums = consolidate_owned(
-            place, np.ones(len(place), np.int64) if units else _weights(stored, starts, ends)
-        )
+        if not units:
+            given = _weights(stored, starts, ends)
+        else:
+            try:
+                ones = spare.pop()
+            except IndexError:
+                ones = np.ones(largest, np.int64)
+            given = ones[: len(place)]
+        found, sums = consolidate_owned(place, given)
         if found.ctypes.data != place.ctypes.data:
             place[: len(sums)] = found
-        return len(sums), None if (sums == 1).all() else sums
+        if (sums == 1).all():
+            if units:
+                spare.append(ones)
+            return len(sums), None
+        return len(sums), sums.copy()
 
     merged = in_pieces(len(bounds), merge)
     sizes = [size for size, _ in merged]
