@@ -61,7 +61,6 @@ def merge_in_pieces(
         weights = np.empty(size, np.int64)
         for start, written in zip(starts, states[:, 2].tolist(), strict=True):
             weights[start : start + written] = 1
-        states[:, 3] = 0
         in_pieces(len(states), merge)
     sizes = states[:, 2].tolist()
     close_gaps(out_rows, weights, starts, sizes)

@@ -88,7 +88,7 @@ def traced(run: Run, ticks: list[Any]) -> list[Any]:
         result = run.step(tick)
         found.append({name: list(result[name].to_dict().items()) for name in result})
     found.append({name: list(run.view(name).to_dict().items()) for name in run.outputs})
-    return [*found, run.state_rows]
+    return [*found, run.state_rows, list(run.join_terms().values())]
 
 
 @pytest.mark.parametrize("strategy", ["wcoj", "binary"])
