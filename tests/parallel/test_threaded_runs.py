@@ -15,6 +15,7 @@ from benchmarks.faults import inject
 from dbsp import Circuit, DbspError, Run, WeightOverflowError, count
 from dbsp.kernels import thread_pool
 from dbsp.kernels.thread_count import set_threads
+from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.parallel import probe_pieces
 from tests.live_program import Change, Subject
 from tests.profiles import examples
@@ -92,14 +93,28 @@ def traced(run: Run, ticks: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("strategy", ["wcoj", "binary"])
-def test_any_number_of_threads_gives_the_same_rows_and_state(strategy: str) -> None:
+def test_any_number_of_threads_gives_the_same_rows_and_state(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the same work: a fixpoint restarts after a number of matches."""
+    spent = [0]
+    genuine = MatchBudget.spend
+
+    def spend(budget: MatchBudget, matches: int) -> None:
+        spent[-1] += matches
+        genuine(budget, matches)
+
+    monkeypatch.setattr(MatchBudget, "spend", spend)
     edges = graph(24, 60)
     ticks: list[Any] = [{"e": edges}, {"e": dict.fromkeys(edges[:20], -1)}, {"e": edges[10:15]}]
     program = dbsp.compile(CLOSURE, strategy=strategy)
     expected = traced(program.start(), ticks)
     for threads in THREADS:
+        spent.append(0)
         with small_pieces(threads):
             assert traced(program.start(), ticks) == expected
+    assert len(set(spent)) == 1
+    assert spent[0] > 1000 or strategy == "wcoj"  # counts matches in scopes with times only
 
 
 def test_large_ticks_are_computed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
