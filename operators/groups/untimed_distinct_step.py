@@ -18,9 +18,10 @@ import numpy as np
 
 from dbsp.circuit.step_roles import Arranged, ResettingStep
 from dbsp.data.batch import Batch
-from dbsp.kernels import concatenate, sum_weights
+from dbsp.kernels import concatenate
 from dbsp.operators.groups.distinct_steps import DistinctStep
 from dbsp.operators.traces.arrange import own_trace
+from dbsp.parallel.probe_pieces import sum_weights
 from dbsp.state.seen_rows import SeenRows
 from dbsp.state.trace import Trace
 
