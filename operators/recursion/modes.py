@@ -34,7 +34,7 @@ every row in the past, in rows of a first evaluation: 2 to 5 were measured."""
 
 REMOVAL = 0.25
 """The fraction of a restart's cost that the first phase of a deletion may spend. The second phase
-costs at most about the same."""
+costs about the same at most."""
 
 DOUBTFUL = 0.5
 """If a deletion exceeds its budget and at least this fraction of the rows removed so far has other
