@@ -15,6 +15,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, STR, list_type
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import InvariantError
+from dbsp.kernels import total_blocks
 from dbsp.shards.value_packets import Inbox, Outbox
 from dbsp.state import seen_rows
 
@@ -105,6 +106,7 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     _place_on_shards()
     _extend_prefixes()
     _note_rows()
+    total_blocks(np.ones(200, np.int64))  # a tick calls it for runs of many rows with weights
     for run in (with_rules, by_hand):
         run.compact()
 

@@ -1,0 +1,281 @@
+"""Results of groups that follow the changes of a tick, without reading a whole group.
+
+    sum, avg of floats     exact sums per group, as digits (`dbsp.kernels.exact_sums`)
+    variance, stddev       the same for the values and their squares
+    count_distinct         the number of values per group
+    median, quantile       positions in an arrangement by (key, value); no state of its own, except
+                           for values with a negative weight
+
+All but the first read an arrangement of the stream by (key, value), which tells the weight of a
+value before and after the tick. Cost per changed row: O(log n) for n rows of state, times the
+number of sorted runs. All state is in traces.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from dbsp.circuit.step_roles import Arranged
+from dbsp.circuit.step_scope import StepScope
+from dbsp.data.batch import Batch
+from dbsp.data.schema import Schema
+from dbsp.data.types import INT
+from dbsp.errors import expect_present, expect_type
+from dbsp.kernels import accumulate, change_digits, count_values, replace_rows, values_at, weigh_values
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.limits import NULL
+from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction, float_column
+from dbsp.operators.groups.exact_results import float_sums
+from dbsp.operators.groups.order_statistics import CountDistinct, Quantile, Variance
+from dbsp.operators.traces.arrange import trace_of
+from dbsp.state.counted_tables import counted_table
+from dbsp.state.trace import Trace
+
+_NO_COLUMNS = np.empty((0, 2), np.int64)
+
+
+class ValueWeights(NamedTuple):
+    """The different (key, value) pairs of a tick, sorted, with their weights around it."""
+
+    rows: Rows
+    before: Codes
+    after: Codes
+
+    def positive(self) -> tuple[Codes, Codes]:
+        """The weights before and after, and 0 for those below 0."""
+        return np.maximum(self.before, 0), np.maximum(self.after, 0)
+
+
+class GroupChanges:
+    """The groups that a tick changes: their keys, changed rows, and accumulators."""
+
+    __slots__ = ("_orders", "_weights", "after", "batch", "before", "keys")
+
+    def __init__(
+        self, keys: Rows, batch: Batch, before: Rows, after: Rows, orders: dict[int, Arranged]
+    ) -> None:
+        self.keys = keys
+        self.batch = batch
+        self.before = before
+        """The accumulators before the tick (see the kernel `accumulate`)."""
+        self.after = after
+        self._orders = orders
+        self._weights: dict[int, ValueWeights] = {}
+
+    def values(self, column: int) -> ValueWeights:
+        """The changed values of a column; each key has one or more."""
+        if column not in self._weights:
+            order = self._orders[column]
+            delta = expect_present(order.out, "the delta of an arrangement whose stream has one")
+            table = counted_table((trace_of(order), order.before))
+            found = weigh_values(delta.rows, delta.weights, self.keys.shape[1] + 1, table, len(table))
+            self._weights[column] = ValueWeights(*found)
+        return self._weights[column]
+
+
+class KeptResult(ABC):
+    """The state of one function of an aggregate, for all groups."""
+
+    __slots__ = ()
+
+    traces: tuple[Trace, ...]
+    """The state; its rows begin with the key of a group."""
+
+    @abstractmethod
+    def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
+        """Apply the changes of a tick; return the results of the changed groups before and after."""
+
+    @abstractmethod
+    def current(self, keys: Rows, accumulated: Rows) -> Codes:
+        """Return the results of groups, given their accumulators."""
+
+
+class KeptSum(KeptResult):
+    """The sum or the mean of a float column."""
+
+    __slots__ = ("_digits", "_function", "_nullable", "_place", "traces")
+
+    def __init__(
+        self, function: AggregateFunction, place: tuple[int, int], schema: Schema, key: int, scope: StepScope
+    ) -> None:
+        self._function = function
+        self._place = place
+        self._nullable = schema.types[function.column].nullable
+        self._digits = _new_digits(schema, key, scope)
+        self.traces = (self._digits,)
+
+    def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
+        before, after = self._results(changes.keys, changes.batch)
+        return self._finish(before, changes.before), self._finish(after, changes.after)
+
+    def current(self, keys: Rows, accumulated: Rows) -> Codes:
+        _, after = self._results(keys, Batch.empty(keys.shape[1] + 1))
+        return self._finish(after, accumulated)
+
+    def _results(self, keys: Rows, batch: Batch) -> tuple[Rows, Rows]:
+        column = self._function.column
+        return _change_digits(self._digits, keys, batch, column, True, self._nullable, False)
+
+    def _finish(self, results: Rows, accumulated: Rows) -> Codes:
+        return float_column(self._function.kind, self._place, float_sums(results), accumulated)
+
+
+class KeptVariance(KeptResult):
+    """The variance or standard deviation of a column."""
+
+    __slots__ = ("_digits", "_function", "_type", "traces")
+
+    def __init__(self, function: Variance, schema: Schema, key: int, scope: StepScope) -> None:
+        self._function = function
+        self._type = schema.types[function.column]
+        self._digits = _new_digits(schema, key, scope)
+        self.traces = (self._digits,)
+
+    def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
+        values = changes.values(self._function.column)
+        before, after = values.positive()
+        results = self._results(changes.keys, Batch(values.rows, after - before))
+        return self._function.finish(results[0]), self._function.finish(results[1])
+
+    def current(self, keys: Rows, accumulated: Rows) -> Codes:
+        _, after = self._results(keys, Batch.empty(keys.shape[1] + 1))
+        return self._function.finish(after)
+
+    def _results(self, keys: Rows, batch: Batch) -> tuple[Rows, Rows]:
+        column, type_ = keys.shape[1], self._type
+        return _change_digits(self._digits, keys, batch, column, type_.kind == "float", type_.nullable, True)
+
+
+class KeptCount(KeptResult):
+    """The number of different values of a column."""
+
+    __slots__ = ("_column", "_counts", "_nullable", "traces")
+
+    def __init__(self, function: CountDistinct, schema: Schema, key: int, scope: StepScope) -> None:
+        self._column = function.column
+        self._nullable = schema.types[function.column].nullable
+        self._counts = scope.new_trace(key + 1, [*schema.types[:key], INT])
+        self.traces = (self._counts,)
+
+    def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
+        values = changes.values(self._column)
+        change = (values.after > 0).astype(np.int64) - (values.before > 0)
+        if self._nullable:
+            change[values.rows[:, -1] == NULL] = 0
+        keys, before, after = self._counted(values.rows, change, changes.keys.shape[1])
+        rows, weights = replace_rows(keys, before, after, before[:, 0] != 0, after[:, 0] != 0)
+        if len(weights):
+            self._counts.append(rows, weights)
+        return before[:, 0], after[:, 0]
+
+    def current(self, keys: Rows, accumulated: Rows) -> Codes:
+        _, _, after = self._counted(keys, np.zeros(len(keys), np.int64), keys.shape[1])
+        return after[:, 0]
+
+    def _counted(self, rows: Rows, weights: Codes, key: int) -> tuple[Rows, Rows, Rows]:
+        return accumulate(rows, weights, key, _NO_COLUMNS, self._counts.table, self._counts.count)
+
+
+class KeptQuantile(KeptResult):
+    """A quantile of a column of ordered codes.
+
+    A value of negative weight counts as absent. The state has the missing weight of such values, so
+    that the arrangement and the state together have no negative weight.
+    """
+
+    __slots__ = ("_function", "_missing", "_order", "_type", "traces")
+
+    def __init__(
+        self, function: Quantile, order: Arranged, schema: Schema, key: int, scope: StepScope
+    ) -> None:
+        self._function = function
+        self._order = order
+        self._type = schema.types[function.column]
+        self._missing = scope.new_trace(key + 1, [*schema.types[:key], self._type])
+        self.traces = (self._missing,)
+
+    def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
+        before = self._results(changes.keys, self._order.before)
+        if self._missing.count or (changes.batch.weights < 0).any():
+            values = changes.values(self._function.column)
+            missing = np.minimum(values.before, 0) - np.minimum(values.after, 0)
+            moving = np.flatnonzero(missing)
+            if len(moving):
+                self._missing.append(values.rows[moving], missing[moving])
+        return before, self._results(changes.keys, self._order.count)
+
+    def current(self, keys: Rows, accumulated: Rows) -> Codes:
+        return self._results(keys, self._order.count)
+
+    def _results(self, keys: Rows, runs: int) -> Codes:
+        table = counted_table((trace_of(self._order), runs), (self._missing, self._missing.count))
+        result = np.full(len(keys), NULL, np.int64)
+        size = count_values(keys, table, len(table), self._type.nullable)
+        some = np.flatnonzero(size)
+        if len(some):
+            chosen = keys if len(some) == len(keys) else keys[some]
+
+            def at(position: Codes) -> Codes:
+                places = (position - 1).reshape(-1, 1)
+                return values_at(chosen, places, table, len(table), self._type.nullable)[:, 0]
+
+            result[some] = self._function.finish(self._type, size[some], at)
+        return result
+
+
+def kept_result(
+    function: GroupFunction,
+    place: tuple[int, int],
+    orders: dict[int, Arranged],
+    schema: Schema,
+    key: int,
+    scope: StepScope,
+) -> KeptResult | None:
+    """Return the new state of a function; None if it keeps none. It must be one of `is_kept`."""
+    if not is_kept(function, schema, key):
+        return None
+    if isinstance(function, AggregateFunction):
+        return KeptSum(function, place, schema, key, scope)
+    if isinstance(function, CountDistinct):
+        return KeptCount(function, schema, key, scope)
+    if isinstance(function, Variance):
+        return KeptVariance(function, schema, key, scope)
+    quantile = expect_type(function, Quantile, "a function with kept results")
+    return KeptQuantile(quantile, orders[quantile.column], schema, key, scope)
+
+
+def is_kept(function: GroupFunction, schema: Schema, key: int) -> bool:
+    """Return whether the results of a function follow the changes by the state of this module."""
+    if isinstance(function, AggregateFunction):
+        return function.kind in ("sum", "avg") and schema.types[function.column].kind == "float"
+    if isinstance(function, CountDistinct | Variance):
+        return function.column >= key
+    return (
+        isinstance(function, Quantile)
+        and function.column >= key
+        and schema.types[function.column].ordered_codes
+    )
+
+
+def value_column(function: GroupFunction) -> int | None:
+    """Return the column by which a kept function reads the arrangement of a group, or None."""
+    return function.column if isinstance(function, CountDistinct | Variance | Quantile) else None
+
+
+def _new_digits(schema: Schema, key: int, scope: StepScope) -> Trace:
+    return scope.new_trace(key + 2, [*schema.types[:key], INT, INT])
+
+
+def _change_digits(
+    digits: Trace, keys: Rows, batch: Batch, column: int, is_float: bool, nullable: bool, squares: bool
+) -> tuple[Rows, Rows]:
+    """Change exact sums; return their results before and after."""
+    before, after, rows, weights = change_digits(
+        keys, digits.table, digits.count, batch.rows, batch.weights, column, is_float, nullable, squares
+    )
+    if len(weights):
+        digits.append(rows, weights)
+    return before, after
