@@ -28,7 +28,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
+from dbsp.circuit.step_roles import Arranged, RememberingStep, ReplayingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -47,13 +47,8 @@ from dbsp.operators.groups.aggregate_functions import (
     reducer,
 )
 from dbsp.operators.groups.group_step import GroupwiseOperator
-from dbsp.operators.groups.kept_results import (
-    GroupChanges,
-    KeptResult,
-    is_kept,
-    kept_result,
-    value_column,
-)
+from dbsp.operators.groups.kept_results import is_kept, kept_result, value_column
+from dbsp.operators.groups.kept_state import GroupChanges, KeptResult
 from dbsp.operators.groups.order_statistics import ArgExtreme
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.time.forgetting import ForgettingOperator, ForgettingStep
@@ -218,7 +213,7 @@ class ForgettingAggregate(ForgettingOperator, AccumulatedAggregate):
         return ForgettingAggregateStep(self, node.inputs[0].schema, sources, scope)
 
 
-class AccumulatedAggregateStep(ReplayingStep, TracedStep):
+class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
     __slots__ = (
         "_columns",
         "_functions",
@@ -266,6 +261,13 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
     @property
     def trace(self) -> Trace:
         return self._state
+
+    def memory(self) -> None:
+        """Return None: everything is in traces, apart from caches."""
+
+    def recall(self, memory: None) -> None:
+        for state in self._kept.values():
+            state.forget_cache()
 
     def replay(self) -> None:
         kept = self._state.contents()

@@ -287,7 +287,7 @@ def grouped(
     if len(rows) == 0:
         empty = np.empty(0, np.int64)
         return rows, weights, empty, empty
-    group = _group_numbers(rows, keys, key)
+    group = group_numbers(rows, keys, key)
     return rows, weights, np.flatnonzero(np.r_[True, group[1:] != group[:-1]]), group
 
 
@@ -298,7 +298,7 @@ def _numbers(rows: Codes) -> Codes:
     return np.cumsum(new)
 
 
-def _group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:
+def group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:
     """For each row, the index of its key among the sorted distinct `keys`; both are sorted."""
     ordinal = _numbers(rows[:, :key])
     if int(ordinal[-1]) + 1 == len(keys):

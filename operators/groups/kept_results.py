@@ -13,9 +13,6 @@ number of sorted runs. All state is in traces.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import NamedTuple
-
 import numpy as np
 
 from dbsp.circuit.step_roles import Arranged
@@ -23,74 +20,20 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
-from dbsp.errors import expect_present, expect_type
-from dbsp.kernels import accumulate, change_digits, count_values, replace_rows, values_at, weigh_values
+from dbsp.errors import expect_type
+from dbsp.kernels import accumulate, change_digits, count_values, replace_rows, values_at
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction, float_column
 from dbsp.operators.groups.exact_results import float_sums
+from dbsp.operators.groups.kept_extremes import KeptExtreme
+from dbsp.operators.groups.kept_state import GroupChanges, KeptResult
 from dbsp.operators.groups.order_statistics import CountDistinct, Quantile, Variance
 from dbsp.operators.traces.arrange import trace_of
 from dbsp.state.counted_tables import counted_table
 from dbsp.state.trace import Trace
 
 _NO_COLUMNS = np.empty((0, 2), np.int64)
-
-
-class ValueWeights(NamedTuple):
-    """The different (key, value) pairs of a tick, sorted, with their weights around it."""
-
-    rows: Rows
-    before: Codes
-    after: Codes
-
-    def positive(self) -> tuple[Codes, Codes]:
-        """The weights before and after, and 0 for those below 0."""
-        return np.maximum(self.before, 0), np.maximum(self.after, 0)
-
-
-class GroupChanges:
-    """The groups that a tick changes: their keys, changed rows, and accumulators."""
-
-    __slots__ = ("_orders", "_weights", "after", "batch", "before", "keys")
-
-    def __init__(
-        self, keys: Rows, batch: Batch, before: Rows, after: Rows, orders: dict[int, Arranged]
-    ) -> None:
-        self.keys = keys
-        self.batch = batch
-        self.before = before
-        """The accumulators before the tick (see the kernel `accumulate`)."""
-        self.after = after
-        self._orders = orders
-        self._weights: dict[int, ValueWeights] = {}
-
-    def values(self, column: int) -> ValueWeights:
-        """The changed values of a column; each key has one or more."""
-        if column not in self._weights:
-            order = self._orders[column]
-            delta = expect_present(order.out, "the delta of an arrangement whose stream has one")
-            table = counted_table((trace_of(order), order.before))
-            found = weigh_values(delta.rows, delta.weights, self.keys.shape[1] + 1, table, len(table))
-            self._weights[column] = ValueWeights(*found)
-        return self._weights[column]
-
-
-class KeptResult(ABC):
-    """The state of one function of an aggregate, for all groups."""
-
-    __slots__ = ()
-
-    traces: tuple[Trace, ...]
-    """The state; its rows begin with the key of a group."""
-
-    @abstractmethod
-    def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
-        """Apply the changes of a tick; return the results of the changed groups before and after."""
-
-    @abstractmethod
-    def current(self, keys: Rows, accumulated: Rows) -> Codes:
-        """Return the results of groups, given their accumulators."""
 
 
 class KeptSum(KeptResult):
@@ -238,6 +181,8 @@ def kept_result(
     if not is_kept(function, schema, key):
         return None
     if isinstance(function, AggregateFunction):
+        if function.kind in ("min", "max"):
+            return KeptExtreme(function, orders[function.column], schema, key, scope)
         return KeptSum(function, place, schema, key, scope)
     if isinstance(function, CountDistinct):
         return KeptCount(function, schema, key, scope)
@@ -249,6 +194,8 @@ def kept_result(
 
 def is_kept(function: GroupFunction, schema: Schema, key: int) -> bool:
     """Return whether the results of a function follow the changes by the state of this module."""
+    if isinstance(function, AggregateFunction) and function.kind in ("min", "max"):
+        return schema.types[function.column].kind in ("str", "bytes") and function.column >= key
     if isinstance(function, AggregateFunction):
         return function.kind in ("sum", "avg") and schema.types[function.column].kind == "float"
     if isinstance(function, CountDistinct | Variance):
@@ -262,7 +209,10 @@ def is_kept(function: GroupFunction, schema: Schema, key: int) -> bool:
 
 def value_column(function: GroupFunction) -> int | None:
     """Return the column by which a kept function reads the arrangement of a group, or None."""
-    return function.column if isinstance(function, CountDistinct | Variance | Quantile) else None
+    reads = isinstance(function, CountDistinct | Variance | Quantile) or (
+        isinstance(function, AggregateFunction) and function.kind in ("min", "max")
+    )
+    return function.column if reads else None
 
 
 def _new_digits(schema: Schema, key: int, scope: StepScope) -> Trace:
