@@ -33,6 +33,7 @@ change_groups = entry(group_values.change_groups)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
 consolidate_owned = entry(sort.consolidate_owned)
+count_beyond = entry(counted_runs.count_beyond)
 count_bounds = entry(prefix_lists.count_bounds)
 count_values = entry(counted_runs.count_values)
 distinct_runs = entry(presence.distinct_runs)
@@ -67,6 +68,7 @@ note_rows = entry(bloom_filter.note_rows)
 number_column = entry(numbered_values.number_column)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
+reach_copies = entry(nearest.reach_copies)
 rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
 replace_rows = entry(group_values.replace_rows)
@@ -90,6 +92,7 @@ __all__ = [
     "concatenate",
     "consolidate",
     "consolidate_owned",
+    "count_beyond",
     "count_bounds",
     "count_values",
     "distinct_runs",
@@ -124,6 +127,7 @@ __all__ = [
     "number_column",
     "place_rows",
     "project",
+    "reach_copies",
     "rearrange",
     "register_run",
     "replace_rows",

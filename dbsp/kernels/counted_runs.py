@@ -135,6 +135,33 @@ def count_values(keys: Rows, table: Rows, runs: int, nullable: bool) -> Codes:
 
 
 @kernel
+def count_beyond(keys: Rows, m: int, table: Rows, runs: int, after: bool) -> Codes:
+    """Return the weight of the rows of a partition that sort before each key, or `after` it.
+
+    A partition is the first m columns of a key; the keys and the runs are sorted.
+    O(runs * log state) per key.
+    """
+    n, q = keys.shape
+    counts = np.empty(n, np.int64)
+    places = np.zeros(runs, np.int64)
+    for i in range(n):
+        high = low = 0
+        for r in range(runs):
+            run = at_address(table[r, 0])
+            k = table[r, 4]
+            places[r] = gallop(run, k, places[r], table[r, 2], keys, i, m, 0)
+            if after:
+                start = gallop(run, k, places[r], table[r, 2], keys, i, q, 1)
+                end = gallop(run, k, start, table[r, 2], keys, i, m, 1)
+            else:
+                start = places[r]
+                end = gallop(run, k, start, table[r, 2], keys, i, q, 0)
+            high, low = _add_range(table, r, start, end, high, low)
+        counts[i] = fit_weight(high, low)
+    return counts
+
+
+@kernel
 def values_at(keys: Rows, positions: Rows, table: Rows, runs: int, nullable: bool) -> Rows:
     """Return the values at positions from 0 of each group, each value as often as its weight.
 

@@ -27,7 +27,7 @@ from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction, float_column
 from dbsp.operators.groups.exact_results import float_sums
 from dbsp.operators.groups.kept_extremes import KeptExtreme
-from dbsp.operators.groups.kept_state import GroupChanges, KeptResult
+from dbsp.operators.groups.kept_state import GroupChanges, KeptResult, MissingWeights
 from dbsp.operators.groups.order_statistics import CountDistinct, Quantile, Variance
 from dbsp.operators.traces.arrange import trace_of
 from dbsp.state.counted_tables import counted_table
@@ -137,24 +137,21 @@ class KeptQuantile(KeptResult):
         self._function = function
         self._order = order
         self._type = schema.types[function.column]
-        self._missing = scope.new_trace(key + 1, [*schema.types[:key], self._type])
-        self.traces = (self._missing,)
+        self._missing = MissingWeights([*schema.types[:key], self._type], scope)
+        self.traces = (self._missing.trace,)
 
     def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
         before = self._results(changes.keys, self._order.before)
-        if self._missing.count or (changes.batch.weights < 0).any():
-            values = changes.values(self._function.column)
-            missing = np.minimum(values.before, 0) - np.minimum(values.after, 0)
-            moving = np.flatnonzero(missing)
-            if len(moving):
-                self._missing.append(values.rows[moving], missing[moving])
+        if self._missing.trace.count or (changes.batch.weights < 0).any():
+            self._missing.follow(changes.values(self._function.column))
         return before, self._results(changes.keys, self._order.count)
 
     def current(self, keys: Rows, accumulated: Rows) -> Codes:
         return self._results(keys, self._order.count)
 
     def _results(self, keys: Rows, runs: int) -> Codes:
-        table = counted_table((trace_of(self._order), runs), (self._missing, self._missing.count))
+        missing = self._missing.trace
+        table = counted_table((trace_of(self._order), runs), (missing, missing.count))
         result = np.full(len(keys), NULL, np.int64)
         size = count_values(keys, table, len(table), self._type.nullable)
         some = np.flatnonzero(size)

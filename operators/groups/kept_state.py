@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dbsp.circuit.step_roles import Arranged
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.types import Type
 from dbsp.errors import expect_present
 from dbsp.kernels import weigh_values
 from dbsp.kernels.arrays import Codes, Rows
@@ -18,7 +21,7 @@ from dbsp.state.trace import Trace
 
 
 class ValueWeights(NamedTuple):
-    """The different (key, value) pairs of a tick, sorted, with their weights around it."""
+    """The different values of a tick, such as (key, value), sorted, with their weights around it."""
 
     rows: Rows
     before: Codes
@@ -27,6 +30,31 @@ class ValueWeights(NamedTuple):
     def positive(self) -> tuple[Codes, Codes]:
         """The weights before and after, and 0 for those below 0."""
         return np.maximum(self.before, 0), np.maximum(self.after, 0)
+
+
+def weigh_delta(delta: Batch, width: int, trace: Trace, runs: int) -> ValueWeights:
+    """Return the weights of the first columns of the rows of a delta; the past is in `runs`."""
+    table = counted_table((trace, runs))
+    return ValueWeights(*weigh_values(delta.rows, delta.weights, width, table, len(table)))
+
+
+class MissingWeights:
+    """The weight that values of negative weight lack; with it, no value has a negative weight.
+
+    Almost always it is empty.
+    """
+
+    __slots__ = ("trace",)
+
+    def __init__(self, types: Sequence[Type], scope: StepScope) -> None:
+        self.trace = scope.new_trace(len(types), types)
+
+    def follow(self, values: ValueWeights) -> None:
+        """Apply the changes of a tick."""
+        missing = np.minimum(values.before, 0) - np.minimum(values.after, 0)
+        moving = np.flatnonzero(missing)
+        if len(moving):
+            self.trace.append(values.rows[moving], missing[moving])
 
 
 class GroupChanges:
@@ -50,9 +78,8 @@ class GroupChanges:
         if column not in self._weights:
             order = self._orders[column]
             delta = expect_present(order.out, "the delta of an arrangement whose stream has one")
-            table = counted_table((trace_of(order), order.before))
-            found = weigh_values(delta.rows, delta.weights, self.keys.shape[1] + 1, table, len(table))
-            self._weights[column] = ValueWeights(*found)
+            width = self.keys.shape[1] + 1
+            self._weights[column] = weigh_delta(delta, width, trace_of(order), order.before)
         return self._weights[column]
 
 

@@ -41,7 +41,7 @@ from tests import reference
 from tests.everywhere import follow_everywhere
 from tests.harness import final_views, follow, start, view
 from tests.reference import Z
-from tests.strategies import Tick, floats, nullable, resplit, rows, small, ticks, words
+from tests.strategies import Tick, floats, nullable, resplit, rows, ticks, words
 
 from .test_order_statistics import at, number_of_values
 
@@ -255,7 +255,9 @@ def test_values_that_are_not_finite(sequence: list[list[tuple[float, bool]]]) ->
 
 
 def test_a_sum_beyond_the_largest_float_and_back() -> None:
-    run = start(lambda c: c.input("a", n=int, f=float).group_by().agg(t=sum_("f"), m=avg("f"), v=variance("f")))
+    run = start(
+        lambda c: c.input("a", n=int, f=float).group_by().agg(t=sum_("f"), m=avg("f"), v=variance("f"))
+    )
     largest = 1.7976931348623157e308
     run.step({"a": [(1, largest), (2, largest), (3, 1e-300)]})
     assert view(run) == {(math.inf, math.inf, math.inf): 1}
