@@ -45,7 +45,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Tick:
+class OneRow:
     """Processor seconds of the load and of the ticks, and bytes of the state, for one size."""
 
     rows: int
@@ -57,14 +57,14 @@ class Tick:
 
 def measure_group_sizes(
     decades: Sequence[int], ticks: int = 60, only: str = ""
-) -> Iterator[tuple[str, list[Tick]]]:
+) -> Iterator[tuple[str, list[OneRow]]]:
     """Measure every case whose name contains `only`, at every size of the group."""
     for case in CASES:
         if only in case.name:
             yield case.name, [measured(case, 10**decade, ticks) for decade in decades]
 
 
-def measured(case: Case, rows: int, ticks: int) -> Tick:
+def measured(case: Case, rows: int, ticks: int) -> OneRow:
     """Load a group and change it row by row; the first ticks are not measured."""
     circuit = Circuit("group")
     circuit.output("out", case.build(circuit.input("a", k=int, n=int, x=case.type)))
@@ -87,7 +87,7 @@ def measured(case: Case, rows: int, ticks: int) -> Tick:
     finally:
         gc.enable()
     times = times[warm:]
-    return Tick(rows, load, statistics.median(times), max(times), run.state_bytes)
+    return OneRow(rows, load, statistics.median(times), max(times), run.state_bytes)
 
 
 def one_row(values: Sequence[Any], chance: np.random.Generator) -> Iterator[dict[tuple[Any, ...], int]]:

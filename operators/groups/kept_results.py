@@ -5,6 +5,7 @@
     count_distinct         the number of values per group
     median, quantile       positions in an arrangement by (key, value); no state of its own, except
                            for values with a negative weight
+    min, max of strings    see `dbsp.operators.groups.kept_extremes`
 
 All but the first read an arrangement of the stream by (key, value), which tells the weight of a
 value before and after the tick. Cost per changed row: O(log n) for n rows of state, times the
@@ -206,10 +207,9 @@ def is_kept(function: GroupFunction, schema: Schema, key: int) -> bool:
 
 def value_column(function: GroupFunction) -> int | None:
     """Return the column by which a kept function reads the arrangement of a group, or None."""
-    reads = isinstance(function, CountDistinct | Variance | Quantile) or (
-        isinstance(function, AggregateFunction) and function.kind in ("min", "max")
-    )
-    return function.column if reads else None
+    if isinstance(function, AggregateFunction):
+        return function.column if function.kind in ("min", "max") else None
+    return function.column if isinstance(function, CountDistinct | Variance | Quantile) else None
 
 
 def _new_digits(schema: Schema, key: int, scope: StepScope) -> Trace:
