@@ -273,8 +273,8 @@ def main(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only contestants (operators of `growth` and `groups`, queries of `planner`, rewritings, shapes, "
-            "programs of `recursion`, queries of `datomic`, circuits of `faults` and `kills`) whose name "
+            help="Only contestants (operators of `growth`, functions of `groups`, queries of `planner`, "
+            "rewritings, shapes, programs of `recursion`, queries of `datomic`, circuits of `faults` and `kills`) whose name "
             "contains this."
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""The state of a function of groups that follows the changes of a tick, and what it reads of them."""
+"""The state of a function of groups that follows the changes of a tick, and what it reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dbsp.state.trace import Trace
 
 
 class ValueWeights(NamedTuple):
-    """The different values of a tick, such as (key, value), sorted, with their weights around it."""
+    """The different values of a tick, such as (key, value), with their weights around it."""
 
     rows: Rows
     before: Codes
@@ -93,7 +93,7 @@ class KeptResult(ABC):
 
     @abstractmethod
     def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
-        """Apply the changes of a tick; return the results of the changed groups before and after."""
+        """Apply the changes of a tick; return the results of the groups before and after it."""
 
     def forget_cache(self) -> None:  # noqa: B027
         """Drop what is not in traces, after they have returned to an earlier state."""
