@@ -274,8 +274,8 @@ def main(
         str | None,
         typer.Option(
             help="Only contestants (operators of `growth`, functions of `groups`, queries of `planner`, "
-            "rewritings, shapes, programs of `recursion`, queries of `datomic`, circuits of `faults` and `kills`) whose name "
-            "contains this."
+            "rewritings, shapes, programs of `recursion`, queries of `datomic`, circuits of `faults` and "
+            "`kills`) whose name contains this."
         ),
     ] = None,
     count: Annotated[
