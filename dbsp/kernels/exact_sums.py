@@ -7,7 +7,9 @@ A sum is stored as digits in base 2^53, each from -2^52 to 2^52 - 1, so every su
 
 2^-1074 is the least positive float, so every float and every square has such digits. The state has
 a row (key, slot, digit) for each digit other than 0. Infinities and NaN are counted in slots of
-their own. Adding a term changes two or three digits, and the carry of the last one.
+their own. A sum without squares that is a finite float has one row instead, (key, WHOLE, code of
+the float): most groups are small, and so are most of their sums. Adding a term changes two or three
+digits, and the carry of the last one.
 
 In a work area `low` and `high` are the digits while terms are added: 128-bit numbers in two words,
 less than 2^115 in absolute value, so that a carry fits in one word.
@@ -35,7 +37,10 @@ PLANE = 128
 COUNT, INFINITE, NEGATIVE_INFINITE, NOT_A_NUMBER = 256, 257, 258, 259
 """The slots of the number of terms, and of the terms that are not finite, counted by weight."""
 
-SLOTS = 260
+WHOLE = 260
+"""The slot of a sum that is a float."""
+
+SLOTS = 261
 
 FINITE, PLUS, MINUS, UNDEFINED = 0, 1, 2, 3
 """Kinds of sums: finite, infinity, minus infinity and NaN."""
@@ -92,10 +97,10 @@ def _carry(low: Codes, high: Codes, span: Codes, plane: int) -> None:
 
 
 @kernel
-def _round(low: Codes, span: Codes, plane: int, spare: Codes) -> tuple[int, int]:
+def _round(low: Codes, span: Codes, plane: int, spare: Codes) -> tuple[int, int, bool]:
     """Return the sum, rounded half to even, as (significand of 53 bits, exponent) from its digits.
 
-    The exponent counts from the unit of the sum. (0, 0) for 0.
+    The exponent counts from the unit of the sum. (0, 0) for 0. Also returns whether this is exact.
     """
     base = plane * PLANE
     first = span[2 * plane]
@@ -103,7 +108,7 @@ def _round(low: Codes, span: Codes, plane: int, spare: Codes) -> tuple[int, int]
     while top >= first and low[base + top] == 0:
         top -= 1
     if top < first:
-        return 0, 0
+        return 0, 0, True
     negative = low[base + top] < 0
     borrow = 0
     for i in range(first, top + 1):
@@ -119,21 +124,34 @@ def _round(low: Codes, span: Codes, plane: int, spare: Codes) -> tuple[int, int]
         bits += 1
     significand = spare[top] << (BITS - bits)
     exponent = BITS * (top - 1) + bits
+    exact = True
     if top > first:
         significand |= spare[top - 1] >> bits
         rest = spare[top - 1] & ((1 << bits) - 1)
         half = 1 << (bits - 1)
-        up = rest > half
-        if rest == half:
-            up = significand & 1 == 1
-            for i in range(first, top - 1):
-                up |= spare[i] != 0
-        if up:
+        lower = False
+        for i in range(first, top - 1):
+            lower |= spare[i] != 0
+        exact = rest == 0 and not lower
+        if rest > half or (rest == half and (lower or significand & 1 == 1)):
             significand += 1
             if significand == 2**53:
                 significand >>= 1
                 exponent += 1
-    return (-significand if negative else significand), exponent
+    return (-significand if negative else significand), exponent, exact
+
+
+@kernel
+def _code_of(significand: int, exponent: int) -> int:
+    """Return the code of the float significand * 2^(exponent - 1074); 0 if it is too large."""
+    if significand == 0 or exponent > 2045:
+        return 0
+    bits = abs(significand)
+    if exponent < 0:
+        bits >>= -exponent
+    else:
+        bits += exponent << 52  # with the leading bit of the significand, exponent + 1
+    return -1 - bits if significand < 0 else bits
 
 
 @kernel
@@ -153,12 +171,16 @@ def _spread(low: Codes, span: Codes, n: int, spare: Codes) -> tuple[int, int]:
             if low[i] != 0 and low[j] != 0:
                 _add_term(spread, upper, reach, 1, BITS * (i + j), low[i], -low[j] * (1 if i == j else 2))
     _carry(spread, upper, reach, 1)
-    return _round(spread, reach, 1, spare)
+    significand, exponent, _ = _round(spread, reach, 1, spare)
+    return significand, exponent
 
 
 @kernel
-def _result(low: Codes, span: Codes, squares: bool, spare: Codes, result: Rows, g: int) -> None:
-    """Write the result of a group from its digits."""
+def _result(low: Codes, span: Codes, squares: bool, spare: Codes, result: Rows, g: int) -> int:
+    """Write the result of a group from its digits; return the code of the sum if it is a float.
+
+    Returns 0 for the sum 0, and if the sum is no float.
+    """
     positive = low[INFINITE] > 0 or low[NEGATIVE_INFINITE] < 0
     negative = low[INFINITE] < 0 or low[NEGATIVE_INFINITE] > 0
     result[g, 0] = FINITE
@@ -166,10 +188,14 @@ def _result(low: Codes, span: Codes, squares: bool, spare: Codes, result: Rows, 
         result[g, 0] = UNDEFINED
     elif positive or negative:
         result[g, 0] = PLUS if positive else MINUS
-    result[g, 1], result[g, 2] = _round(low, span, 0, spare)
+    result[g, 1], result[g, 2], exact = _round(low, span, 0, spare)
     result[g, 3] = low[COUNT]
-    if squares and low[COUNT] > 0:
-        result[g, 4], result[g, 5] = _spread(low, span, low[COUNT], spare)
+    if squares:
+        if low[COUNT] > 0:
+            result[g, 4], result[g, 5] = _spread(low, span, low[COUNT], spare)
+        return 0
+    finite = low[INFINITE] == 0 and low[NEGATIVE_INFINITE] == 0 and low[NOT_A_NUMBER] == 0
+    return _code_of(result[g, 1], result[g, 2]) if exact and finite else 0
 
 
 @kernel
@@ -269,6 +295,10 @@ def change_digits(
                     old[slot] = low[slot]
             for slot in range(COUNT, SLOTS):
                 old[slot] = low[slot]
+            if low[WHOLE] != 0:
+                low[WHOLE] = high[WHOLE] = 0
+                _add_value(low, high, span, old[WHOLE], 1, True, False)
+                _carry(low, high, span, 0)
             _result(low, span, squares, spare, before, g)
         changed = False
         if i < n and compare_rows(rows, i, keys, g, m) == 0:
@@ -289,11 +319,18 @@ def change_digits(
             _carry(low, high, span, 1)
             for slot in range(COUNT, SLOTS):
                 fit_weight(high[slot], low[slot])
-            _result(low, span, squares, spare, after, g)
+            whole = _result(low, span, squares, spare, after, g)
+            if whole != 0:
+                for slot in range(span[0], span[1]):
+                    low[slot] = 0
+                low[WHOLE] = whole
         elif stored:
             for c in range(RESULTS):
                 after[g, c] = before[g, c]
-        if not (changed or stored):
+            for slot in range(span[0], span[1]):
+                low[slot] = old[slot]
+            low[WHOLE] = old[WHOLE]
+        else:
             continue
         for part in range(3):
             first = COUNT if part == 2 else part * PLANE + span[2 * part]

@@ -1,8 +1,8 @@
 """Results of groups that follow the changes of a tick, without reading a whole group.
 
     sum, avg of floats     exact sums per group, as digits (`dbsp.kernels.exact_sums`)
-    variance, stddev       the same for the values and their squares
-    count_distinct         the number of values per group
+    variance, stddev       the same for the values and their squares, of large groups
+    count_distinct         the number of values of each large group
     median, quantile       positions in an arrangement by (key, value); no state of its own, except
                            for values with a negative weight
     min, max of strings    see `dbsp.operators.groups.kept_extremes`
@@ -20,21 +20,18 @@ from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.data.types import INT
 from dbsp.errors import expect_type
-from dbsp.kernels import accumulate, change_digits, count_values, replace_rows, values_at
+from dbsp.kernels import count_values, values_at
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction, float_column
 from dbsp.operators.groups.exact_results import float_sums
 from dbsp.operators.groups.kept_extremes import KeptExtreme
 from dbsp.operators.groups.kept_state import GroupChanges, KeptResult, MissingWeights
+from dbsp.operators.groups.kept_values import KeptCount, KeptVariance, add_digits, new_digits
 from dbsp.operators.groups.order_statistics import CountDistinct, Quantile, Variance
 from dbsp.operators.traces.arrange import trace_of
 from dbsp.state.counted_tables import counted_table
-from dbsp.state.trace import Trace
-
-_NO_COLUMNS = np.empty((0, 2), np.int64)
 
 
 class KeptSum(KeptResult):
@@ -48,7 +45,7 @@ class KeptSum(KeptResult):
         self._function = function
         self._place = place
         self._nullable = schema.types[function.column].nullable
-        self._digits = _new_digits(schema, key, scope)
+        self._digits = new_digits(schema, key, scope)
         self.traces = (self._digits,)
 
     def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
@@ -61,66 +58,10 @@ class KeptSum(KeptResult):
 
     def _results(self, keys: Rows, batch: Batch) -> tuple[Rows, Rows]:
         column = self._function.column
-        return _change_digits(self._digits, keys, batch, column, True, self._nullable, False)
+        return add_digits(self._digits, keys, batch, column, True, self._nullable, False)
 
     def _finish(self, results: Rows, accumulated: Rows) -> Codes:
         return float_column(self._function.kind, self._place, float_sums(results), accumulated)
-
-
-class KeptVariance(KeptResult):
-    """The variance or standard deviation of a column."""
-
-    __slots__ = ("_digits", "_function", "_type", "traces")
-
-    def __init__(self, function: Variance, schema: Schema, key: int, scope: StepScope) -> None:
-        self._function = function
-        self._type = schema.types[function.column]
-        self._digits = _new_digits(schema, key, scope)
-        self.traces = (self._digits,)
-
-    def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
-        values = changes.values(self._function.column)
-        before, after = values.positive()
-        results = self._results(changes.keys, Batch(values.rows, after - before))
-        return self._function.finish(results[0]), self._function.finish(results[1])
-
-    def current(self, keys: Rows, accumulated: Rows) -> Codes:
-        _, after = self._results(keys, Batch.empty(keys.shape[1] + 1))
-        return self._function.finish(after)
-
-    def _results(self, keys: Rows, batch: Batch) -> tuple[Rows, Rows]:
-        column, type_ = keys.shape[1], self._type
-        return _change_digits(self._digits, keys, batch, column, type_.kind == "float", type_.nullable, True)
-
-
-class KeptCount(KeptResult):
-    """The number of different values of a column."""
-
-    __slots__ = ("_column", "_counts", "_nullable", "traces")
-
-    def __init__(self, function: CountDistinct, schema: Schema, key: int, scope: StepScope) -> None:
-        self._column = function.column
-        self._nullable = schema.types[function.column].nullable
-        self._counts = scope.new_trace(key + 1, [*schema.types[:key], INT])
-        self.traces = (self._counts,)
-
-    def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
-        values = changes.values(self._column)
-        change = (values.after > 0).astype(np.int64) - (values.before > 0)
-        if self._nullable:
-            change[values.rows[:, -1] == NULL] = 0
-        keys, before, after = self._counted(values.rows, change, changes.keys.shape[1])
-        rows, weights = replace_rows(keys, before, after, before[:, 0] != 0, after[:, 0] != 0)
-        if len(weights):
-            self._counts.append(rows, weights)
-        return before[:, 0], after[:, 0]
-
-    def current(self, keys: Rows, accumulated: Rows) -> Codes:
-        _, _, after = self._counted(keys, np.zeros(len(keys), np.int64), keys.shape[1])
-        return after[:, 0]
-
-    def _counted(self, rows: Rows, weights: Codes, key: int) -> tuple[Rows, Rows, Rows]:
-        return accumulate(rows, weights, key, _NO_COLUMNS, self._counts.table, self._counts.count)
 
 
 class KeptQuantile(KeptResult):
@@ -183,9 +124,9 @@ def kept_result(
             return KeptExtreme(function, orders[function.column], schema, key, scope)
         return KeptSum(function, place, schema, key, scope)
     if isinstance(function, CountDistinct):
-        return KeptCount(function, schema, key, scope)
+        return KeptCount(function, orders[function.column], schema, key, scope)
     if isinstance(function, Variance):
-        return KeptVariance(function, schema, key, scope)
+        return KeptVariance(function, orders[function.column], schema, key, scope)
     quantile = expect_type(function, Quantile, "a function with kept results")
     return KeptQuantile(quantile, orders[quantile.column], schema, key, scope)
 
@@ -210,19 +151,3 @@ def value_column(function: GroupFunction) -> int | None:
     if isinstance(function, AggregateFunction):
         return function.column if function.kind in ("min", "max") else None
     return function.column if isinstance(function, CountDistinct | Variance | Quantile) else None
-
-
-def _new_digits(schema: Schema, key: int, scope: StepScope) -> Trace:
-    return scope.new_trace(key + 2, [*schema.types[:key], INT, INT])
-
-
-def _change_digits(
-    digits: Trace, keys: Rows, batch: Batch, column: int, is_float: bool, nullable: bool, squares: bool
-) -> tuple[Rows, Rows]:
-    """Change exact sums; return their results before and after."""
-    before, after, rows, weights = change_digits(
-        keys, digits.table, digits.count, batch.rows, batch.weights, column, is_float, nullable, squares
-    )
-    if len(weights):
-        digits.append(rows, weights)
-    return before, after

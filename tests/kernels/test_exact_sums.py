@@ -43,6 +43,13 @@ def change(digits: Trace, codes: Codes, weights: list[int], is_float: bool, squa
     return after
 
 
+def stored_part(slot: int, digit: int) -> Fraction:
+    """The number that a row of the state stands for."""
+    if slot == exact_sums.WHOLE:
+        return Fraction(float(code_floats(np.array([digit]))[0]))
+    return Fraction(2) ** (53 * slot - 1074) * digit
+
+
 def rounded(exact: Fraction) -> float:
     try:
         return float(exact)
@@ -66,7 +73,9 @@ def test_a_sum_is_exact_after_any_changes(ticks: list[list[tuple[float, int]]]) 
         exact += sum(Fraction(value) * weight for value, weight in terms)
         assert float_sums(after).tolist() == [rounded(exact)]
         stored = digits.contents()
-        assert exact == sum(Fraction(2) ** (53 * slot - 1074) * d for _, slot, d in stored.rows.tolist())
+        assert exact == sum(stored_part(slot, digit) for _, slot, digit in stored.rows.tolist())
+        if exact == Fraction(rounded(exact) if math.isfinite(rounded(exact)) else 0):
+            assert len(stored) <= 1, "a float is one row"
         assert set(stored.weights.tolist()) <= {1}
         if exact == 0:
             assert len(stored) == 0, "the digits of a sum are those of its value"

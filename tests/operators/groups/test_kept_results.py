@@ -34,7 +34,7 @@ from dbsp import (
     sum_,
     variance,
 )
-from dbsp.operators.groups import kept_extremes
+from dbsp.operators.groups import kept_extremes, kept_values
 from dbsp.operators.groups.kept_extremes import Descending, ValueHeaps
 from dbsp.state.journal import Journalled
 from tests import reference
@@ -140,9 +140,9 @@ def model(inputs: dict[str, Z]) -> dict[str, Z]:
     }
 
 
-@given(ticks({"a": ROW}), st.sampled_from([0, 1, 64]))
-def test_equals_the_batch_definition_tick_by_tick(sequence: list[Tick], least: int) -> None:
-    with patch.object(kept_extremes, "SMALL", least):
+@given(ticks({"a": ROW}), st.sampled_from([0, 1, 64]), st.sampled_from([0, 2, 32]))
+def test_equals_the_batch_definition_tick_by_tick(sequence: list[Tick], least: int, small: int) -> None:
+    with patch.object(kept_extremes, "SMALL", least), patch.object(kept_values, "SMALL", small):
         follow(build, model, sequence)
 
 
@@ -356,7 +356,7 @@ FIRST = {
 )
 def test_a_fault_changes_nothing(how: str, stride: int) -> None:
     circuit = FaultCircuit("strings", built(strings), FIRST, ends)
-    with patch.object(kept_extremes, "SMALL", 0):
+    with patch.object(kept_extremes, "SMALL", 0), patch.object(kept_values, "SMALL", 3):
         done = inject(circuit, KeyboardInterrupt, how, stride=stride, seed=2)
     assert not done.problems
     assert done.undone + done.committed > 0
