@@ -155,14 +155,15 @@ def _code_of(significand: int, exponent: int) -> int:
 
 
 @kernel
-def _spread(low: Codes, span: Codes, n: int, spare: Codes) -> tuple[int, int]:
+def _spread(
+    low: Codes, span: Codes, n: int, spare: Codes, spread: Codes, upper: Codes, reach: Codes
+) -> tuple[int, int]:
     """Return n * (sum of the squares) - (sum of the values)^2, computed exactly and rounded once.
 
     Significand and exponent as of `_round`. The difference is n^2 times the population variance.
+    `spread` and `upper` are zeros, before and after the call.
     """
-    spread = np.zeros(2 * PLANE, np.int64)
-    upper = np.zeros(2 * PLANE, np.int64)
-    reach = np.array([PLANE, 0, PLANE, 0], np.int64)
+    reach[2], reach[3] = PLANE, 0
     for i in range(span[2], span[3]):
         if low[PLANE + i] != 0:
             _add_weighted(spread, upper, reach, 1, BITS * i, low[PLANE + i], n)
@@ -172,14 +173,26 @@ def _spread(low: Codes, span: Codes, n: int, spare: Codes) -> tuple[int, int]:
                 _add_term(spread, upper, reach, 1, BITS * (i + j), low[i], -low[j] * (1 if i == j else 2))
     _carry(spread, upper, reach, 1)
     significand, exponent, _ = _round(spread, reach, 1, spare)
+    for at in range(PLANE + reach[2], PLANE + reach[3]):
+        spread[at] = upper[at] = 0
     return significand, exponent
 
 
 @kernel
-def _result(low: Codes, span: Codes, squares: bool, spare: Codes, result: Rows, g: int) -> int:
+def _result(
+    low: Codes,
+    span: Codes,
+    squares: bool,
+    spare: Codes,
+    spread: Codes,
+    upper: Codes,
+    reach: Codes,
+    result: Rows,
+    g: int,
+) -> int:
     """Write the result of a group from its digits; return the code of the sum if it is a float.
 
-    Returns 0 for the sum 0, and if the sum is no float.
+    Returns 0 for the sum 0, and if no float equals the sum.
     """
     positive = low[INFINITE] > 0 or low[NEGATIVE_INFINITE] < 0
     negative = low[INFINITE] < 0 or low[NEGATIVE_INFINITE] > 0
@@ -191,8 +204,8 @@ def _result(low: Codes, span: Codes, squares: bool, spare: Codes, result: Rows, 
     result[g, 1], result[g, 2], exact = _round(low, span, 0, spare)
     result[g, 3] = low[COUNT]
     if squares:
-        if low[COUNT] > 0:
-            result[g, 4], result[g, 5] = _spread(low, span, low[COUNT], spare)
+        if low[COUNT] > 1:
+            result[g, 4], result[g, 5] = _spread(low, span, low[COUNT], spare, spread, upper, reach)
         return 0
     finite = low[INFINITE] == 0 and low[NEGATIVE_INFINITE] == 0 and low[NOT_A_NUMBER] == 0
     return _code_of(result[g, 1], result[g, 2]) if exact and finite else 0
@@ -242,6 +255,7 @@ def change_digits(
     is_float: bool,
     nullable: bool,
     squares: bool,
+    stateless: bool,
 ) -> tuple[Rows, Rows, Rows, Codes]:
     """Add weight * value of the rows to the exact sums of their groups.
 
@@ -251,21 +265,25 @@ def change_digits(
     The state in `runs` has rows (key, slot, digit).
 
     Returns the results before and after, int64[groups, RESULTS], and the change of the state. In
-    it a row has the weight 1 or -1.
+    it a row has the weight 1 or -1. It is empty if `stateless`.
     """
     groups, m = keys.shape
     n = rows.shape[0]
     k = m + 2
     before = np.zeros((groups, RESULTS), np.int64)
     after = np.zeros((groups, RESULTS), np.int64)
-    out_rows = np.empty((4 * groups + 8, k), np.int64)
-    out_weights = np.empty(4 * groups + 8, np.int64)
+    room = 8 if stateless else 4 * groups + 8
+    out_rows = np.empty((room, k), np.int64)
+    out_weights = np.empty(room, np.int64)
     out = 0
     old = np.zeros(SLOTS, np.int64)
     low = np.zeros(SLOTS, np.int64)
     high = np.zeros(SLOTS, np.int64)
     spare = np.zeros(PLANE, np.int64)
     span = np.zeros(4, np.int64)
+    spread = np.zeros(2 * PLANE, np.int64)
+    upper = np.zeros(2 * PLANE, np.int64)
+    reach = np.zeros(4, np.int64)
     starts = np.zeros(runs, np.int64)
     i = 0
     for g in range(groups):
@@ -299,7 +317,7 @@ def change_digits(
                 low[WHOLE] = high[WHOLE] = 0
                 _add_value(low, high, span, old[WHOLE], 1, True, False)
                 _carry(low, high, span, 0)
-            _result(low, span, squares, spare, before, g)
+            _result(low, span, squares, spare, spread, upper, reach, before, g)
         changed = False
         if i < n and compare_rows(rows, i, keys, g, m) == 0:
             end = end_of_key(rows, i, m)
@@ -319,7 +337,7 @@ def change_digits(
             _carry(low, high, span, 1)
             for slot in range(COUNT, SLOTS):
                 fit_weight(high[slot], low[slot])
-            whole = _result(low, span, squares, spare, after, g)
+            whole = _result(low, span, squares, spare, spread, upper, reach, after, g)
             if whole != 0:
                 for slot in range(span[0], span[1]):
                     low[slot] = 0
@@ -336,7 +354,7 @@ def change_digits(
             first = COUNT if part == 2 else part * PLANE + span[2 * part]
             last = SLOTS if part == 2 else part * PLANE + span[2 * part + 1]
             for slot in range(first, last):
-                if old[slot] != low[slot]:
+                if old[slot] != low[slot] and not stateless:
                     if out + 2 > out_weights.shape[0]:
                         out_rows = first_rows(out_rows, out, 2 * out + 2)
                         out_weights = first_codes(out_weights, out, 2 * out + 2)

@@ -228,7 +228,7 @@ def reducer(
             return linear_column(function, place, sums, schema)
         nullable = schema.types[function.column].nullable
         _, results, _, _ = change_digits(
-            keys, NO_RUNS, 0, batch.rows, batch.weights, function.column, True, nullable, False
+            keys, NO_RUNS, 0, batch.rows, batch.weights, function.column, True, nullable, False, True
         )
         return float_column(function.kind, place, float_sums(results), sums)
 

@@ -39,7 +39,7 @@ def exact_sum(codes: Codes) -> float:
     """Return the exact sum of floats, given as codes, rounded once."""
     rows, weights = codes.reshape(-1, 1), np.ones(len(codes), np.int64)
     _, results, _, _ = change_digits(
-        np.empty((1, 0), np.int64), NO_RUNS, 0, rows, weights, 0, True, False, False
+        np.empty((1, 0), np.int64), NO_RUNS, 0, rows, weights, 0, True, False, False, True
     )
     return float(float_sums(results)[0])
 

@@ -105,7 +105,7 @@ class KeptValues(KeptResult):
         return np.ascontiguousarray(values.rows[mask]), change[mask]
 
     def _read(self, keys: Rows, before: int) -> tuple[Batch, Batch]:
-        """Return the rows (key, value) of positive weight of groups, in the first runs and in all."""
+        """Return the rows (key, value) of positive weight, in the first runs and in all."""
         order = self._order
         width = trace_of(order).width
         rows, weights, split = gather(keys, self._key, order.table, order.count, width, before)
@@ -145,7 +145,7 @@ class KeptVariance(KeptValues):
 
     def evaluate(self, keys: Rows, values: Batch) -> Codes:
         _, results, _, _ = change_digits(
-            keys, NO_RUNS, 0, values.rows, values.weights, self._key, self._is_float, False, True
+            keys, NO_RUNS, 0, values.rows, values.weights, self._key, self._is_float, False, True, True
         )
         return self._function.finish(results)
 
@@ -199,7 +199,16 @@ def add_digits(
 ) -> tuple[Rows, Rows]:
     """Change exact sums; return their results before and after."""
     before, after, rows, weights = change_digits(
-        keys, digits.table, digits.count, batch.rows, batch.weights, column, is_float, nullable, squares
+        keys,
+        digits.table,
+        digits.count,
+        batch.rows,
+        batch.weights,
+        column,
+        is_float,
+        nullable,
+        squares,
+        False,
     )
     if len(weights):
         digits.append(rows, weights)

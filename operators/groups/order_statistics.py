@@ -201,7 +201,7 @@ class Variance(GroupFunction):
         rows, weights, _, _ = grouped(batch, keys, (self.column,), schema, positive=True)
         is_float = schema.types[self.column].kind == "float"
         key = keys.shape[1]
-        _, results, _, _ = change_digits(keys, NO_RUNS, 0, rows, weights, key, is_float, False, True)
+        _, results, _, _ = change_digits(keys, NO_RUNS, 0, rows, weights, key, is_float, False, True, True)
         return self.finish(results)
 
     def finish(self, results: Codes) -> Codes:

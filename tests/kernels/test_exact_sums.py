@@ -32,7 +32,7 @@ COUNTS = st.sampled_from([1, 1, 2, 1000, 2**32 + 1])
 def change(digits: Trace, codes: Codes, weights: list[int], is_float: bool, squares: bool) -> Rows:
     """Add values to the only group of a state; return its results, and check those before."""
     rows = np.column_stack((np.zeros(len(codes), np.int64), codes))
-    shared = (0, rows, np.array(weights, np.int64), 1, is_float, False, squares)
+    shared = (0, rows, np.array(weights, np.int64), 1, is_float, False, squares, False)
     _, known, _, _ = change_digits(KEY, digits.table, digits.count, rows[:0], shared[2][:0], *shared[3:])
     before, after, changed, signs = change_digits(KEY, digits.table, digits.count, *shared[1:])
     assert before.tolist() == known.tolist()
@@ -149,7 +149,9 @@ def test_sums_of_several_groups_and_a_column_with_none() -> None:
     keys = np.array([[0], [1], [2], [4]], np.int64)
     values = float_codes(np.array([1.0, 2.0, 4.0]))
     rows = np.array([[0, 9, values[0]], [1, 9, INT64_MIN], [2, 8, values[1]], [2, 9, values[2]]], np.int64)
-    _, after, changed, _ = change_digits(keys, NO_RUNS, 0, rows, np.ones(4, np.int64), 2, True, True, False)
+    _, after, changed, _ = change_digits(
+        keys, NO_RUNS, 0, rows, np.ones(4, np.int64), 2, True, True, False, False
+    )
     assert float_sums(after).tolist() == [1.0, 0.0, 6.0, 0.0]
     assert set(changed[:, 0].tolist()) == {0, 2}
 
@@ -165,8 +167,10 @@ def test_a_count_outside_int64_is_an_overflow() -> None:
 def test_carries_in_the_middle_of_a_large_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plain kernel with early carries returns what it returns without."""
     rows = np.column_stack((np.zeros(50, np.int64), float_codes(np.linspace(-1, 1e6, 50))))
-    arguments = (KEY, NO_RUNS, 0, rows, np.full(50, 2**55), 1, True, False, True)
+    arguments = (KEY, NO_RUNS, 0, rows, np.full(50, 2**55), 1, True, False, True, False)
     expected = [part.tolist() for part in exact_sums.change_digits(*arguments)]
+    stateless = [part.tolist() for part in exact_sums.change_digits(*arguments[:-1], True)]
+    assert stateless == [*expected[:2], [], []]
     monkeypatch.setattr(exact_sums, "CARRY_AFTER", 3)
     assert [part.tolist() for part in exact_sums.change_digits(*arguments)] == expected
 
