@@ -35,6 +35,7 @@ from dbsp import (
     variance,
 )
 from dbsp.operators.groups import kept_extremes, kept_values
+from dbsp.operators.groups.aggregate import ForgettingAggregate
 from dbsp.operators.groups.kept_extremes import Descending, ValueHeaps
 from dbsp.state.journal import Journalled
 from tests import reference
@@ -372,6 +373,9 @@ def test_a_transaction_that_fails_restores_the_extremes() -> None:
             transaction.step({"a": {("d",): -1, ("x",): 1}})
             raise ZeroDivisionError
         assert view(run) == {("c", "d"): 1}
+        run.step({"a": {("b",): 1}})
+        run.step({"a": {("b",): -1}})  # a heap without "c" would have no value left
+        assert view(run) == {("c", "d"): 1}
         run.step({"a": {("c",): -1}})
         assert view(run) == {("d", "d"): 1}
         run.step({"a": {("c",): 1, ("d",): -1}})
@@ -409,6 +413,11 @@ def test_the_state_of_closed_windows_is_forgotten() -> None:
     aggregates = windows.agg(m=median("x"), d=stddev("x"), n=count_distinct("x"), last=max_("s"), n_=count())
     circuit.output("now", aggregates.filter(col("n") < 0))
     run = circuit.start()
+    state = run.scope.state
+    limited = {id(limit.trace) for limit in state.limits}
+    (node,) = (node for node in state.by_node if isinstance(node.operator, ForgettingAggregate))
+    assert len(state.by_node[node]) == 5
+    assert {id(trace) for trace in state.by_node[node]} <= limited
     sizes = []
     with patch.object(kept_extremes, "SMALL", 0):
         for n in range(60):
