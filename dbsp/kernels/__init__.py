@@ -10,6 +10,7 @@ from dbsp.kernels import (
     group_values,
     hashing,
     interval_matches,
+    key_ranges,
     marking,
     matches,
     multiway,
@@ -30,6 +31,7 @@ arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 change_digits = entry(exact_sums.change_digits)
 change_groups = entry(group_values.change_groups)
+column_limits = entry(key_ranges.column_limits)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
 consolidate_owned = entry(sort.consolidate_owned)
@@ -42,6 +44,7 @@ expand_lists = entry(prefix_lists.expand_lists)
 extend_by_levels = entry(multiway.extend_by_levels)
 extremes = entry(group_values.extremes)
 find_prefixes = entry(prefix_lists.find_prefixes)
+find_ranges = entry(key_ranges.find_ranges)
 find_rows = entry(hashing.find_rows)
 find_shards = entry(placing.find_shards)
 first_of_each = entry(partitions.first_of_each)
@@ -63,11 +66,13 @@ list_values = entry(prefix_lists.list_values)
 mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
 merge_some = entry(run_merge.merge_some)
+move_to_ranges = entry(key_ranges.move_to_ranges)
 nearest_present = entry(nearest.nearest_present)
 note_rows = entry(bloom_filter.note_rows)
 number_column = entry(numbered_values.number_column)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
+range_keys = entry(key_ranges.range_keys)
 reach_copies = entry(nearest.reach_copies)
 rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
@@ -89,6 +94,7 @@ __all__ = [
     "assert_runs",
     "change_digits",
     "change_groups",
+    "column_limits",
     "concatenate",
     "consolidate",
     "consolidate_owned",
@@ -101,6 +107,7 @@ __all__ = [
     "extend_by_levels",
     "extremes",
     "find_prefixes",
+    "find_ranges",
     "find_rows",
     "find_shards",
     "first_of_each",
@@ -122,11 +129,13 @@ __all__ = [
     "mark_parts",
     "mark_rows",
     "merge_some",
+    "move_to_ranges",
     "nearest_present",
     "note_rows",
     "number_column",
     "place_rows",
     "project",
+    "range_keys",
     "reach_copies",
     "rearrange",
     "register_run",

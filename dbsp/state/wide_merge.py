@@ -14,9 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate
+from dbsp.kernels import consolidate_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.thread_pool import in_pieces
+from dbsp.parallel.range_sort import joined_ranges
 from dbsp.state.sorted_run import RunMerge, SortedRun
 
 PIECE = 1 << 17
@@ -51,26 +53,47 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
     stored = [None if _is_unit(run) else run.weights for run in runs]
     units = all(one is None for one in stored)
     rows = np.empty((total, arrays[0].shape[1]), np.int64)
-    weights: Codes | None = None  # while all are 1
-    at = 0
-    bounds = cuts.tolist()
-    for starts, ends in itertools.pairwise(bounds):
-        parts = [one[start:end] for one, start, end in zip(arrays, starts, ends, strict=True) if start < end]
-        if not parts:
-            continue
-        together = np.concatenate(parts)
-        piece, sums = consolidate(
-            together, np.ones(len(together), np.int64) if units else _weights(stored, starts, ends)
-        )
-        end = at + len(sums)
-        rows[at:end] = piece
-        if weights is None and not (sums == 1).all():
-            weights = np.ones(total, np.int64)
-        if weights is not None:
-            weights[at:end] = sums
-        at = end
-    rows = _trimmed(rows, at)
-    return SortedRun.of_ones(rows) if weights is None else SortedRun.of(rows, _trimmed(weights, at))
+    places = cuts.sum(axis=1).tolist()
+    bounds = [pair for pair in itertools.pairwise(cuts.tolist()) if pair[0] != pair[1]]
+    first = [start for start, end in itertools.pairwise(places) if start < end]
+
+    largest = max(end - start for start, end in itertools.pairwise(places))
+    spare: list[Codes] = []
+    """Arrays of ones that no thread uses. New memory for each piece would take longer to get."""
+
+    def merge(piece: int) -> tuple[int, Codes | None]:
+        """Write the rows of a piece to their places; return their number, and weights if not 1."""
+        starts, ends = bounds[piece]
+        slices = zip(arrays, starts, ends, strict=True)
+        place = rows[first[piece] : first[piece] + sum(ends) - sum(starts)]
+        np.concatenate([one[start:end] for one, start, end in slices if start < end], out=place)
+        if not units:
+            given = _weights(stored, starts, ends)
+        else:
+            try:
+                ones = spare.pop()
+            except IndexError:
+                ones = np.ones(largest, np.int64)
+            given = ones[: len(place)]
+        found, sums = consolidate_owned(place, given)
+        if found.ctypes.data != place.ctypes.data:
+            place[: len(sums)] = found
+        if (sums == 1).all():
+            if units:
+                spare.append(ones)
+            return len(sums), None
+        return len(sums), sums.copy()
+
+    merged = in_pieces(len(bounds), merge)
+    sizes = [size for size, _ in merged]
+    weights = np.empty(0, np.int64)
+    if any(sums is not None for _, sums in merged):
+        weights = np.ones(total, np.int64)
+        for start, (size, sums) in zip(first, merged, strict=True):
+            if sums is not None:
+                weights[start : start + size] = sums
+    rows, weights = joined_ranges(rows, weights, first, sizes)
+    return SortedRun.of(rows, weights) if len(weights) else SortedRun.of_ones(rows)
 
 
 def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:
@@ -109,9 +132,3 @@ def _weights(stored: Sequence[Codes | None], starts: Sequence[int], ends: Sequen
         for one, start, end in zip(stored, starts, ends, strict=True)
     ]
     return np.concatenate(parts)
-
-
-def _trimmed(array: Codes, size: int) -> Codes:
-    """Return the first rows; copy them if that releases much memory."""
-    first = array[:size]
-    return first.copy() if size < len(array) * 7 // 8 else first

@@ -29,8 +29,8 @@ STEP_ROWS = 24
 """The fixed cost of a step of one operator, in rows."""
 
 CHANGED_ROW = 2
-"""The cost of a row in an incremental tick, which looks up every row in the past, in rows of a
-first evaluation: 2 to 5 were measured."""
+"""The cost of a row in an incremental tick and in the first phase of a deletion, which look up
+every row in the past, in rows of a first evaluation: 2 to 5 were measured."""
 
 REMOVAL = 0.25
 """The fraction of a restart's cost that the first phase of a deletion may spend. The second phase
@@ -38,7 +38,7 @@ costs at most about the same."""
 
 DOUBTFUL = 0.5
 """If a deletion exceeds its budget and at least this fraction of the rows removed so far has other
-derivations, the scope keeps iterations from then on: they tell which of these rows stay."""
+derivations, the scope keeps iterations from then on, which show at once which rows stay."""
 
 BUDGET = 0.8
 """The fraction of a restart's cost that a tick with deletions may spend before the scope restarts.

@@ -53,6 +53,17 @@ def loops(c: Circuit, mode: str) -> Stream:
     return (scope.leave(path) + scope.leave(loop)).distinct()
 
 
+def ahead(c: Circuit, mode: str) -> Stream:
+    """What is reached by at least one edge: starts and edges meet inside of the scope."""
+    edge = c.input("edge", schema=EDGE, kind="set")
+    start = c.input("start", x=int, kind="set")
+    c.input("shut", x=int, kind="set")
+    with c.fixpoint("ahead", recursion=mode) as scope:
+        found = scope.variable("found", start.schema)
+        scope.define(found, then_from(start + found, edge).distinct())
+    return scope.leave(found)
+
+
 def grown(base: set[tuple[int, ...]], step: Callable[[set[tuple[int, ...]]], set[tuple[int, ...]]]) -> Z:
     found = base
     while (more := found | step(found)) != found:
@@ -76,7 +87,17 @@ def loops_model(edge: Z, shut: Z, start: Z) -> Z:
     return path | grown(set(loop), lambda found: {(x, z) for x, y in found for w, z in edge if w == y})
 
 
-CIRCUITS = {"reach": (reach, reach_model), "even": (even, even_model), "loops": (loops, loops_model)}
+def ahead_model(edge: Z, shut: Z, start: Z) -> Z:
+    base: set[tuple[int, ...]] = {(y,) for x, y in edge if (x,) in start}
+    return grown(base, lambda found: {(y,) for x, y in edge if (x,) in found})
+
+
+CIRCUITS = {
+    "reach": (reach, reach_model),
+    "even": (even, even_model),
+    "loops": (loops, loops_model),
+    "ahead": (ahead, ahead_model),
+}
 
 
 @pytest.mark.parametrize("name", CIRCUITS)
@@ -112,6 +133,7 @@ def test_every_mode_and_every_change_of_it(
             before = after
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_a_large_retraction_restarts_the_scope() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
@@ -122,6 +144,7 @@ def test_a_large_retraction_restarts_the_scope() -> None:
     assert ways(run) == {"incremental, restarted 2 times"}
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
     circuit = Circuit("test")
     edge = circuit.input("edge", schema=EDGE, kind="set")
@@ -145,6 +168,7 @@ def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
     assert view(run) == {(2, 3): 1}
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_statistics_continue_after_a_restart() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
@@ -158,6 +182,7 @@ def test_statistics_continue_after_a_restart() -> None:
     assert counted and sum(stats.rows_out for stats in joins) > counted
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_a_replanned_run_keeps_its_mode() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
