@@ -6,6 +6,7 @@ for patterns in graphs also both join strategies of the planner. All results mus
 code is 1 if they are not.
 
 `kernels` measures the inner loops, `growth` the tick of each operator by the size of its state,
+`groups` the tick of one row by the size of its group, for aggregates and functions of an order,
 `circuit` the cost of a large idle circuit, `scaling` the exponent of triangles by the size of the
 graph, `planner` the cost of the planner's choice of joins, `rewrites` the gain of each rewriting of
 the rules, `shapes` rules that are slow unless the compiler knows their shape, `usage` the cost of a
@@ -73,6 +74,8 @@ from benchmarks.freed_values import STRINGS, measure_churn, measure_strings, pri
 from benchmarks.freed_values import TICKS as CHURN
 from benchmarks.fuzz import cases_of, fuzz, print_campaign
 from benchmarks.fuzz_cases import KINDS
+from benchmarks.group_sizes import DECADES as GROUPS
+from benchmarks.group_sizes import measure_group_sizes
 from benchmarks.growth import DECADES, measure_growth
 from benchmarks.inspected import OPERATORS, measure_inspected_ticks, measure_shown_circuit, print_inspected
 from benchmarks.kernels import measure_kernels
@@ -105,6 +108,7 @@ from benchmarks.report import (
     print_damages,
     print_driven,
     print_faults,
+    print_group_sizes,
     print_growth,
     print_kills,
     print_limits,
@@ -181,6 +185,7 @@ class What(StrEnum):
     diamond = "diamond"
     kernels = "kernels"
     growth = "growth"
+    groups = "groups"
     circuit = "circuit"
     scaling = "scaling"
     planner = "planner"
@@ -216,6 +221,7 @@ class What(StrEnum):
 WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.kernels: [],
     What.growth: [],
+    What.groups: [],
     What.circuit: [],
     What.scaling: [],
     What.planner: [],
@@ -273,9 +279,9 @@ def main(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Only contestants (operators of `growth`, queries of `planner`, rewritings, shapes, "
-            "programs of `recursion`, queries of `datomic`, circuits of `faults` and `kills`) whose name "
-            "contains this."
+            help="Only contestants (operators of `growth`, functions of `groups`, queries of `planner`, "
+            "rewritings, shapes, programs of `recursion`, queries of `datomic`, circuits of `faults` and "
+            "`kills`) whose name contains this."
         ),
     ] = None,
     count: Annotated[
@@ -323,6 +329,11 @@ def main(
         with console.status("growth"):
             growths = list(measure_growth(decades, only=part))
         print_growth(console, growths)
+    if what in (What.all, What.groups):
+        decades = one_of(GROUPS, size, what)
+        with console.status("groups"):
+            sizes = dict(measure_group_sizes(decades, only=part))
+        print_group_sizes(console, sizes)
     if what in (What.all, What.scaling):
         powers = one_of(POWERS, size, what)
         with console.status("scaling"):

@@ -107,8 +107,21 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     _extend_prefixes()
     _note_rows()
     _sort_ranges()
+    _find_places()
     for run in (with_rules, by_hand):
         run.compact()
+
+
+def _find_places() -> None:
+    """Change one row of many, with weights: the other ticks recompute whole partitions."""
+    circuit = dbsp.Circuit("places")
+    bag = circuit.input("bag", id=int, v=int)
+    circuit.output("ranked", bag.rank(by="v"))
+    circuit.output("before", bag.lag("v", by="v"))
+    circuit.output("middle", bag.group_by().agg(middle=dbsp.median("v")))
+    run = circuit.start()
+    run.step({"bag": {(n, n): 2 for n in range(300)}})
+    run.step({"bag": {(1, 1): -1}})
 
 
 def _place_on_shards() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,6 +15,7 @@ from benchmarks.contest import Phase, Result
 from benchmarks.damage import OUTCOMES, Damages, by_specimen, total_of
 from benchmarks.data_routes import Throughput
 from benchmarks.faults import Campaign
+from benchmarks.group_sizes import OneRow
 from benchmarks.growth import Growth
 from benchmarks.kernels import Rate
 from benchmarks.kills import Killed
@@ -136,6 +137,27 @@ def print_growth(console: Console, growths: Sequence[Growth]) -> None:
         table.add_row(growth.name, *cells, time_text(max(growth.slowest)))
     console.print(table)
     console.print("median of single ticks of a few rows; slowest: of all ticks at all sizes", style="dim")
+
+
+def print_group_sizes(console: Console, measured: Mapping[str, Sequence[OneRow]]) -> None:
+    """Print one line per function: the median tick at every size of the group, load and state."""
+    table = Table(title="ticks of one row by the size of its group", title_justify="left", title_style="bold")
+    table.add_column("function")
+    for one in next(iter(measured.values()), ()):
+        table.add_column(f"{one.rows:,} rows", justify="right")
+    for name in ("slowest", "load", "state"):
+        table.add_column(name, justify="right")
+    for name, sizes in measured.items():
+        largest = sizes[-1]
+        table.add_row(
+            name,
+            *(time_text(one.median) for one in sizes),
+            time_text(max(one.slowest for one in sizes)),
+            time_text(largest.load),
+            f"{largest.state / 1e6:.1f} MB",
+        )
+    console.print(table)
+    console.print("median processor time of a tick; load and state: of the largest group", style="dim")
 
 
 def print_crashes(console: Console, crashes: Crashes) -> None:

@@ -30,6 +30,10 @@ from benchmarks.fault_circuits import CIRCUITS as FAULT_CIRCUITS
 from benchmarks.faults import inject
 from benchmarks.freed_values import measure_churn, measure_strings, print_churn, print_strings
 from benchmarks.graphs import power_law, uniform
+from benchmarks.group_sizes import CASES as GROUP_CASES
+from benchmarks.group_sizes import DECADES as GROUPS
+from benchmarks.group_sizes import Case as GroupCase
+from benchmarks.group_sizes import measure_group_sizes, one_row
 from benchmarks.growth import CASES, DECADES, Case, measure_growth
 from benchmarks.hand import create
 from benchmarks.hand_patterns import Matches
@@ -47,6 +51,7 @@ from benchmarks.report import (
     print_bulk_loads,
     print_costs,
     print_faults,
+    print_group_sizes,
     print_growth,
     print_kills,
     print_limits,
@@ -322,6 +327,30 @@ def test_the_growth_of_every_operator_is_printed() -> None:
     printed = console.file.getvalue()
     assert "1,000 rows" in printed
     assert all(growth.name in printed for growth in growths)
+
+
+@pytest.mark.slow
+def test_ticks_of_one_row_are_printed_by_the_size_of_their_group() -> None:
+    measured = dict(measure_group_sizes(GROUPS["tiny"], ticks=4))
+    assert list(measured) == [case.name for case in GROUP_CASES]
+    assert all([one.rows for one in sizes] == [100, 1000] for sizes in measured.values())
+    console = Console(file=io.StringIO(), width=120)
+    print_group_sizes(console, measured)
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert "1,000 rows" in printed
+    assert all(name in printed for name in measured)
+
+
+@pytest.mark.parametrize("case", GROUP_CASES, ids=lambda case: case.name)
+def test_every_change_of_a_group_has_an_effect(case: GroupCase) -> None:
+    """A retracted row is one of the group, an inserted row is a new one."""
+    values = [case.value(number) for number in range(50)]
+    held = {(0, number, value) for number, value in enumerate(values)}
+    for change in itertools.islice(one_row(values, np.random.default_rng(2)), 60):
+        ((row, weight),) = change.items()
+        assert (row in held) == (weight < 0)
+        (held.discard if weight < 0 else held.add)(row)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -42,9 +42,9 @@ from dbsp.data.values import encode_value
 from dbsp.errors import DbspError
 from dbsp.expressions.bound_expression import Bound, bind
 from dbsp.expressions.series import coded_series
-from dbsp.kernels import sum_floats
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.operators.groups.exact_results import exact_sum
 
 Body: TypeAlias = Sequence[NormalLiteral]
 
@@ -290,10 +290,7 @@ class Solver:
             return int(distinct[pick(range(len(distinct)), key=values.__getitem__)])
         total: int | float
         if type_ == FLOAT:
-            distinct, counts = np.unique(codes, return_counts=True)
-            bits = np.array(decode_column(type_, distinct, self.interner), np.float64).view(np.int64)
-            starts = np.zeros(1, np.int64)
-            total = float(sum_floats(bits, counts.astype(np.int64), starts).view(np.float64)[0])
+            total = exact_sum(codes)
         else:
             total = sum(codes.tolist())
             if not INT64_MIN <= total <= INT64_MAX:

@@ -5,6 +5,8 @@
 
 from dbsp.kernels import (
     bloom_filter,
+    counted_runs,
+    exact_sums,
     group_values,
     hashing,
     interval_matches,
@@ -27,12 +29,15 @@ from dbsp.kernels.tiers import entry
 accumulate = entry(group_values.accumulate)
 arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
+change_digits = entry(exact_sums.change_digits)
 change_groups = entry(group_values.change_groups)
 column_limits = entry(key_ranges.column_limits)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
 consolidate_owned = entry(sort.consolidate_owned)
+count_beyond = entry(counted_runs.count_beyond)
 count_bounds = entry(prefix_lists.count_bounds)
+count_values = entry(counted_runs.count_values)
 distinct_runs = entry(presence.distinct_runs)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
 expand_lists = entry(prefix_lists.expand_lists)
@@ -68,28 +73,34 @@ number_column = entry(numbered_values.number_column)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
 range_keys = entry(key_ranges.range_keys)
+reach_copies = entry(nearest.reach_copies)
 rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
 replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
 shifted = entry(group_values.shifted)
 split_rows = entry(placing.split_rows)
-sum_floats = entry(group_values.sum_floats)
 sum_weights = entry(presence.sum_weights)
 test_values = entry(prefix_lists.test_values)
+total_blocks = entry(counted_runs.total_blocks)
 translate_column = entry(numbered_values.translate_column)
+values_at = entry(counted_runs.values_at)
+weigh_values = entry(counted_runs.weigh_values)
 with_time = entry(sort.with_time)
 
 __all__ = [
     "accumulate",
     "arrange",
     "assert_runs",
+    "change_digits",
     "change_groups",
     "column_limits",
     "concatenate",
     "consolidate",
     "consolidate_owned",
+    "count_beyond",
     "count_bounds",
+    "count_values",
     "distinct_runs",
     "distinct_timed_runs",
     "expand_lists",
@@ -125,15 +136,18 @@ __all__ = [
     "place_rows",
     "project",
     "range_keys",
+    "reach_copies",
     "rearrange",
     "register_run",
     "replace_rows",
     "running_totals",
     "shifted",
     "split_rows",
-    "sum_floats",
     "sum_weights",
     "test_values",
+    "total_blocks",
     "translate_column",
+    "values_at",
+    "weigh_values",
     "with_time",
 ]

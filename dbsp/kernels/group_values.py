@@ -203,34 +203,6 @@ def change_groups(
 
 
 @kernel
-def sum_floats(values: Codes, weights: Codes, starts: Codes) -> Codes:
-    """Compute Neumaier-compensated sums of weight * value per segment, as float64 bits.
-
-    The rows of a group are sorted, so the sum is a function of the Z-set alone: a later retraction
-    has exactly the bits of the earlier insertion.
-    """
-    floats = values.view(np.float64)
-    n = values.shape[0]
-    groups = starts.shape[0]
-    result = np.empty(groups, np.float64)
-    for g in range(groups):
-        end = starts[g + 1] if g + 1 < groups else n
-        total = 0.0
-        lost = 0.0
-        for i in range(starts[g], end):
-            term = floats[i] * weights[i]
-            grown = total + term
-            if abs(total) >= abs(term):
-                lost += (total - grown) + term
-            else:
-                lost += (term - grown) + total
-            total = grown
-        # inf - inf in the correction must not turn an infinite sum into NaN.
-        result[g] = total + lost if np.isfinite(total) else total
-    return result.view(np.int64)
-
-
-@kernel
 def running_totals(weights: Codes, starts: Codes) -> Codes:
     """Return the running sums of weights within each segment, including each row; checked."""
     totals = np.empty(weights.shape[0], np.int64)

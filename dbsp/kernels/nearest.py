@@ -6,6 +6,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask, Rows
 from dbsp.kernels.jit import add_product, at_address, kernel
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.matches import find_bands
 from dbsp.kernels.run_search import compare_run_rows, gallop, weight_at, weights_at
 
@@ -78,6 +79,74 @@ def nearest_present(
                 values[i] = value
                 break
     return present, values
+
+
+@kernel
+def reach_copies(keys: Rows, m: int, copies: int, table: Rows, runs: int, k: int, forward: bool) -> Rows:
+    """Return for each of the sorted `keys` the key of the row that is `copies` rows after it.
+
+    Or before it, if not `forward`. The runs are sorted by the columns of a key, of which the first
+    m are a partition, and by others. Rows with the key itself do not count, a row of weight w > 0
+    counts as w rows, others as none. If the partition ends before, the other columns are the limits
+    of int64. O(runs * (log state + rows read)) per key.
+    """
+    n, q = keys.shape
+    reached = keys.copy()
+    if copies == 0:
+        return reached
+    begin = np.zeros(runs, np.int64)
+    low = np.zeros(runs, np.int64)
+    high = np.zeros(runs, np.int64)
+    for i in range(n):
+        for r in range(runs):
+            run = at_address(table[r, 0])
+            size = table[r, 2]
+            begin[r] = gallop(run, k, begin[r], size, keys, i, m, 0)
+            if forward:
+                low[r] = gallop(run, k, begin[r], size, keys, i, q, 1)
+                high[r] = gallop(run, k, low[r], size, keys, i, m, 1)
+            else:
+                low[r] = begin[r]
+                high[r] = gallop(run, k, low[r], size, keys, i, q, 0)
+        for c in range(m, q):
+            reached[i, c] = INT64_MAX if forward else INT64_MIN
+        taken = 0
+        while True:
+            best = -1
+            best_at = 0
+            for r in range(runs):
+                if low[r] < high[r]:
+                    at = low[r] if forward else high[r] - 1
+                    order = -1
+                    if best >= 0:
+                        order = compare_run_rows(
+                            at_address(table[r, 0]), at * k, at_address(table[best, 0]), best_at * k, k
+                        )
+                        if not forward:
+                            order = -order
+                    if order < 0:
+                        best = r
+                        best_at = at
+            if best < 0:
+                break
+            row = at_address(table[best, 0])
+            carry = total = 0
+            for r in range(runs):
+                if low[r] < high[r]:
+                    at = low[r] if forward else high[r] - 1
+                    if compare_run_rows(at_address(table[r, 0]), at * k, row, best_at * k, k) == 0:
+                        carry, total = add_product(carry, total, weight_at(table[r, 1], at), 1)
+                        if forward:
+                            low[r] += 1
+                        else:
+                            high[r] -= 1
+            if total > 0:
+                if total >= copies - taken:
+                    for c in range(m, q):
+                        reached[i, c] = row[best_at * k + c]
+                    break
+                taken += total
+    return reached
 
 
 @kernel

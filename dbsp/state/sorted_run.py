@@ -24,10 +24,11 @@ class SortedRun:
     `stored` are the weights, or a single 1 if all weights are 1; kernels that search a run table
     and `merge_some` accept both. `file` is the file that is mapped to the arrays; None for a run in
     memory. `saved` is the file with the same rows in the latest snapshot of a checkpoint. `born` is
-    the number of searches in the runs of its tick before it (see `Trace.searches`).
+    the number of searches in the runs of its tick before it (see `Trace.searches`). `totals` are
+    sums of its weights (see `dbsp.state.counted_tables`).
     """
 
-    __slots__ = ("born", "file", "largest", "rows", "saved", "size", "stored")
+    __slots__ = ("born", "file", "largest", "rows", "saved", "size", "stored", "totals")
 
     def __init__(self, rows: Codes, weights: Codes) -> None:
         self.rows = rows
@@ -37,6 +38,7 @@ class SortedRun:
         self.born = 0
         self.file: RunFile | None = None
         self.saved: RunFile | None = None
+        self.totals: Codes | None = None
 
     @staticmethod
     def of(rows: Codes, weights: Codes) -> SortedRun:

@@ -8,10 +8,10 @@ the functions (see `dbsp.operators.groups.aggregate_functions`):
 - count, sum and avg of ints are linear: accumulators per group, O(|delta|);
 - min and max read one end of the group's range in an arrangement by (key, value),
   O(|delta| * log n), and so do argmin and argmax if the stream has no other columns;
-- all others (sums of floats, min and max of strings, the functions of
-  `dbsp.operators.groups.order_statistics`, every function inside a nested scope) recompute the
-  groups with changes, O(their rows). A float sum is a function of the group's values in sorted
-  order, so a retraction equals the inserted value bit for bit: no rounding error accumulates.
+- sums of floats, variance, count_distinct and quantiles keep state or read positions,
+  O(|delta| * log n) (see `dbsp.operators.groups.kept_results`);
+- all others (`fold`, quantiles of strings, other argmin and argmax, every function inside a nested
+  scope) recompute the groups with changes, O(their rows).
 
 (DBSP paper, arXiv 2203.16684, section 7.2.)
 """
@@ -28,7 +28,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import Arranged, ReplayingStep, TracedStep
+from dbsp.circuit.step_roles import Arranged, RememberingStep, ReplayingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
@@ -47,6 +47,8 @@ from dbsp.operators.groups.aggregate_functions import (
     reducer,
 )
 from dbsp.operators.groups.group_step import GroupwiseOperator
+from dbsp.operators.groups.kept_results import is_kept, kept_result, value_column
+from dbsp.operators.groups.kept_state import GroupChanges, KeptResult
 from dbsp.operators.groups.order_statistics import ArgExtreme
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.time.forgetting import ForgettingOperator, ForgettingStep
@@ -109,17 +111,34 @@ class Aggregate(GroupwiseOperator):
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
         schema = stream.schema
-        ends_of = [f.at_an_end(schema, self.key) for f in self.functions if not f.linear(schema)]
-        ends = sorted({column for column in ends_of if column is not None})
-        if stream.graph.parent is None and None not in ends_of:
+        if stream.graph.parent is None and self.incremental(schema):
+            ends = self.arranged_columns(schema)
             orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
-            return rewriting.add(AccumulatedAggregate(self, tuple(ends)), stream, *orders)
+            return rewriting.add(AccumulatedAggregate(self, ends), stream, *orders)
         return super().physical(rewriting, node, inputs)
+
+    def incremental(self, schema: Schema) -> bool:
+        """Whether no function has to recompute a group, outside of nested scopes."""
+        return all(
+            function.linear(schema)
+            or function.at_an_end(schema, self.key) is not None
+            or is_kept(function, schema, self.key)
+            for function in self.functions
+        )
+
+    def arranged_columns(self, schema: Schema) -> tuple[int, ...]:
+        """The columns by which an incremental aggregate reads arrangements of the groups."""
+        columns = {
+            value_column(f) if is_kept(f, schema, self.key) else f.at_an_end(schema, self.key)
+            for f in self.functions
+            if not f.linear(schema)
+        }
+        return tuple(sorted(column for column in columns if column is not None))
 
 
 @dataclass(frozen=True)
 class AccumulatedAggregate(Projectable):
-    """Linear functions from accumulators, others from one end of the arrangements of the stream."""
+    """Functions from accumulators, other state, and arrangements of the stream by their columns."""
 
     input_counts = SOME_INPUTS
 
@@ -150,11 +169,14 @@ class AccumulatedAggregate(Projectable):
     def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         stream, *orders = inputs
         key, schema = self.aggregate.key, stream.schema
-        needed = [f.at_an_end(schema, key) for f in self.aggregate.functions if not f.linear(schema)]
-        if graph.parent is not None or not set(needed) <= set(self.ends) or len(orders) != len(self.ends):
+        incremental = graph.parent is None and self.aggregate.incremental(schema)
+        if (
+            not incremental
+            or not set(self.aggregate.arranged_columns(schema)) <= set(self.ends)
+            or len(orders) != len(self.ends)
+        ):
             raise CircuitError(
-                f"expected functions with accumulators, and arrangements by the columns {self.ends} of "
-                "the extremes",
+                f"expected functions with state, and arrangements by the columns {self.ends} of the values",
                 code="invalid-circuit-file",
             )
         for end, order in zip(self.ends, orders, strict=True):
@@ -191,11 +213,12 @@ class ForgettingAggregate(ForgettingOperator, AccumulatedAggregate):
         return ForgettingAggregateStep(self, node.inputs[0].schema, sources, scope)
 
 
-class AccumulatedAggregateStep(ReplayingStep, TracedStep):
+class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
     __slots__ = (
         "_columns",
         "_functions",
         "_interner",
+        "_kept",
         "_key",
         "_orders",
         "_places",
@@ -214,7 +237,7 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         self._source = sources[0]
         self._orders: dict[int, Arranged] = {}
         for column, source in zip(spec.ends, sources[1:], strict=True):
-            what = "an arrangement by the column of an extreme"
+            what = "an arrangement by the column of a function"
             self._orders[column] = expect_type(source, Arranged, what)  # type: ignore[type-abstract]
         self._schema = schema
         self._interner = scope.interner
@@ -224,6 +247,12 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
         self._plain = plain_results(self._functions, self._places, schema)
         types = self._state_types()
         self._state = scope.new_trace(len(types), types)
+        self._kept: dict[int, KeptResult] = {}
+        """The state of functions by their number, besides the accumulators."""
+        for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
+            kept = kept_result(function, place, self._orders, schema, self._key, scope)
+            if kept is not None:
+                self._kept[at] = kept
 
     def _state_types(self) -> list[Type]:
         """The types of the columns of the state: the key, the sum of weights, and the sums."""
@@ -233,11 +262,20 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
     def trace(self) -> Trace:
         return self._state
 
+    def memory(self) -> None:
+        """Return None: everything is in traces, apart from caches."""
+
+    def recall(self, memory: None) -> None:
+        for state in self._kept.values():
+            state.forget_cache()
+
     def replay(self) -> None:
         kept = self._state.contents()
         keys = np.ascontiguousarray(kept.rows[:, : self._key])
         accumulated = np.ascontiguousarray(kept.rows[:, self._key :])
         results = self._results(keys, accumulated, past=False)
+        for at, state in self._kept.items():
+            results[:, at] = state.current(keys, accumulated)
         present = accumulated[:, 0] > 0
         rows, weights = replace_rows(keys, results, results, np.zeros_like(present), present)
         self.out = Batch(rows, weights) if len(weights) else None
@@ -263,14 +301,23 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
             state.append(rows, weights)
         before = self._results(keys, old, past=True)
         after = self._results(keys, new, past=False)
+        if self._kept:
+            changes = GroupChanges(keys, batch, old, new, self._orders)
+            for at, kept_state in self._kept.items():
+                before[:, at], after[:, at] = kept_state.change(changes)
         rows, weights = replace_rows(keys, before, after, old[:, 0] > 0, new[:, 0] > 0)
         if len(weights):
             self.out = Batch(rows, weights)
 
     def _results(self, keys: Codes, accumulated: Codes, past: bool) -> Codes:
-        """The result columns of the groups, before the delta if `past`, else after it."""
+        """The result columns of the groups, before the delta if `past`, else after it.
+
+        Kept results are left out.
+        """
         results = np.empty((len(keys), len(self._functions)), np.int64)
         for at, (function, place) in enumerate(zip(self._functions, self._places, strict=True)):
+            if at in self._kept:
+                continue
             if isinstance(function, AggregateFunction) and function.linear(self._schema):
                 results[:, at] = linear_column(function, place, accumulated, self._schema)
                 continue
@@ -304,7 +351,13 @@ class AccumulatedAggregateStep(ReplayingStep, TracedStep):
 
 
 class ForgettingAggregateStep(ForgettingStep, AccumulatedAggregateStep):
+    """Its traces all begin with the key, so the same limit holds for each of them."""
+
     __slots__ = ("_scope",)
+
+    @property
+    def limited(self) -> Sequence[Trace]:
+        return [self._state, *(trace for state in self._kept.values() for trace in state.traces)]
 
     def __init__(
         self, spec: AccumulatedAggregate, schema: Schema, sources: Sequence[Step], scope: StepScope

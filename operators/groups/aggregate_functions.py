@@ -20,23 +20,23 @@ import numpy as np
 
 from dbsp.circuit.field_ranges import InputColumns, one_of
 from dbsp.data.batch import Batch
-from dbsp.data.columns import Floats, code_floats, float_codes
+from dbsp.data.columns import Floats, float_codes
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.expressions.coded import limits
-from dbsp.kernels import accumulate, consolidate, project, sum_floats
+from dbsp.kernels import accumulate, change_digits, consolidate, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.kernels.limits import NULL
+from dbsp.operators.groups.exact_results import NO_RUNS, float_sums
 
 SUMMED = ("int", "float", "decimal", "duration")
 """The kinds of values that have sums."""
 LINEAR = ("int", "decimal", "duration")
 """The kinds whose sums are exact sums of codes."""
-NO_RUNS = np.zeros((1, 3), np.int64)
 
 
 @dataclass(frozen=True)
@@ -195,6 +195,14 @@ def _coded_result(kind: str, type_: Type, place: tuple[int, int], accumulated: C
     return np.where(count == 0, NULL, total) if place[1] else total
 
 
+def float_column(kind: str, place: tuple[int, int], total: Floats, accumulated: Codes) -> Codes:
+    """The results of sum or avg of a float column, int64[groups], from the sums of the groups."""
+    count = accumulated[:, place[1]]
+    if kind == "avg":
+        return _mean(total, place, count)
+    return np.where(count == 0, NULL, float_codes(total)) if place[1] else float_codes(total)
+
+
 def _mean(total: Floats | Codes, place: tuple[int, int], count: Codes) -> Codes:
     """total / count; None where a nullable column has no value. Absent groups may have count 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -218,10 +226,11 @@ def reducer(
             return function.evaluate(batch, keys, schema, interner)
         if function.linear(schema):
             return linear_column(function, place, sums, schema)
-        total, count = _float_sums(function, batch, keys, schema), sums[:, place[1]]
-        if function.kind == "avg":
-            return _mean(total, place, count)
-        return np.where(count == 0, NULL, float_codes(total)) if place[1] else float_codes(total)
+        nullable = schema.types[function.column].nullable
+        _, results, _, _ = change_digits(
+            keys, NO_RUNS, 0, batch.rows, batch.weights, function.column, True, nullable, False, True
+        )
+        return float_column(function.kind, place, float_sums(results), sums)
 
     def reduce(batch: Batch) -> Batch:
         keys, _, sums = accumulate(batch.rows, batch.weights, key, columns, NO_RUNS, 0)
@@ -238,16 +247,6 @@ def reducer(
         return Batch(*consolidate(out, np.ones(len(out), np.int64)))
 
     return reduce
-
-
-def _float_sums(function: AggregateFunction, batch: Batch, keys: Codes, schema: Schema) -> Floats:
-    """The sum of weight * value of each group, float64[groups]."""
-    sums = np.zeros(len(keys), np.float64)
-    rows, weights, starts, group = grouped(batch, keys, (function.column,), schema)
-    if len(rows):
-        floats = code_floats(np.ascontiguousarray(rows[:, -1]))
-        sums[group[starts]] = sum_floats(floats.view(np.int64), weights, starts).view(np.float64)
-    return sums
 
 
 def _ends(
@@ -288,7 +287,7 @@ def grouped(
     if len(rows) == 0:
         empty = np.empty(0, np.int64)
         return rows, weights, empty, empty
-    group = _group_numbers(rows, keys, key)
+    group = group_numbers(rows, keys, key)
     return rows, weights, np.flatnonzero(np.r_[True, group[1:] != group[:-1]]), group
 
 
@@ -299,7 +298,7 @@ def _numbers(rows: Codes) -> Codes:
     return np.cumsum(new)
 
 
-def _group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:
+def group_numbers(rows: Codes, keys: Codes, key: int) -> Codes:
     """For each row, the index of its key among the sorted distinct `keys`; both are sorted."""
     ordinal = _numbers(rows[:, :key])
     if int(ordinal[-1]) + 1 == len(keys):

@@ -63,6 +63,22 @@ class GroupwiseOperator(Operator):
         """The number of leading columns that identify a row of the result; None if unknown."""
         return None
 
+    def top_level_step(
+        self,
+        source: Arranged,
+        key: int,
+        over: Schema,
+        order: Sequence[int],
+        reduce: Reduce,
+        scope: StepScope,
+    ) -> Step:
+        """Return the incremental step outside of nested scopes.
+
+        The source arranges an input of the schema `over` by the columns `order`, of which the first
+        `key` are those of the groups.
+        """
+        return GroupsStep(source, key, reduce, scope)
+
     @property
     def law(self) -> str:
         return "aggregate"
@@ -112,11 +128,12 @@ class RecomputeGroups(Projectable):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = expect_arranged(node, sources)
-        reduce = restore_column_order(
-            self.operator.function(scope.interner, self.over), order_of(node.inputs[0])
-        )
-        kind = TimedGroupsStep if scope.nested else GroupsStep
-        return kind(source, len(self.operator.groups(self.over)), reduce, scope)
+        order = order_of(node.inputs[0])
+        reduce = restore_column_order(self.operator.function(scope.interner, self.over), order)
+        key = len(self.operator.groups(self.over))
+        if scope.nested:
+            return TimedGroupsStep(source, key, reduce, scope)
+        return self.operator.top_level_step(source, key, self.over, order, reduce, scope)
 
 
 def expect_rows(stream: Stream, over: Schema, leading: Sequence[int]) -> None:
@@ -164,7 +181,7 @@ class GroupsStep(Step):
         rows, weights, split = self.history(self.keys(batch.rows))
         before = self._reduce(Batch(*consolidate(rows[:split], weights[:split])))
         after = self._reduce(Batch(*consolidate(rows, weights)))
-        change = _difference(after, before)
+        change = difference(after, before)
         if len(change):
             self.out = change
 
@@ -211,7 +228,7 @@ class TimedGroupsStep(GroupsStep, AgendaStep):
         change = Batch.empty(self.node.schema.arity)
         for back in product((0, 1), repeat=depth):
             until: Mask = np.all(times <= now - np.array(back, np.int64), axis=1)
-            part = _difference(reduced(until), reduced(until & past))
+            part = difference(reduced(until), reduced(until & past))
             change = _sum(change, part, -1 if sum(back) % 2 else 1)
         if len(change):
             self.out = change
@@ -244,5 +261,6 @@ def _sum(a: Batch, b: Batch, sign: int) -> Batch:
     return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, sign))
 
 
-def _difference(a: Batch, b: Batch) -> Batch:
+def difference(a: Batch, b: Batch) -> Batch:
+    """Return a - b."""
     return _sum(a, b, -1)

@@ -24,10 +24,11 @@ from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.data.values import decode_value
 from dbsp.errors import SchemaError, UserFunctionError, cause_text, shorten
-from dbsp.kernels import consolidate, running_totals, sum_floats
+from dbsp.kernels import change_digits, consolidate, running_totals
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import GroupFunction, grouped
+from dbsp.operators.groups.exact_results import NO_RUNS, spread_codes
 from dbsp.operators.linear.row_functions import function_name
 
 
@@ -100,22 +101,24 @@ class Quantile(GroupFunction):
             found: Codes = values[(totals >= here) & (totals - weights < here)]
             return found
 
+        result[group[starts]] = self.finish(type_, size, at)
+        return result
+
+    def finish(self, type_: Type, size: Codes, at: Callable[[Codes], Codes]) -> Codes:
+        """The results of groups of these sizes; `at` returns their values at positions from 1."""
         if not self.between:
             position = size if self.q == 1 else np.ceil(self.q * size).astype(np.int64)
-            result[group[starts]] = at(np.clip(position, 1, size))
-            return result
+            return at(np.clip(position, 1, size))
         steps = self.q * (size - 1)
         below = np.floor(steps).astype(np.int64)
         part = steps - below
         middle = [at(np.clip(below + up, 1, size)) for up in (1, 2)]
         if type_.kind in ("decimal", "duration"):
-            result[group[starts]] = np.where(part == 0, middle[0], _means(*middle))
-            return result
+            return np.where(part == 0, middle[0], _means(*middle))
         low, high = (_floats(type_, codes) for codes in middle)
         with np.errstate(invalid="ignore", over="ignore"):
             mixed = np.where((part == 0) | (low == high), low, low * (1 - part) + high * part)
-        result[group[starts]] = float_codes(mixed)
-        return result
+        return float_codes(mixed)
 
 
 @dataclass(frozen=True)
@@ -171,8 +174,9 @@ class ArgExtreme(GroupFunction):
 class Variance(GroupFunction):
     """The mean square distance from the mean, divided by n - 1, or by n for a `population`.
 
-    With `root` it is the square root: the standard deviation. Two passes with compensated sums over
-    the sorted values, so it is a function of the group alone. A sample of one value yields None.
+    With `root` it is the square root: the standard deviation. It is computed from exact sums (see
+    `dbsp.operators.groups.exact_results`), so it is a function of the group alone. A sample of one
+    value yields None.
     """
 
     column: int = field(metadata=COLUMN)
@@ -194,20 +198,15 @@ class Variance(GroupFunction):
         return FLOAT if self.population and not type_.nullable else FLOAT.optional()
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
-        result = np.full(len(keys), NULL, np.int64)
-        rows, weights, starts, group = grouped(batch, keys, (self.column,), schema, positive=True)
-        if len(rows) == 0:
-            return result
-        values = _floats(schema.types[self.column], rows[:, -1])
-        ends = np.append(starts[1:], len(rows))
-        size = running_totals(weights, starts)[ends - 1]
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            mean = _sums(values, weights, starts) / size
-            squares = (values - np.repeat(mean, ends - starts)) ** 2
-            variance = _sums(squares, weights, starts) / (size if self.population else size - 1)
-            codes = float_codes(np.sqrt(variance) if self.root else variance)
-        result[group[starts]] = codes if self.population else np.where(size > 1, codes, NULL)
-        return result
+        rows, weights, _, _ = grouped(batch, keys, (self.column,), schema, positive=True)
+        is_float = schema.types[self.column].kind == "float"
+        key = keys.shape[1]
+        _, results, _, _ = change_digits(keys, NO_RUNS, 0, rows, weights, key, is_float, False, True, True)
+        return self.finish(results)
+
+    def finish(self, results: Codes) -> Codes:
+        """The results from those of the kernel `change_digits`."""
+        return spread_codes(results, self.population, self.root)
 
 
 @dataclass(frozen=True)
@@ -348,7 +347,3 @@ def _floats(type_: Type, codes: Codes) -> Floats:
     if type_.kind == "float":
         return code_floats(np.ascontiguousarray(codes))
     return codes.astype(np.float64)
-
-
-def _sums(values: Floats, weights: Codes, starts: Codes) -> Floats:
-    return sum_floats(np.ascontiguousarray(values).view(np.int64), weights, starts).view(np.float64)

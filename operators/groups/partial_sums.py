@@ -34,7 +34,8 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_COUNTS
 from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate import AccumulatedAggregate, AccumulatedAggregateStep, Aggregate
-from dbsp.operators.groups.aggregate_functions import NO_RUNS, accumulators
+from dbsp.operators.groups.aggregate_functions import accumulators
+from dbsp.operators.groups.exact_results import NO_RUNS
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,13 @@ class PartialSums(Operator):
         return sums
 
 
-def has_partial_sums(operator: Operator) -> bool:
+def has_partial_sums(node: Node) -> bool:
     """Return whether partial sums are sufficient for an operator: all functions are linear."""
-    return type(operator) is AccumulatedAggregate and not operator.ends
+    operator = node.operator
+    if type(operator) is not AccumulatedAggregate or operator.ends:
+        return False
+    schema = node.inputs[0].schema
+    return all(function.linear(schema) for function in operator.aggregate.functions)
 
 
 def _row_by_row(batch: Batch, key: int, columns: Codes) -> Batch:

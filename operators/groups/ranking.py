@@ -12,9 +12,11 @@ deterministic. A row of weight w > 0 counts as w equal rows, a row of weight w <
     shift       each row with a column of the row n places before or after it, None beyond the ends
 
 All are functions of groups (`dbsp.operators.groups.group_step`): a tick recomputes the partitions
-with changes. At the top level top_k reads only the first rows of a partition from an arrangement by
-(partition, order): O(k + log n) rows for each partition with changes, plus the rows that tie with
-the k-th.
+with changes. At the top level shift recomputes the neighbours of the changed rows only
+(`dbsp.operators.groups.neighbours_step`), rank and row_number the rows from the first change on
+(`dbsp.operators.groups.rank_step`), and top_k reads only the first rows of a partition from
+an arrangement by (partition, order): O(k + log n) rows for each partition with changes, plus the
+rows that tie with the k-th.
 """
 
 from __future__ import annotations
@@ -41,8 +43,17 @@ from dbsp.errors import CircuitError, SchemaError, counted
 from dbsp.kernels import concatenate, consolidate, leading, project, running_totals, shifted
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import NULL
-from dbsp.operators.groups.group_step import GroupwiseOperator, Reduce, expect_rows, restore_column_order
+from dbsp.operators.groups.group_step import (
+    GroupsStep,
+    GroupwiseOperator,
+    RecomputeGroups,
+    Reduce,
+    expect_rows,
+    restore_column_order,
+)
+from dbsp.operators.groups.neighbours_step import NeighboursStep
 from dbsp.operators.groups.order_statistics import refuse_null
+from dbsp.operators.groups.rank_step import RankStep
 from dbsp.operators.traces.arrange import arranged, order_of
 
 MOST_COPIES = 1_000_000
@@ -75,11 +86,28 @@ class Ordered(GroupwiseOperator):
     def groups(self, schema: Schema) -> tuple[int, ...]:
         return self.partition
 
+    def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
+        (stream,) = inputs
+        if stream.graph.parent is not None:
+            return super().physical(rewriting, node, inputs)
+        source = arranged(rewriting, stream, (*self.partition, *self.leading(stream.schema)))
+        return rewriting.add(RecomputeGroups(self, node.inputs[-1].schema), source)
+
     def ordering(self, columns: Sequence[str]) -> str:
         """The order and the partition with the names of the columns, for pictures."""
         order = [f"{columns[c]}{' descending' if down else ''}" for c, down in self.order]
         per = f" per {', '.join(columns[c] for c in self.partition)}" if self.partition else ""
         return f"by {', '.join(order)}{per}"
+
+    def leading(self, schema: Schema) -> list[int]:
+        """The longest prefix of the order in which sorted codes can be read from one end."""
+        columns: list[int] = []
+        for column, descending in self.order:
+            if not schema.types[column].ordered_codes or descending != self.order[0][1]:
+                break
+            if column not in columns and column not in self.partition:
+                columns.append(column)
+        return columns
 
     def sort(self, batch: Batch, schema: Schema, interner: Interner) -> Sorted:
         """The rows in order. O(n log n)."""
@@ -136,16 +164,6 @@ class TopK(Ordered):
             return super().physical(rewriting, node, inputs)
         source = arranged(rewriting, stream, (*self.partition, *leading))
         return rewriting.add(LeadingTopK(self, len(leading), node.inputs[-1].schema), source)
-
-    def leading(self, schema: Schema) -> list[int]:
-        """The longest prefix of the order in which sorted codes can be read from one end."""
-        columns: list[int] = []
-        for column, descending in self.order:
-            if not schema.types[column].ordered_codes or descending != self.order[0][1]:
-                break
-            if column not in columns and column not in self.partition:
-                columns.append(column)
-        return columns
 
 
 @dataclass(frozen=True)
@@ -243,6 +261,21 @@ class Rank(Ordered):
     def caption(self, columns: Sequence[Sequence[str]]) -> str:
         return f"{self.label} {self.ordering(columns[0])}"
 
+    def top_level_step(
+        self,
+        source: Arranged,
+        key: int,
+        over: Schema,
+        order: Sequence[int],
+        reduce: Reduce,
+        scope: StepScope,
+    ) -> Step:
+        leading = common_prefix(order[key:], self.leading(over))
+        if not leading or self.kind == "dense_rank":
+            return GroupsStep(source, key, reduce, scope)
+        types = [over.types[column] for column in order]
+        return RankStep(source, order[:key], leading, self.order[0][1], types, reduce, scope)
+
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(self.names, (*inputs[0].types, INT))
 
@@ -291,6 +324,20 @@ class Shift(Ordered):
     def caption(self, columns: Sequence[Sequence[str]]) -> str:
         return f"{self.label} {self.ordering(columns[0])}"
 
+    def top_level_step(
+        self,
+        source: Arranged,
+        key: int,
+        over: Schema,
+        order: Sequence[int],
+        reduce: Reduce,
+        scope: StepScope,
+    ) -> Step:
+        leading = common_prefix(order[key:], self.leading(over))
+        if not leading:
+            return GroupsStep(source, key, reduce, scope)
+        return NeighboursStep(source, key, leading, abs(self.offset), reduce, scope)
+
     def schema(self, *inputs: Schema) -> Schema:
         types = inputs[0].types
         return Schema(self.names, (*types, types[self.column].optional()))
@@ -333,6 +380,11 @@ def ordered_by(
             code="invalid-argument",
         )
     return tuple(zip(schema.indices(names), directions, strict=True))
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """The number of equal elements at the start of both sequences."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _differ(rows: Codes, columns: Sequence[int]) -> Mask:

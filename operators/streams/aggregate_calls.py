@@ -66,8 +66,8 @@ def count() -> AggregateCall:
 def sum_(argument: Argument) -> AggregateCall:
     """Sum an expression over the rows of the group, each as often as its weight.
 
-    None is not a value; a group without values yields None. Sums of ints, decimals and durations
-    are exact, O(|delta|) per tick; sums of floats are compensated and read the groups with changes.
+    None is not a value; a group without values yields None. Sums are exact; a sum of floats is
+    rounded once, as `math.fsum` does. O(|delta| log n) per tick.
 
     Parameters:
         argument: an expression or a column name.
@@ -94,8 +94,7 @@ def avg(argument: Argument) -> AggregateCall:
     """Average an expression over the rows of the group, each as often as its weight.
 
     None is not a value; a group without values yields None. The result is a float; for decimals
-    and durations it is of their type, rounded half to even. O(|delta|) per tick; for floats a tick
-    reads the groups with changes.
+    and durations it is of their type, rounded half to even. O(|delta| log n) per tick.
 
     Parameters:
         argument: an expression or a column name.
@@ -121,8 +120,9 @@ def avg(argument: Argument) -> AggregateCall:
 def min_(argument: Argument) -> AggregateCall:
     """Return the least value of an expression; strings compare alphabetically.
 
-    None is not a value; a group without values yields None. O(|delta| log n) per tick for ordered
-    types; for others, such as strings, a tick reads the groups with changes.
+    None is not a value; a group without values yields None. O(|delta| log n) per tick. For strings,
+    the first retraction of the extreme of a group reads the group; for types such as lists and
+    records, each tick reads the groups with changes.
 
     Parameters:
         argument: an expression or a column name.
@@ -145,8 +145,9 @@ def min_(argument: Argument) -> AggregateCall:
 def max_(argument: Argument) -> AggregateCall:
     """Return the largest value of an expression; strings compare alphabetically.
 
-    None is not a value; a group without values yields None. O(|delta| log n) per tick for ordered
-    types; for others, such as strings, a tick reads the groups with changes.
+    None is not a value; a group without values yields None. O(|delta| log n) per tick. For strings,
+    the first retraction of the extreme of a group reads the group; for types such as lists and
+    records, each tick reads the groups with changes.
 
     Parameters:
         argument: an expression or a column name.
@@ -169,7 +170,7 @@ def max_(argument: Argument) -> AggregateCall:
 def count_distinct(argument: Argument) -> AggregateCall:
     """Count the different values of an expression that have a positive weight.
 
-    None is not a value. A tick reads the groups with changes, O(n log n) for their n values.
+    None is not a value. O(|delta| log n) per tick.
 
     Parameters:
         argument: an expression or a column name.
@@ -194,8 +195,7 @@ def median(argument: Argument) -> AggregateCall:
 
     A float for ints and floats; a decimal or a duration, rounded half to even, for those.
 
-    None is not a value; a group without values yields None. A tick reads the groups with changes,
-    O(n log n) for their n values.
+    None is not a value; a group without values yields None. O(|delta| log^2 n) per tick.
 
     Parameters:
         argument: an expression or a column name.
@@ -222,8 +222,8 @@ def quantile(argument: Argument, q: float) -> AggregateCall:
     """Return the value at the fraction `q` of the sorted values; for values of any type.
 
     It is v[ceil(q * n)] of the values v[1] <= ... <= v[n], as `percentile_disc` in SQL.
-    None is not a value; a group without values yields None. A tick reads the groups with changes,
-    O(n log n) for their n values.
+    None is not a value; a group without values yields None. O(|delta| log^2 n) per tick; for
+    strings a tick reads the groups with changes.
 
     Parameters:
         argument: an expression or a column name.
@@ -352,8 +352,8 @@ def last(argument: Argument, by: Argument) -> AggregateCall:
 def variance(argument: Argument, *, population: bool = False) -> AggregateCall:
     """Return the variance of a number: the mean square distance from the mean.
 
-    The variance of a sample of one value is None. None is not a value. A tick reads the groups with
-    changes, O(n log n) for their n values.
+    The variance of a sample of one value is None. None is not a value. It is computed from
+    exact sums, O(|delta| log n) per tick.
 
     Parameters:
         argument: an expression or a column name.

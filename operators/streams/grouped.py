@@ -47,9 +47,10 @@ class Grouped(Generic[S]):
 
             agg(s) = { (k, f(s_k)) : groups k of s }      s_k the rows of the group k
 
-        A group is present while the sum of its weights is positive. Cost per tick: O(|delta|) for
-        count, and for sum and avg of ints; O(|delta| log n) for min and max of ordered types; else
-        the rows of the groups with changes.
+        A group is present while the sum of its weights is positive. Cost per tick:
+        O(|delta| log n), or log^2 n for medians and quantiles. `fold`, quantiles of strings, and
+        `arg_min` or `arg_max` beside other functions read the groups with changes, and so do all
+        functions of the same call.
 
         Parameters:
             calls: an aggregate for each new column, such as `n=count()` or `total=sum_("price")`.

@@ -79,8 +79,9 @@ class RankingMethods(graph.Stream):
         """Add the rank of each row in its partition; rows that tie have the same rank.
 
         The rank is 1 + the number of rows that come before the row and do not tie with it.
-        A tick recomputes the partitions of the changed rows, O(m log m) for their m rows; the state
-        is a trace.
+        A tick recomputes the rows from the first change of a partition to the last one, or to the
+        end if the number of rows changes; the state is a trace. If `by` begins with strings, a tick
+        recomputes the partitions of the changed rows, O(m log m) for their m rows.
 
 
         Parameters:
@@ -154,8 +155,9 @@ class RankingMethods(graph.Stream):
 
         Rows that tie are ordered by the whole row, ascending. A row of weight w becomes w rows with
         different numbers.
-        A tick recomputes the partitions of the changed rows, O(m log m) for their m rows; the state
-        is a trace.
+        A tick recomputes the rows from the first change of a partition to the last one, or to the
+        end if the number of rows changes; the state is a trace. If `by` begins with strings, a tick
+        recomputes the partitions of the changed rows, O(m log m) for their m rows.
 
 
         Parameters:
@@ -194,8 +196,9 @@ class RankingMethods(graph.Stream):
         """Add the value of `column` `n` rows earlier in the partition, or None at its start.
 
         Rows that tie are ordered by the whole row, ascending. A row of weight w counts as w rows. A
-        tick recomputes the partitions of the changed rows, O(m log m) for their m rows; the state
-        is a trace.
+        tick recomputes the `n` neighbours of the changed rows and the rows that tie with them,
+        O(log m) for a partition of m rows; the state is a trace. If `by` begins with strings, a
+        tick recomputes the partitions of the changed rows, O(m log m).
 
         Parameters:
             column: the column to read.
@@ -235,8 +238,9 @@ class RankingMethods(graph.Stream):
         """Add the value of `column` `n` rows later in the partition, or None at its end.
 
         Rows that tie are ordered by the whole row, ascending. A row of weight w counts as w rows. A
-        tick recomputes the partitions of the changed rows, O(m log m) for their m rows; the state
-        is a trace.
+        tick recomputes the `n` neighbours of the changed rows and the rows that tie with them,
+        O(log m) for a partition of m rows; the state is a trace. If `by` begins with strings, a
+        tick recomputes the partitions of the changed rows, O(m log m).
 
         Parameters:
             column: the column to read.

@@ -29,6 +29,7 @@ from dbsp.data.types import Type
 from dbsp.errors import CircuitError, expect_type
 from dbsp.operators.time.watermark import Watermark, WatermarkStep
 from dbsp.operators.traces.arrange import Arrange, ArrangeStep
+from dbsp.state.trace import Trace
 from dbsp.state.trace_limit import TraceLimit
 
 _UNITS = {"date": "days", "timestamp": "microseconds", "timestamptz": "microseconds"}
@@ -91,13 +92,19 @@ class ForgettingStep(StrictStep, TracedStep):
     def complete(self) -> bool:
         return False
 
+    @property
+    def limited(self) -> Sequence[Trace]:
+        """The traces that forget rows, all by the same column."""
+        return [self.trace]
+
     def connect(self, strict: Sequence[Step]) -> None:
         marks = [expect_type(step, WatermarkStep, "the step of a watermark") for step in strict]
         what = "an operator that forgets rows"
         operator = expect_type(self.node.operator, ForgettingOperator, what)  # type: ignore[type-abstract]
-        self._scope.limit(
-            TraceLimit(self.trace, operator.column, operator.offset, lambda: [step.mark for step in marks])
-        )
+        for trace in self.limited:
+            self._scope.limit(
+                TraceLimit(trace, operator.column, operator.offset, lambda: [step.mark for step in marks])
+            )
 
 
 @dataclass(frozen=True)

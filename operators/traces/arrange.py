@@ -92,23 +92,24 @@ class ExternalArrangeStep(Arranged):
         self._permutation = np.array(order, np.int64)
 
     @property
-    def _trace(self) -> Trace:
+    def trace(self) -> Trace:
+        """The trace of the index."""
         return self._source.external_trace(self._order)
 
     @property
     def table(self) -> Codes:
-        return self._trace.table
+        return self.trace.table
 
     @property
     def count(self) -> int:
-        return self._trace.count
+        return self.trace.count
 
     @property
     def before(self) -> int:
-        return self._trace.before
+        return self.trace.before
 
     def integral(self) -> Batch:
-        total = self._trace.contents()
+        total = self.trace.contents()
         return Batch(*arrange(total.rows, total.weights, np.argsort(self._permutation)))
 
     @property
@@ -226,6 +227,11 @@ def own_trace(source: Arranged) -> Trace:
             f"expected a step with a trace of this scope, got {name}; this is a defect of dbsp"
         )
     return source.trace
+
+
+def trace_of(source: Arranged) -> Trace:
+    """The trace of a top-level arrangement, also of an index outside of the circuit."""
+    return source.trace if isinstance(source, ExternalArrangeStep) else own_trace(source)
 
 
 def expect_order(stream: Stream, leading: Sequence[int]) -> tuple[int, ...]:

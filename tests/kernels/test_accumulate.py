@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.data.columns import code_floats
 from dbsp.kernels import (
     accumulate,
     assert_runs,
@@ -20,7 +18,6 @@ from dbsp.kernels import (
     distinct_timed_runs,
     extremes,
     replace_rows,
-    sum_floats,
     sum_weights,
 )
 from dbsp.kernels.arrays import Codes
@@ -193,30 +190,3 @@ def test_change_groups(past: Pairs, bag: Pairs, m: int, results: list[int]) -> N
 
     assert pairs_of(*kept) == model_pairs(reference.minus(state(after), state(before)))
     assert pairs_of(rows, weights) == model_pairs(reference.minus(result(after), result(before)))
-
-
-def _floats(listed: Sequence[float]) -> Codes:
-    return np.array(listed, np.float64).view(np.int64)
-
-
-def _sum_floats(listed: Sequence[float], weights: Sequence[int], starts: Sequence[int]) -> list[float]:
-    found = sum_floats(_floats(listed), np.array(weights, np.int64), np.array(starts, np.int64))
-    return found.view(np.float64).tolist()
-
-
-@given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(-3, 3)), min_size=1, max_size=30))
-def test_sum_floats_loses_almost_no_precision(terms: list[tuple[float, int]]) -> None:
-    (found,) = _sum_floats([v for v, _ in terms], [w for _, w in terms], [0])
-    exact = math.fsum(v * w for v, w in terms)
-    assert math.isclose(
-        found, exact, rel_tol=1e-15, abs_tol=1e-18 * sum(abs(v * w) for v, w in terms) + 1e-300
-    )
-
-
-def test_sum_floats() -> None:
-    assert _sum_floats([1e16, 1.0, -1e16, 0.1, 0.2], [1, 1, 1, 10, -5], [0, 3]) == [1.0, 0.0]
-    assert _sum_floats([math.inf, 1.0], [1, 1], [0]) == [math.inf]
-    assert _sum_floats([math.inf, 1.0], [-1, 1], [0]) == [-math.inf]
-    assert math.isnan(_sum_floats([math.inf, -math.inf], [1, 1], [0])[0])
-    assert math.isnan(_sum_floats([1.0, math.nan], [1, 1], [0])[0])
-    assert code_floats(np.array([0], np.int64)).tolist() == [0.0]

@@ -20,7 +20,7 @@ def is_summed(placed: PlacedGraph, node: Node, columns: tuple[int, ...]) -> bool
     """
     source = node.inputs[0].node
     own = placed.placement(source)
-    if not has_partial_sums(node.operator) or own == EVERYWHERE or placed.has(source, by(columns)):
+    if not has_partial_sums(node) or own == EVERYWHERE or placed.has(source, by(columns)):
         return False
     readers = {reader for reader in source.graph.nodes if source in map(_read_node, reader.inputs)}
     return not any(_reads_by(reader, columns) for reader in readers - {node})
@@ -33,7 +33,7 @@ def _read_node(stream: Stream) -> Node:
 def _reads_by(reader: Node, columns: tuple[int, ...]) -> bool:
     """Return whether a node reads rows by a key that has these columns."""
     reads = keyed_reads(reader)
-    if reads is None or not columns or has_partial_sums(reader.operator):
+    if reads is None or not columns or has_partial_sums(reader):
         return False
     keys = zip(reader.inputs, reads.columns, strict=True)
     return any(set(columns) <= {_base_column(stream, column) for column in key} for stream, key in keys)

@@ -123,7 +123,7 @@ def _of_inputs(node: Node, wishes: Sequence[Wish]) -> Iterator[tuple[int, Wish]]
             for place in range(len(node.inputs)):
                 yield place, Wish(wish.reader, kept, wish.weight * ROW_BY_ROW)
     elif (reads := keyed_reads(node)) is not None:
-        weight = PARTIAL_SUMS if has_partial_sums(operator) else 1.0
+        weight = PARTIAL_SUMS if has_partial_sums(node) else 1.0
         for place, of_input in enumerate(reads.columns):
             yield place, Wish(node, frozenset(of_input), weight)
             if not of_input and isinstance(operator, DeltaMultiwayJoin):

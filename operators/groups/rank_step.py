@@ -1,0 +1,109 @@
+"""Recomputing the ranks after changed rows: the incremental form of rank and row_number.
+
+The rows of a partition are in an arrangement by (partition, order). A change moves the ranks of the
+rows after it, up to the last change if the number of rows stays the same, else up to the end of the
+partition. So a tick reads
+
+    W = the rows from the first changed block to the last one, or to the end of the partition
+
+before and after the tick, recomputes their ranks as if they were the partition, and adds the number
+of rows before W, which does not change. Cost: O(log n) for n rows, plus the rows of W, which is as
+many as the changed results unless rows tie. A *block* is the rows that agree in the order.
+
+A row of negative weight counts as absent. The state has the missing weight of such rows, so that
+rows can be counted by the totals of sorted runs (`dbsp.kernels.counted_runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dbsp.circuit.step_roles import Arranged
+from dbsp.circuit.step_scope import StepScope
+from dbsp.data.batch import Batch
+from dbsp.data.types import Type
+from dbsp.kernels import count_beyond, project
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.operators.groups.group_step import Reduce, difference
+from dbsp.operators.groups.kept_state import MissingWeights, weigh_delta
+from dbsp.operators.groups.neighbours_step import BlocksStep
+from dbsp.state.counted_tables import counted_table
+
+
+class RankStep(BlocksStep):
+    """Recomputes the ranks from the first changed block of a partition on.
+
+    `partition` are the columns of the key in the input, by which the results begin.
+    """
+
+    __slots__ = ("_descending", "_missing", "_partition")
+
+    def __init__(
+        self,
+        source: Arranged,
+        partition: Sequence[int],
+        leading: int,
+        descending: bool,
+        types: Sequence[Type],
+        reduce: Reduce,
+        scope: StepScope,
+    ) -> None:
+        super().__init__(source, len(partition), leading, reduce, scope)
+        self._partition = list(partition)
+        self._descending = descending
+        self._missing = MissingWeights(types, scope)
+
+    def step(self) -> None:
+        batch = self._source.out
+        if batch is None:
+            self.out = None
+            return
+        weighed = weigh_delta(batch, self._trace.width, self._trace, self._source.before)
+        self._missing.follow(weighed)
+        if self.is_large(batch):
+            super().step()
+            return
+        blocks, _ = project(batch.rows, np.ones(len(batch), np.int64), self._block)
+        new = np.r_[True, (blocks[1:, : self._key] != blocks[:-1, : self._key]).any(axis=1)]
+        first = np.flatnonzero(new)
+        last = np.r_[first[1:], len(blocks)] - 1
+        keys = np.ascontiguousarray(blocks[first, : self._key])
+        starts, ends = blocks[first].copy(), blocks[last].copy()
+        moving = self._moving(keys, weighed.rows, *weighed.positive())
+        if self._descending:
+            starts[np.ix_(moving, self._block[self._key :])] = INT64_MIN
+        else:
+            ends[np.ix_(moving, self._block[self._key :])] = INT64_MAX
+        edges = np.ascontiguousarray(blocks[last if self._descending else first])
+        missing = self._missing.trace
+        table = counted_table((self._trace, self._source.count), (missing, missing.count))
+        beyond = count_beyond(edges, self._key, table, len(table), self._descending)
+        change = difference(
+            self._ranked(self.rows_between(starts, ends, self._source.count), keys, beyond),
+            self._ranked(self.rows_between(starts, ends, self._source.before), keys, beyond),
+        )
+        self.out = change if len(change) else None
+
+    def _moving(self, keys: Rows, rows: Rows, before: Codes, after: Codes) -> Codes:
+        """Return the partitions in which the number of rows changes."""
+        number = np.zeros(len(rows), np.int64)
+        number[1:] = np.cumsum((rows[1:, : self._key] != rows[:-1, : self._key]).any(axis=1))
+        change = np.zeros(len(keys), np.int64)
+        np.add.at(change, number, after - before)
+        return np.flatnonzero(change)
+
+    def _ranked(self, rows: Batch, keys: Rows, beyond: Codes) -> Batch:
+        """Return the rows with their ranks in the whole partition."""
+        ranked = self._reduce(rows)
+        if len(keys) == 1:
+            added = beyond
+        else:
+            both = np.concatenate((keys, ranked.rows[:, self._partition]))
+            _, number = np.unique(both, axis=0, return_inverse=True)
+            number = number.reshape(-1)
+            added = beyond[np.argsort(number[: len(keys)])][number[len(keys) :]]
+        ranked.rows[:, -1] += added
+        return ranked
