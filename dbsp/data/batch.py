@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate, consolidate_owned, merge_some, rearrange
+from dbsp.kernels import consolidate, consolidate_owned, merge_runs, rearrange
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.run_tables import run_entry
 
 
 class Batch:
@@ -92,7 +93,8 @@ def merge_sorted(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
 def _merged(rows: Codes, weights: Codes, more: Codes, their_weights: Codes) -> tuple[Codes, Codes]:
     size = len(weights) + len(their_weights)
     out_rows, out_weights = np.empty((size, rows.shape[1]), np.int64), np.empty(size, np.int64)
-    state = np.zeros(3, np.int64)
-    merge_some(rows, weights, more, their_weights, out_rows, out_weights, state, size)
+    state = np.zeros(4, np.int64)
+    sides = (rows, weights), (more, their_weights), (out_rows, out_weights)
+    merge_runs(np.array([run_entry(*side) for side in sides], np.int64), rows.shape[1], state, size)
     size = int(state[2])
     return out_rows[:size], out_weights[:size]

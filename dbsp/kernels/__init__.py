@@ -57,7 +57,7 @@ least_members = entry(partitions.least_members)
 list_values = entry(prefix_lists.list_values)
 mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
-merge_some = entry(run_merge.merge_some)
+merge_runs = entry(run_merge.merge_runs)
 nearest_present = entry(nearest.nearest_present)
 note_rows = entry(bloom_filter.note_rows)
 number_column = entry(numbered_values.number_column)
@@ -110,7 +110,7 @@ __all__ = [
     "list_values",
     "mark_parts",
     "mark_rows",
-    "merge_some",
+    "merge_runs",
     "nearest_present",
     "note_rows",
     "number_column",

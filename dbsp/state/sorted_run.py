@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dbsp.kernels import merge_some
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels import merge_runs
+from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.run_tables import run_entry
+from dbsp.state import narrow_rows
+from dbsp.state.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
 from dbsp.state.run_file import RunFile
 
 _ONE = np.ones(1, np.int64)
@@ -16,40 +19,64 @@ _ONE = np.ones(1, np.int64)
 IMPLICIT = 4096
 """Runs of at least this many rows, all with weight 1, keep no weights."""
 
+_PIECE = 1 << 16
+"""The rows that are widened at a time."""
+
 
 class SortedRun:
     """One immutable sorted run; `largest` bounds the absolute weight of its rows.
 
-    `stored` are the weights, or a single 1 if all weights are 1; kernels that search a run table
-    and `merge_some` accept both. `file` is the file that is mapped to the arrays; None for a run in
-    memory. `saved` is the file with the same rows in the latest snapshot of a checkpoint. `born` is
-    the number of searches in the runs of its tick before it (see `Trace.searches`).
+    `codes` are the rows as they are stored: int64, or int32 for a narrow run (see
+    `dbsp.state.narrow_rows`). `stored` are the weights, or a single 1 if all weights are 1. Kernels
+    that search a run table and `merge_runs` accept all these forms. `file` is the file that is
+    mapped to the arrays; None for a run in memory. `saved` is the file with the same rows in the
+    latest snapshot of a checkpoint. `born` is the number of searches in the runs of its tick before
+    it (see `Trace.searches`).
     """
 
-    __slots__ = ("born", "file", "largest", "rows", "saved", "size", "stored")
+    __slots__ = ("_fits", "born", "codes", "file", "largest", "saved", "size", "stored")
 
-    def __init__(self, rows: Codes, weights: Codes) -> None:
-        self.rows = rows
+    def __init__(self, codes: StoredRows, weights: Codes) -> None:
+        self.codes = codes
         self.stored = weights
-        self.size = len(rows)  # read so often in a tick that a function call is measurable
+        self.size = len(codes)  # read so often in a tick that a function call is measurable
         self.largest = 0
         self.born = 0
         self.file: RunFile | None = None
         self.saved: RunFile | None = None
+        self._fits: bool | None = None
 
     @staticmethod
-    def of(rows: Codes, weights: Codes) -> SortedRun:
+    def of(rows: Rows, weights: Codes) -> SortedRun:
+        """Return a run in its smallest form. O(n) for a large one."""
+        if len(rows) < narrow_rows.NARROW:
+            return SortedRun.of_stored(rows, weights)
+        codes = narrowed(rows)
+        run = SortedRun.of_stored(codes, weights)
+        run._fits = codes is not rows
+        return run
+
+    @staticmethod
+    def of_stored(codes: StoredRows, weights: Codes) -> SortedRun:
         """Return a run, which does not keep the weights if it is large and they are all 1."""
-        if len(rows) >= IMPLICIT and weights[0] == 1 and (weights == 1).all():
-            return SortedRun.of_ones(rows)
-        return SortedRun(rows, weights)
+        if len(codes) >= IMPLICIT and weights[0] == 1 and (weights == 1).all():
+            return SortedRun.of_ones(codes)
+        run = SortedRun(codes, weights)
+        if run.narrow and run.size:  # `register_run` finds it for the other runs
+            run.largest = largest_weight(weights)
+        return run
 
     @staticmethod
-    def of_ones(rows: Codes) -> SortedRun:
+    def of_ones(codes: StoredRows) -> SortedRun:
         """Return a run whose weights are all 1."""
-        run = SortedRun(rows, _ONE if len(rows) else _ONE[:0])
+        run = SortedRun(codes, _ONE if len(codes) else _ONE[:0])
         run.largest = len(run.stored)
         return run
+
+    @property
+    def rows(self) -> Rows:
+        """The rows as int64. O(n), and a copy, for a narrow run."""
+        return widened(self.codes)
 
     @property
     def weights(self) -> Codes:
@@ -57,23 +84,51 @@ class SortedRun:
         return self.stored if len(self.stored) == self.size else np.ones(self.size, np.int64)
 
     @property
+    def width(self) -> int:
+        """The number of columns."""
+        return int(self.codes.shape[1])
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the codes are int32."""
+        return bool(self.codes.itemsize == 4)
+
+    @property
+    def fits_narrow(self) -> bool:
+        """Whether every code fits int32. O(n) at the first call."""
+        if self._fits is None:
+            self._fits = self.narrow or fit_narrow(self.rows)
+        return self._fits
+
+    @property
     def nbytes(self) -> int:
-        """The bytes of the rows, and of the weights if they are stored."""
-        return int(self.rows.nbytes + (self.stored.nbytes if self.stored is not _ONE else 0))
+        """The bytes of the codes, and of the weights if they are stored."""
+        return int(self.codes.nbytes + (self.stored.nbytes if self.stored is not _ONE else 0))
+
+    def pieces(self) -> Iterator[Rows]:
+        """Yield the rows as int64, in pieces of limited size if that takes copies."""
+        step = _PIECE if self.narrow else max(self.size, 1)
+        return (widened(self.codes[at : at + step]) for at in range(0, self.size, step))
 
     def entry(self) -> tuple[int, int, int]:
         """The run in a run table (see `dbsp.kernels.run_search`)."""
-        implicit = len(self.stored) < self.size
-        return self.rows.ctypes.data, self.stored.ctypes.data + implicit, self.size
+        return run_entry(self.codes, self.stored)
 
     def __len__(self) -> int:
         return self.size
 
 
+def largest_weight(weights: Codes) -> int:
+    """Return the largest absolute weight, or a bound of it, of at least one weight."""
+    # -2**63 has no positive counterpart; 2**63 - 1 is a good enough bound.
+    return min(max(int(weights.max()), -int(weights.min())), INT64_MAX)
+
+
 class RunMerge:
     """An incremental merge of the committed runs at `index` and `index + 1`.
 
-    A large merge writes no weights until it finds one other than 1.
+    The result is narrow if it may be large and both runs fit. A large merge writes no weights until
+    it finds one other than 1.
     """
 
     __slots__ = ("index", "newer", "older", "rows", "size", "state", "weights")
@@ -83,7 +138,7 @@ class RunMerge:
         self.index = index
         self.older = older
         self.newer = newer
-        self.rows = np.empty((size, older.rows.shape[1]), np.int64)
+        self.rows = empty_rows(size, older.width, merges_narrow(older, newer))
         self.weights = np.empty(0 if size >= IMPLICIT else size, np.int64)
         self.state = np.zeros(4, np.int64)
 
@@ -100,24 +155,18 @@ class RunMerge:
     @property
     def nbytes(self) -> int:
         """The bytes that the merge has in memory."""
-        return self.rows.nbytes + self.weights.nbytes
+        return int(self.rows.nbytes + self.weights.nbytes)
 
     def advance(self, fuel: int) -> bool:
         """Merge at most about `fuel` rows; return whether the merge is complete."""
-        done = self._advance(fuel)
+        done = merge_some(self.older, self.newer, self.rows, self.weights, self.state, fuel)
         if self.state[3]:
             weights = np.empty(self.size, np.int64)
             weights[: self.state[2]] = 1
             self.weights = weights
             self.state[3] = 0
-            done = self._advance(fuel)
+            done = merge_some(self.older, self.newer, self.rows, weights, self.state, fuel)
         return done
-
-    def _advance(self, fuel: int) -> bool:
-        older, newer = self.older, self.newer
-        return merge_some(
-            older.rows, older.stored, newer.rows, newer.stored, self.rows, self.weights, self.state, fuel
-        )
 
     def result(self) -> SortedRun:
         """Return the result of a complete merge; the merge itself cannot be used any more."""
@@ -126,7 +175,27 @@ class RunMerge:
         if size < self.size:
             # Release the memory reserved for cancelled rows, without a copy. Nobody else has seen
             # the arrays.
-            self.rows.resize((size, self.rows.shape[1]), refcheck=False)
+            self.rows = first_in_place(self.rows, size)
             if weighted:
                 self.weights.resize(size, refcheck=False)
-        return SortedRun.of(self.rows, self.weights) if weighted else SortedRun.of_ones(self.rows)
+        run = SortedRun.of_stored(self.rows, self.weights) if weighted else SortedRun.of_ones(self.rows)
+        if size == self.size >= narrow_rows.NARROW:  # the codes that do not fit are still there
+            run._fits = run.narrow
+        return run
+
+
+def merges_narrow(older: SortedRun, newer: SortedRun) -> bool:
+    """Return whether the sum of two runs is stored as int32. O(n) at most."""
+    large = older.size + newer.size >= narrow_rows.NARROW
+    return large and newer.fits_narrow and older.fits_narrow
+
+
+def merge_some(
+    older: SortedRun, newer: SortedRun, rows: StoredRows, weights: Codes, state: Codes, fuel: int
+) -> bool:
+    """Continue a merge of two runs (see `merge_runs`); the weights of the result may be missing."""
+    # A run may have moved to a file since the last call, so its address is read again.
+    table = np.array([older.entry(), newer.entry(), run_entry(rows, weights)], np.int64)
+    if len(weights) < len(rows):
+        table[2, 1] = 0
+    return merge_runs(table, older.width, state, fuel)

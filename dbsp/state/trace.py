@@ -21,10 +21,12 @@ from dbsp.errors import CheckpointError
 from dbsp.kernels import consolidate_owned, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.state import narrow_rows
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.narrow_rows import widened
 from dbsp.state.recent_rows import copy_recent, count_recent
-from dbsp.state.sorted_run import IMPLICIT, RunMerge, SortedRun
+from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.streamed_merge import StreamedMerge
 from dbsp.state.wide_merge import merge_many
 
@@ -133,7 +135,7 @@ class Trace:
         """Replace the arrays of a run by those of its file; if interrupted, call `repair`."""
         index = [id(each) for each in (*self.runs, *self.current)].index(id(run))
         self._replacing = True
-        run.rows = mapped.rows
+        run.codes = mapped.codes
         run.stored = mapped.stored
         run.file = mapped.file
         self._register(index, run)
@@ -180,19 +182,22 @@ class Trace:
         Raises OverflowError if the weight of a row is outside int64. O(delta), plus the merges of
         the runs of this tick (amortised O(log) per row).
         """
+        size = len(rows)
+        # A small run is the usual case, without a function call. Deferred merges leave many runs.
+        if size >= narrow_rows.NARROW:
+            run = SortedRun.of(rows, weights)
+        elif size >= SMALL and self.deferred and (weights == 1).all():
+            run = SortedRun.of_ones(rows)
+        else:
+            run = SortedRun(rows, weights)
         if self._budget is not None:
-            self._budget.add(rows.nbytes + weights.nbytes)
+            self._budget.add(run.nbytes)
         if self.current:
             self._merge_current()
         else:
             self._journal.append(self)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
-        # A small run is the usual case, without a function call. Deferred merges leave many runs.
-        if len(rows) >= (SMALL if self.deferred else IMPLICIT) and (weights == 1).all():
-            run = SortedRun.of_ones(rows)
-        else:
-            run = SortedRun(rows, weights)
         run.born = self.searches
         self._push(self.current, run)
         self.fresh = True
@@ -223,9 +228,9 @@ class Trace:
         """Return the committed rows of iterations after this one, by the last column. O(n)."""
         parts = []
         for run in self.runs:
-            late = run.rows[:, -1] > iteration
+            late = run.codes[:, -1] > iteration
             if late.any():
-                parts.append((run.rows[late], run.weights[late]))
+                parts.append((widened(run.codes[late]), run.weights[late]))
         if not parts:
             return Batch.empty(self.width)
         if len(parts) == 1:

@@ -17,6 +17,8 @@ import numpy as np
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.state import narrow_rows
+from dbsp.state.narrow_rows import empty_rows, filled_rows
 from dbsp.state.sorted_run import RunMerge, SortedRun
 
 PIECE = 1 << 17
@@ -46,11 +48,12 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
     for place, run in enumerate(runs):
         cuts[0, place], cuts[-1, place] = 0, run.size
         if len(limits):
-            cuts[1:-1, place] = np.searchsorted(run.rows[:, 0], limits)
-    arrays = [run.rows for run in runs]
+            cuts[1:-1, place] = np.searchsorted(run.codes[:, 0], limits)
+    arrays = [run.codes for run in runs]
     stored = [None if _is_unit(run) else run.weights for run in runs]
     units = all(one is None for one in stored)
-    rows = np.empty((total, arrays[0].shape[1]), np.int64)
+    narrow = total >= narrow_rows.NARROW and all(run.fits_narrow for run in runs)
+    rows = empty_rows(total, runs[0].width, narrow)
     weights: Codes | None = None  # while all are 1
     at = 0
     bounds = cuts.tolist()
@@ -58,7 +61,7 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
         parts = [one[start:end] for one, start, end in zip(arrays, starts, ends, strict=True) if start < end]
         if not parts:
             continue
-        together = np.concatenate(parts)
+        together = np.concatenate(parts, dtype=np.int64)
         piece, sums = consolidate(
             together, np.ones(len(together), np.int64) if units else _weights(stored, starts, ends)
         )
@@ -69,8 +72,11 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
         if weights is not None:
             weights[at:end] = sums
         at = end
-    rows = _trimmed(rows, at)
-    return SortedRun.of_ones(rows) if weights is None else SortedRun.of(rows, _trimmed(weights, at))
+    if at < total * 7 // 8:
+        rows, weights = filled_rows([rows[:at]]), None if weights is None else weights[:at].copy()
+    else:
+        rows, weights = rows[:at], None if weights is None else weights[:at]
+    return SortedRun.of_ones(rows) if weights is None else SortedRun.of_stored(rows, weights)
 
 
 def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:
@@ -86,14 +92,14 @@ def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:
 def _limits(runs: Sequence[SortedRun], total: int) -> Codes:
     """Return values of the first column that divide all rows into pieces of about equal size."""
     pieces = total // max(PIECE, SLICE * len(runs)) + 1
-    if pieces == 1 or runs[0].rows.shape[1] == 0:
+    if pieces == 1 or runs[0].width == 0:
         return np.zeros(0, np.int64)
     step = max(1, total // (pieces * SAMPLES))
     # The rows of all runs one after the other, every `step`-th: short runs count in proportion.
     samples = []
     start = 0
     for run in runs:
-        samples.append(run.rows[start::step, 0])
+        samples.append(run.codes[start::step, 0])
         start = (start - run.size) % step
     values = np.sort(np.concatenate(samples))
     return np.unique(values[np.arange(1, pieces) * len(values) // pieces])
@@ -109,9 +115,3 @@ def _weights(stored: Sequence[Codes | None], starts: Sequence[int], ends: Sequen
         for one, start, end in zip(stored, starts, ends, strict=True)
     ]
     return np.concatenate(parts)
-
-
-def _trimmed(array: Codes, size: int) -> Codes:
-    """Return the first rows; copy them if that releases much memory."""
-    first = array[:size]
-    return first.copy() if size < len(array) * 7 // 8 else first
