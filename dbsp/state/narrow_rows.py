@@ -12,8 +12,9 @@ import numpy as np
 
 from dbsp.kernels.arrays import Rows, StoredRows
 
-NARROW = 4096
-"""Runs of at least this many rows are stored in int32 if all codes fit."""
+LARGE = 4096
+"""Runs of at least this many rows are stored in int32 if all codes fit, and without weights if all
+are 1."""
 
 _PIECE = 1 << 15
 """The codes that are examined at a time: they stay in the processor's cache for the copy."""

@@ -16,9 +16,6 @@ from dbsp.state.run_file import RunFile
 
 _ONE = np.ones(1, np.int64)
 
-IMPLICIT = 4096
-"""Runs of at least this many rows, all with weight 1, keep no weights."""
-
 _PIECE = 1 << 16
 """The rows that are widened at a time."""
 
@@ -49,7 +46,7 @@ class SortedRun:
     @staticmethod
     def of(rows: Rows, weights: Codes) -> SortedRun:
         """Return a run in its smallest form. O(n) for a large one."""
-        if len(rows) < narrow_rows.NARROW:
+        if len(rows) < narrow_rows.LARGE:
             return SortedRun.of_stored(rows, weights)
         codes = narrowed(rows)
         run = SortedRun.of_stored(codes, weights)
@@ -59,7 +56,7 @@ class SortedRun:
     @staticmethod
     def of_stored(codes: StoredRows, weights: Codes) -> SortedRun:
         """Return a run, which does not keep the weights if it is large and they are all 1."""
-        if len(codes) >= IMPLICIT and weights[0] == 1 and (weights == 1).all():
+        if len(codes) >= narrow_rows.LARGE and weights[0] == 1 and (weights == 1).all():
             return SortedRun.of_ones(codes)
         run = SortedRun(codes, weights)
         if run.narrow and run.size:  # `register_run` finds it for the other runs
@@ -139,7 +136,7 @@ class RunMerge:
         self.older = older
         self.newer = newer
         self.rows = empty_rows(size, older.width, merges_narrow(older, newer))
-        self.weights = np.empty(0 if size >= IMPLICIT else size, np.int64)
+        self.weights = np.empty(0 if size >= narrow_rows.LARGE else size, np.int64)
         self.state = np.zeros(4, np.int64)
 
     @staticmethod
@@ -179,14 +176,14 @@ class RunMerge:
             if weighted:
                 self.weights.resize(size, refcheck=False)
         run = SortedRun.of_stored(self.rows, self.weights) if weighted else SortedRun.of_ones(self.rows)
-        if size == self.size >= narrow_rows.NARROW:  # the codes that do not fit are still there
+        if size == self.size >= narrow_rows.LARGE:  # the codes that do not fit are still there
             run._fits = run.narrow
         return run
 
 
 def merges_narrow(older: SortedRun, newer: SortedRun) -> bool:
     """Return whether the sum of two runs is stored as int32. O(n) at most."""
-    large = older.size + newer.size >= narrow_rows.NARROW
+    large = older.size + newer.size >= narrow_rows.LARGE
     return large and newer.fits_narrow and older.fits_narrow
 
 

@@ -184,7 +184,7 @@ class Trace:
         """
         size = len(rows)
         # A small run is the usual case, without a function call. Deferred merges leave many runs.
-        if size >= narrow_rows.NARROW:
+        if size >= narrow_rows.LARGE:
             run = SortedRun.of(rows, weights)
         elif size >= SMALL and self.deferred and (weights == 1).all():
             run = SortedRun.of_ones(rows)

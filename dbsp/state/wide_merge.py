@@ -52,7 +52,7 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
     arrays = [run.codes for run in runs]
     stored = [None if _is_unit(run) else run.weights for run in runs]
     units = all(one is None for one in stored)
-    narrow = total >= narrow_rows.NARROW and all(run.fits_narrow for run in runs)
+    narrow = total >= narrow_rows.LARGE and all(run.fits_narrow for run in runs)
     rows = empty_rows(total, runs[0].width, narrow)
     weights: Codes | None = None  # while all are 1
     at = 0

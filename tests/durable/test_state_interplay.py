@@ -57,8 +57,7 @@ def small_sizes() -> Iterator[None]:
             "dbsp.durable.table_pieces.LARGE": 2,
             "dbsp.runtime.compaction.MANY_VALUES": 2,
             "dbsp.runtime.bulk_transaction.MANY": 2,
-            "dbsp.state.sorted_run.IMPLICIT": 2,
-            "dbsp.state.trace.IMPLICIT": 2,
+            "dbsp.state.narrow_rows.LARGE": 2,
             "dbsp.state.trace.SMALL": 2,
             "dbsp.state.trace_limit.SMALL": 2,
         }.items():
