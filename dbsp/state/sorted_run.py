@@ -58,10 +58,7 @@ class SortedRun:
         """Return a run, which does not keep the weights if it is large and they are all 1."""
         if len(codes) >= narrow_rows.LARGE and weights[0] == 1 and (weights == 1).all():
             return SortedRun.of_ones(codes)
-        run = SortedRun(codes, weights)
-        if run.narrow and run.size:  # `register_run` finds it for the other runs
-            run.largest = largest_weight(weights)
-        return run
+        return SortedRun(codes, weights)
 
     @staticmethod
     def of_ones(codes: StoredRows) -> SortedRun:
@@ -108,7 +105,9 @@ class SortedRun:
         return (widened(self.codes[at : at + step]) for at in range(0, self.size, step))
 
     def entry(self) -> tuple[int, int, int]:
-        """The run in a run table (see `dbsp.kernels.run_search`)."""
+        """The run in a run table (see `dbsp.kernels.run_search`); `largest` is known afterwards."""
+        if not self.largest and self.size:
+            self.largest = largest_weight(self.stored)
         return run_entry(self.codes, self.stored)
 
     def __len__(self) -> int:

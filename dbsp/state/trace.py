@@ -381,7 +381,7 @@ class Trace:
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
         # As `_register`, whose call would be measurable here: this is once per trace and tick.
-        if run.largest:
+        if run.largest or run.narrow:
             self.table[self.count] = run.entry()
         else:
             run.largest = register_run(self.table, self.count, run.rows, run.stored)
@@ -391,7 +391,7 @@ class Trace:
 
     def _register(self, index: int, run: SortedRun) -> None:
         """Write a run into the table."""
-        if run.largest:
+        if run.largest or run.narrow:
             self.table[index] = run.entry()
         else:
             run.largest = register_run(self.table, index, run.rows, run.stored)
