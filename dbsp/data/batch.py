@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate, consolidate_owned, merge_runs, rearrange
+from dbsp.kernels import consolidate, consolidate_owned, rearrange
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.run_tables import run_entry
+from dbsp.kernels.run_tables import merge_some
 
 
 class Batch:
@@ -94,7 +94,6 @@ def _merged(rows: Codes, weights: Codes, more: Codes, their_weights: Codes) -> t
     size = len(weights) + len(their_weights)
     out_rows, out_weights = np.empty((size, rows.shape[1]), np.int64), np.empty(size, np.int64)
     state = np.zeros(4, np.int64)
-    sides = (rows, weights), (more, their_weights), (out_rows, out_weights)
-    merge_runs(np.array([run_entry(*side) for side in sides], np.int64), rows.shape[1], state, size)
+    merge_some(rows, weights, more, their_weights, out_rows, out_weights, state, size)
     size = int(state[2])
     return out_rows[:size], out_weights[:size]

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dbsp.kernels import merge_runs
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.kernels.run_tables import run_entry
+from dbsp.kernels.run_tables import merge_some, run_entry
 from dbsp.state import narrow_rows
 from dbsp.state.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
 from dbsp.state.run_file import RunFile
@@ -25,7 +24,7 @@ class SortedRun:
 
     `codes` are the rows as they are stored: int64, or int32 for a narrow run (see
     `dbsp.state.narrow_rows`). `stored` are the weights, or a single 1 if all weights are 1. Kernels
-    that search a run table and `merge_runs` accept all these forms. `file` is the file that is
+    that search a run table and `merge_some` accept all these forms. `file` is the file that is
     mapped to the arrays; None for a run in memory. `saved` is the file with the same rows in the
     latest snapshot of a checkpoint. `born` is the number of searches in the runs of its tick before
     it (see `Trace.searches`).
@@ -155,14 +154,20 @@ class RunMerge:
 
     def advance(self, fuel: int) -> bool:
         """Merge at most about `fuel` rows; return whether the merge is complete."""
-        done = merge_some(self.older, self.newer, self.rows, self.weights, self.state, fuel)
+        done = self._advance(fuel)
         if self.state[3]:
             weights = np.empty(self.size, np.int64)
             weights[: self.state[2]] = 1
             self.weights = weights
             self.state[3] = 0
-            done = merge_some(self.older, self.newer, self.rows, weights, self.state, fuel)
+            done = self._advance(fuel)
         return done
+
+    def _advance(self, fuel: int) -> bool:
+        older, newer = self.older, self.newer
+        return merge_some(
+            older.codes, older.stored, newer.codes, newer.stored, self.rows, self.weights, self.state, fuel
+        )
 
     def result(self) -> SortedRun:
         """Return the result of a complete merge; the merge itself cannot be used any more."""
@@ -184,14 +189,3 @@ def merges_narrow(older: SortedRun, newer: SortedRun) -> bool:
     """Return whether the sum of two runs is stored as int32. O(n) at most."""
     large = older.size + newer.size >= narrow_rows.LARGE
     return large and newer.fits_narrow and older.fits_narrow
-
-
-def merge_some(
-    older: SortedRun, newer: SortedRun, rows: StoredRows, weights: Codes, state: Codes, fuel: int
-) -> bool:
-    """Continue a merge of two runs (see `merge_runs`); the weights of the result may be missing."""
-    # A run may have moved to a file since the last call, so its address is read again.
-    table = np.array([older.entry(), newer.entry(), run_entry(rows, weights)], np.int64)
-    if len(weights) < len(rows):
-        table[2, 1] = 0
-    return merge_runs(table, older.width, state, fuel)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dbsp.kernels.run_tables import merge_some
 from dbsp.state.narrow_rows import empty_rows
 from dbsp.state.run_writer import RunWriter
-from dbsp.state.sorted_run import SortedRun, merge_some, merges_narrow
+from dbsp.state.sorted_run import SortedRun, merges_narrow
 from dbsp.state.spill_folder import SpillFolder
 
 
@@ -41,7 +42,9 @@ class StreamedMerge:
         done = False
         while fuel > 0 and not done:
             state[2] = 0
-            done = merge_some(older, newer, rows, weights, state, min(part, fuel))
+            done = merge_some(
+                older.codes, older.stored, newer.codes, newer.stored, rows, weights, state, min(part, fuel)
+            )
             size = int(state[2])
             self._writer.write(rows[:size], weights[:size])
             fuel -= part

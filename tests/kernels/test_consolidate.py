@@ -13,12 +13,11 @@ from dbsp.kernels import (
     concatenate,
     consolidate,
     consolidate_owned,
-    merge_runs,
     project,
     with_time,
 )
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.kernels.run_tables import run_entry
+from dbsp.kernels.run_tables import merge_some
 from dbsp.state.narrow_rows import empty_rows, narrowed, widened
 from tests import reference
 from tests.kernels.support import Pairs, arrays, bags, canonical, codes, model_pairs, near, pairs_of, weights
@@ -213,9 +212,7 @@ def check_merge(left: Z, right: Z, fuels: list[int], weighted: bool, narrow: Nar
     done, turn = False, 0
     while not done:
         fuel, written = fuels[turn % len(fuels)], int(state[2])
-        out = run_entry(rows, out_weights) if len(out_weights) else (run_entry(rows, out_weights)[0], 0, 0)
-        table = np.array([run_entry(*sides[0]), run_entry(*sides[1]), out], np.int64)
-        done = merge_runs(table, 2, state, fuel)
+        done = merge_some(*sides[0], *sides[1], rows, out_weights, state, fuel)
         assert state[2] - written <= fuel
         if state[3]:
             assert not done and not len(out_weights)
