@@ -47,10 +47,7 @@ class SortedRun:
         """Return a run in its smallest form. O(n) for a large one."""
         if len(rows) < narrow_rows.LARGE:
             return SortedRun.of_stored(rows, weights)
-        codes = narrowed(rows)
-        run = SortedRun.of_stored(codes, weights)
-        run._fits = codes is not rows
-        return run
+        return SortedRun.of_stored(rows, weights).compact()
 
     @staticmethod
     def of_stored(codes: StoredRows, weights: Codes) -> SortedRun:
@@ -64,6 +61,19 @@ class SortedRun:
         """Return a run whose weights are all 1."""
         run = SortedRun(codes, _ONE if len(codes) else _ONE[:0])
         run.largest = len(run.stored)
+        return run
+
+    def compact(self) -> SortedRun:
+        """Return the same run with its codes in int32; this run if they do not fit, or in a file."""
+        if self._fits is False or self.narrow or self.file is not None:
+            return self
+        rows = self.rows
+        codes = narrowed(rows)
+        self._fits = codes is not rows
+        if not self._fits:
+            return self
+        run = SortedRun(codes, self.stored)
+        run.largest, run.born, run.saved, run._fits = self.largest, self.born, self.saved, True
         return run
 
     @property

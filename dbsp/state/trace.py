@@ -182,22 +182,19 @@ class Trace:
         Raises OverflowError if the weight of a row is outside int64. O(delta), plus the merges of
         the runs of this tick (amortised O(log) per row).
         """
-        size = len(rows)
-        # A small run is the usual case, without a function call. Deferred merges leave many runs.
-        if size >= narrow_rows.LARGE:
-            run = SortedRun.of(rows, weights)
-        elif size >= SMALL and self.deferred and (weights == 1).all():
-            run = SortedRun.of_ones(rows)
-        else:
-            run = SortedRun(rows, weights)
         if self._budget is not None:
-            self._budget.add(run.nbytes)
+            self._budget.add(rows.nbytes + weights.nbytes)
         if self.current:
             self._merge_current()
         else:
             self._journal.append(self)
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
+        # A small run is the usual case, without a function call. Deferred merges leave many runs.
+        if len(rows) >= (SMALL if self.deferred else narrow_rows.LARGE) and (weights == 1).all():
+            run = SortedRun.of_ones(rows)
+        else:
+            run = SortedRun(rows, weights)
         run.born = self.searches
         self._push(self.current, run)
         self.fresh = True
@@ -301,6 +298,8 @@ class Trace:
         """
         self._replacing = True
         self._merge_within(fuel)
+        if self._merge is None or self._merge.newer is not self.runs[-1]:
+            self._narrow_newest(self.runs, 0)
         self._replacing = False
 
     def _merge_within(self, fuel: int) -> None:
@@ -378,6 +377,17 @@ class Trace:
             self._bound += run.largest
             self.count += 1
 
+    def _narrow_newest(self, runs: list[SortedRun], offset: int) -> None:
+        """Store the newest of `runs`, which has `offset` in the table, in 32 bits if it may be.
+
+        Its rows are those of the delta, which is released by now: before, they are shared.
+        """
+        if runs and runs[-1].size >= narrow_rows.LARGE:
+            run = runs[-1].compact()
+            if run is not runs[-1]:
+                runs[-1] = run
+                self._register(offset + len(runs) - 1, run)
+
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
         # As `_register`, whose call would be measurable here: this is once per trace and tick.
@@ -438,9 +448,12 @@ class Trace:
 
     def _merge_current(self) -> None:
         """Merge the runs of this tick only, since steps read the runs of the past separately."""
+        if self._bound <= INT64_MAX:
+            self._merge_runs_of_tick()
+        self._narrow_newest(self.current, self.past)
+
+    def _merge_runs_of_tick(self) -> None:
         current = self.current
-        if self._bound > INT64_MAX:
-            return
         self._merge_tail(current, self.past)
         if self._budget is None:
             if self.deferred:

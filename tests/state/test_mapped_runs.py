@@ -73,6 +73,7 @@ def test_large_runs_keep_no_weights_of_one(ones: bool) -> None:
     rows = np.arange(size, dtype=np.int64).reshape(-1, 1)
     trace.append(rows, np.full(size, 1 if ones else -1))
     trace.commit()
+    trace.maintain(1)
     assert trace.nbytes == size * (4 if ones else 12)
     trace.append(rows[: size // 2] + size, np.ones(size // 2, np.int64))
     trace.commit()

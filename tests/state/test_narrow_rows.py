@@ -137,9 +137,9 @@ def test_a_merge_of_which_nothing_remains() -> None:
 def test_the_largest_weight_of_narrow_rows_bounds_the_sums() -> None:
     trace = Trace(1, [])
     trace.append(column(0, LARGE), np.array([-(2**63), *[1] * (LARGE - 1)]))
-    (run,) = trace.current
-    assert run.narrow and run.largest == 2**63 - 1 == trace._bound
     trace.append(column(LARGE, LARGE), np.full(LARGE, -2))
+    run = trace.current[0]
+    assert run.narrow and run.largest == 2**63 - 1 == trace._bound - 2
     assert not trace.sums_fit
 
 
@@ -161,15 +161,44 @@ def test_searches_for_codes_at_the_borders() -> None:
     trace.append(column(-LARGE, 2 * LARGE), np.ones(2 * LARGE, np.int64))
     edges = np.array([[code] for code in BORDERS], np.int64)
     wanted = [1 if -LARGE <= code < LARGE else 0 for code in BORDERS]
-    assert trace.current[0].narrow
     assert sum_weights(edges, trace.table, 1).tolist() == wanted
     trace.append(edges, np.full(len(edges), 2))
+    assert trace.current[0].narrow
+    assert sum_weights(edges, trace.table, 1).tolist() == wanted
     assert sum_weights(edges, trace.table, 2).tolist() == [each + 2 for each in wanted]
     trace.commit()
     trace.compact()
     assert not trace.runs[0].narrow
     assert sum_weights(edges, trace.table, 1).tolist() == [each + 2 for each in wanted]
     assert trace.contents().rows[:, 0].tolist() == sorted({*BORDERS, *range(-LARGE, LARGE)})
+
+
+def test_the_newest_rows_are_shared_with_the_delta_until_the_next_ones() -> None:
+    trace = Trace(1, [])
+    trace.deferred = True  # no merges
+    for start in range(4):
+        rows = column(start * LARGE, LARGE)
+        trace.append(rows, np.ones(LARGE, np.int64))
+        *older, newest = trace.current
+        assert newest.codes is rows and all(run.narrow for run in older)
+    trace.commit()
+    trace.maintain(10**9)
+    assert trace.runs[-1].narrow and trace.nbytes == 4 * LARGE * 4
+    assert sum_weights(column(-1, 4 * LARGE + 2), trace.table, trace.count).sum() == 4 * LARGE
+
+
+def test_a_run_is_not_copied_while_it_is_merged() -> None:
+    trace = Trace(1, [])
+    for start in range(2):
+        trace.append(column(start * LARGE, LARGE), np.ones(LARGE, np.int64))
+        trace.commit()
+        trace.maintain(LARGE if start else 0)
+    assert trace.merging and [run.narrow for run in trace.runs] == [True, False]
+    trace.append(column(-2 * LARGE, LARGE // 16), np.ones(LARGE // 16, np.int64))
+    trace.commit()
+    trace.maintain(10**9)
+    assert not trace.merging and all(run.narrow == (run.size >= LARGE) for run in trace.runs)
+    assert len(trace.contents()) == 2 * LARGE + LARGE // 16
 
 
 def test_the_rows_since_an_iteration_are_int64() -> None:
