@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dbsp.kernels import sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.state import narrow_rows, sorted_run
+from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.narrow_rows import (
     LARGE,
     empty_rows,
@@ -185,6 +187,20 @@ def test_the_newest_rows_are_shared_with_the_delta_until_the_next_ones() -> None
     trace.maintain(10**9)
     assert trace.runs[-1].narrow and trace.nbytes == 4 * LARGE * 4
     assert sum_weights(column(-1, 4 * LARGE + 2), trace.table, trace.count).sum() == 4 * LARGE
+
+
+def test_mapped_runs_of_64_bits_stay_in_their_files(tmp_path: Path) -> None:
+    run = SortedRun(column(0, LARGE), np.ones(LARGE, np.int64))
+    run.largest = 1
+    trace = Trace(1, [])
+    trace.restore([map_run(write_run(tmp_path / "1.run", run))])
+    trace.maintain(10**9)
+    assert trace.runs[0].file is not None and not trace.runs[0].narrow
+    trace.append(column(LARGE, LARGE), np.ones(LARGE, np.int64))
+    trace.commit()
+    trace.maintain(10**9)
+    assert [run.narrow for run in trace.runs] == [True]
+    assert trace.contents().rows[:, 0].tolist() == list(range(2 * LARGE))
 
 
 def test_a_run_is_not_copied_while_it_is_merged() -> None:
