@@ -60,9 +60,10 @@ def compile(
         functors: by name, the Python functions for the functors that the program declares with
             `.functor f(...)`. A function must depend on its arguments only: results are cached, and
             a retracted row is computed again.
-        recursion: how to evaluate recursive relations. "auto" is insert-only until a row is removed
-            and incremental afterwards, and restarts a tick that costs more than a restart.
-            "incremental" never restarts; "insert-only" restarts at every removal.
+        recursion: how to evaluate recursive relations. "auto" is insert-only until deletions
+            cost more than keeping iterations and incremental afterwards, and restarts a tick that
+            costs more than a restart. "incremental" never restarts; "insert-only" never keeps
+            iterations.
         word_size: the number of bits of a number, 32 or 64. By default 64, unless a pragma of the
             program says otherwise. A result beyond 64 bits is an error; with 32 bits arithmetic
             wraps around as in Soufflé.

@@ -144,8 +144,8 @@ RecursionMode = Annotated[
     Recursion,
     typer.Option(
         "--recursion",
-        help="Evaluation of recursive relations: insert-only until the first deletion and incremental "
-        "afterwards (auto), or only one of the two.",
+        help="Evaluation of recursive relations: insert-only until deletions cost too much and "
+        "incremental afterwards (auto), or only one of the two.",
     ),
 ]
 

@@ -23,7 +23,8 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.kernels import project
-from dbsp.operators.groups.distinct import Distinct, positive
+from dbsp.operators.groups.distinct import Distinct
+from dbsp.operators.groups.distinct_steps import positive
 from dbsp.operators.joins.join import Join, joined_on
 from dbsp.operators.linear.project import Project
 from dbsp.operators.linear.union import Minus

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dbsp.data.batch import Batch
-from dbsp.operators.groups.distinct import TimedDistinctStep
+from dbsp.operators.groups.distinct_steps import TimedDistinctStep
 from dbsp.operators.recursion.iterated_scope import IteratedScope
 from dbsp.operators.recursion.modes import STEP_ROWS, EvaluationHistory
 

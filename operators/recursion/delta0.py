@@ -48,6 +48,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.recursion.entering_streams import EnteringStreams
 
 
 @dataclass(frozen=True)
@@ -96,24 +97,6 @@ def _outer(node: Node) -> Node:
     return node.graph.outer_of(Stream(node)).node
 
 
-class EnteringStreams:
-    """The outer streams of one scope, shared by its delta_0 steps (`StepScope.shared`)."""
-
-    __slots__ = ("sources", "totals")
-
-    def __init__(self, sources: Sequence[Step] = ()) -> None:
-        self.sources = tuple(sources)
-        """The outer steps, in the order of the entering streams."""
-        self.totals: Sequence[Batch | None] | None = None
-        """During a restart of the scope: the integral of each stream, instead of its delta."""
-
-    def at(self, index: int, iteration: int) -> Batch | None:
-        """The value of one stream at an iteration; None if it is empty."""
-        if iteration != 0:
-            return None
-        return self.sources[index].out if self.totals is None else self.totals[index]
-
-
 class Delta0Step(KeepingStep):
     __slots__ = ("_entering", "_index", "_outer", "_scope")
 
@@ -159,17 +142,21 @@ class ArrangedDelta0Step(Arranged):
 
     @property
     def before(self) -> int:
-        if self._scope.iteration != 0:
-            return self._outer.count
-        return self._outer.before if self._entering.totals is None else 0
+        if self._scope.iteration != self._entering.iteration:
+            return self.count
+        values = self._entering.values
+        return self._outer.before if values is None else values[self._index].before
 
     @property
     def count(self) -> int:
-        return self._outer.count
+        values = self._entering.values
+        return self._outer.count if values is None else values[self._index].end
 
     @property
     def table(self) -> Codes:
-        return self._outer.table
+        values = self._entering.values
+        table = None if values is None else values[self._index].table
+        return self._outer.table if table is None else table
 
     @property
     def coordinates(self) -> int:

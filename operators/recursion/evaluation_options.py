@@ -8,8 +8,8 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.operator_roles import depends_on_ticks
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.delta0 import Delta0
-from dbsp.operators.recursion.modes import MODE_DESCRIPTIONS, Recursion
-from dbsp.operators.recursion.monotone import negated_imports, never_negative
+from dbsp.operators.recursion.modes import INCREMENTAL_MODE, Recursion, describe_insert_only
+from dbsp.operators.recursion.monotone import directions, never_negative
 from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.traces.arrange import Arrange
 
@@ -24,6 +24,8 @@ class EvaluationOptions(NamedTuple):
     negated: frozenset[int] | None = None
     """The entering streams that must not change for the results to only grow. None if the results
     may shrink when an input grows."""
+    deletes: bool = False
+    """Whether it can delete rows without restarting while it keeps no iterations."""
     converges: bool = False
     """Whether the variables only grow from iteration to iteration, so that an iteration without new
     rows is the last."""
@@ -38,22 +40,27 @@ def evaluation_options(body: Body) -> EvaluationOptions:
         return EvaluationOptions()
     if any(map(depends_on_ticks, body.nodes)):
         return EvaluationOptions()
-    negated = negated_imports(body)
+    found = directions(body)
+    negated = None if found is None else found.negated
     # A restart emits the difference from the previous results, so these must be kept.
     kept = all(keeps_stream(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports)
     restarts = kept and body.recursion is not Recursion.INCREMENTAL
-    converges = negated is not None and all(map(never_negative, body.entered))
-    return EvaluationOptions(restarts, restarts and negated is not None, negated, converges)
+    insert_only = restarts and found is not None
+    converges = found is not None and all(map(never_negative, body.entered))
+    deletes = insert_only and converges and found is not None and found.separable
+    return EvaluationOptions(restarts, insert_only, negated, deletes, converges)
 
 
 def describe_evaluation(body: Body) -> str:
     """Describe the evaluation of a scope, for reports."""
     options = evaluation_options(body)
-    if body.recursion is Recursion.INCREMENTAL or options.insert_only:
-        return MODE_DESCRIPTIONS[body.recursion]
+    if options.insert_only:
+        return describe_insert_only(body.recursion is Recursion.AUTO, options.deletes)
+    if body.recursion is Recursion.INCREMENTAL:
+        return INCREMENTAL_MODE
     restarts = "; restarts where that costs less" if options.restarts else ""
     why = " (its variables may shrink when its inputs grow)" if options.negated is None else ""
-    return f"{MODE_DESCRIPTIONS[Recursion.INCREMENTAL]}{restarts}{why}"
+    return f"{INCREMENTAL_MODE}{restarts}{why}"
 
 
 def keeps_stream(node: Node) -> bool:

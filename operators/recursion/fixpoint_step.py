@@ -22,14 +22,16 @@ from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.convergence import Convergence
+from dbsp.operators.recursion.entering_streams import whole
 from dbsp.operators.recursion.evaluation_options import evaluation_options, keeps_stream
 from dbsp.operators.recursion.iterated_scope import IteratedScope, IterationResult
 from dbsp.operators.recursion.modes import (
     CHANGED_ROW,
     EvaluationHistory,
     Recursion,
+    Removal,
 )
-from dbsp.operators.recursion.restart_budget import RestartBudget
+from dbsp.operators.recursion.restart_budget import RemovalBudget, RestartBudget
 from dbsp.operators.recursion.shared_decisions import decisions
 from dbsp.operators.shards.exchange import unplaced
 from dbsp.operators.traces.arrange import own_trace
@@ -170,12 +172,29 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
     def _step_insert_only(self, where: str, changes: TickChanges) -> None:
         # An insertion into a negated stream can remove rows of results.
         if changes.left or (changes.negated and self._history.restart_work):
-            return self._restart(where, timed=self._body.recursion is Recursion.AUTO)
+            return self._delete(where, changes)
         done = expect_present(self._inner.run(where, quiet=False), "the result of an evaluation")
         first = not self._history.restart_work
         self._history = replace(self._history, rows=self._history.rows + self._gained(done))
         if first:
             self._history = self._history.restarted(done.work)
+        self.results = done.results
+
+    def _delete(self, where: str, changes: TickChanges) -> None:
+        """Remove rows without iterations if this is expected to cost less than a restart."""
+        auto = self._body.recursion is Recursion.AUTO
+        history, negated = self._history, self._options.negated
+        if not self._options.deletes or negated is None:
+            return self._restart(where, timed=auto)
+        if auto and history.should_keep_iterations():
+            return self._restart(where, timed=True)
+        if history.retracts_many(changes.left):
+            return self._restart(where, timed=False)
+        outcome = self._inner.run_deletion(where, negated, RemovalBudget(history))
+        if isinstance(outcome, Removal):
+            return self._restart(where, timed=auto and history.is_doubtful(outcome))
+        done, removal = outcome
+        self._history = history.deleted(removal, self._gained(done))
         self.results = done.results
 
     def _step_incrementally(self, where: str, changes: TickChanges) -> None:
@@ -218,10 +237,10 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         observation.resume(new.scope, old.scope, {node: node for node in self._body.nodes})
         for observer in self._outer.observers:
             observer.restart(self._outer, self._body)
-        new.entering.totals = entering
+        new.entering.enter(list(map(whole, self._sources, entering)))
         unbounded = RestartBudget(self._history, None, False) if timed else None
         done = expect_present(new.run(where, False, unbounded), "the result of a restart")
-        new.entering.totals = None
+        new.entering.enter(None)
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
             self.results[index] = _difference(total, keeper.integral())
         rows = self._gained(done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,10 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import FeedbackStep, KeepingStep, ResettingStep, Time, TimedStep, keeping
 from dbsp.data.batch import Batch, combine
 from dbsp.errors import IterationLimitError
-from dbsp.operators.groups.distinct import UntimedDistinctStep
+from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.joins.match_budget import MatchBudget, WorkBudgetExceeded
-from dbsp.operators.recursion.delta0 import EnteringStreams
-from dbsp.operators.recursion.modes import STEP_ROWS
+from dbsp.operators.recursion.entering_streams import EnteringStreams, divided
+from dbsp.operators.recursion.modes import STEP_ROWS, Removal
 from dbsp.operators.recursion.shared_decisions import Decisions
 from dbsp.operators.shards.exchange import PlacingStep
 from dbsp.runtime.scope import Scope
@@ -36,6 +36,16 @@ class IterationResult:
     results: list[Batch | None]
     work: int
     arrived: list[dict[int, int]]
+
+
+@dataclass
+class Progress:
+    """What the iterations of one tick have produced so far."""
+
+    pieces: list[list[Batch] | None]
+    """The changes of every result; None for a result that is read at the end."""
+    arrived: list[dict[int, int]]
+    work: int = 0
 
 
 class IteratedScope:
@@ -70,7 +80,7 @@ class IteratedScope:
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
         self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
         self._untimed_traces = [] if timed else scope.traces
-        self._filtering = [step for step in scope.steps if isinstance(step, UntimedDistinctStep)]
+        self._distinct = [step for step in scope.steps if isinstance(step, UntimedDistinctStep)]
         self.size = sum(not isinstance(step, PlacingStep) for step in scope.steps)
         """The number of steps on each shard besides exchanges."""
         self._each = STEP_ROWS * self.size
@@ -93,19 +103,67 @@ class IteratedScope:
         `quiet` means that no input of the scope changes in this tick. `price` is the cost of a row
         that an operator emits (see `dbsp.operators.recursion.modes`). Raises IterationLimitError.
         """
-        scope, matches, decisions = self.scope, self._matches, self._decisions
         # The integral of an export without a past is its result, already sorted.
         kept = [
-            isinstance(step, UntimedDistinctStep) and step.starts_empty and scope.budget is None
+            isinstance(step, UntimedDistinctStep) and step.starts_empty and self.scope.budget is None
             for step in self.exports
         ]
-        pieces: list[list[Batch]] = [[] for _ in self.exports]
-        arrived: list[dict[int, int]] = [{} for _ in self.defining]
-        work = gained = 0
+        self._reset()
+        done = Progress([None if whole else [] for whole in kept], [{} for _ in self.defining])
+        start = self._decisions.least(self._next_iteration()) if quiet else 0
+        return self._finished(done) if self._iterate(where, start, done, budget, price) else None
+
+    def run_deletion(
+        self, where: str, negated: Collection[int], budget: RestartBudget
+    ) -> tuple[IterationResult, Removal] | Removal:
+        """Remove rows, restore those with other derivations, then add rows, without iterations.
+
+        The first phase is described in `dbsp.operators.groups.untimed_distinct_step`. Insertions
+        enter with the rows that return. Returns only the counts if the work of the first phase
+        exceeds `budget`. Raises IterationLimitError.
+        """
+        parts = [divided(source, at in negated) for at, source in enumerate(self.entering.sources)]
+        self._reset()
+        done = Progress([[] for _ in self.exports], [{} for _ in self.defining])
+        try:
+            for step in self._distinct:
+                step.start_removing()
+            self.entering.enter([first for first, _ in parts])
+            within = self._iterate(where, 0, done, budget, 1)
+            removal = self._end_removing(done.work)
+            if not within:
+                return removal
+            start = self.scope.iteration + 1
+            self.entering.enter([second for _, second in parts], start)
+            self._iterate(where, start, done, None, 1)
+            return self._finished(done), removal
+        finally:
+            self.entering.enter(None)
+            self._reset()
+
+    def _reset(self) -> None:
         for resetting in self._resetting:
             resetting.reset()
+
+    def _end_removing(self, work: int) -> Removal:
+        """End the first phase of a deletion; return the counts of all shards."""
+        removed = supported = 0
+        for step in self._distinct:
+            counts = step.end_removing()
+            if self._decisions.counts(step.node):
+                removed += counts[0]
+                supported += counts[1]
+        return Removal(work, *self._decisions.totals((removed, supported)))
+
+    def _iterate(
+        self, where: str, start: int | None, done: Progress, budget: RestartBudget | None, price: int
+    ) -> bool:
+        """Iterate from `start` on until nothing changes; return False if the work exceeds
+        `budget`."""
+        scope, matches, decisions = self.scope, self._matches, self._decisions
+        gained = 0
         left = budget.allowed(0) if budget is not None else math.inf
-        iteration = decisions.least(self._next_iteration()) if quiet else 0
+        iteration = start
         while iteration is not None:
             if scope.iterations >= self._cap:
                 raise IterationLimitError(
@@ -122,10 +180,10 @@ class IteratedScope:
             try:
                 scope.run()
             except WorkBudgetExceeded:
-                return None
+                return False
             scope.iterations += 1
-            for collected, export, whole in zip(pieces, self.exports, kept, strict=True):
-                if export.out is not None and not whole:
+            for collected, export in zip(done.pieces, self.exports, strict=True):
+                if export.out is not None and collected is not None:
                     collected.append(export.out)
             # Every feedback step must advance: build a list, because any() stops early.
             moving = [step.advance() for step in self._feedback]
@@ -136,36 +194,42 @@ class IteratedScope:
                 counts = [*counts, *self._growth()]
             (matched, rows, *growth), following = decisions.step(counts, following)
             # Without rows it is an iteration for rows that cancel, which merged traces do not have.
-            work += (self._each if rows else 0) + price * (rows + matched)
+            done.work += (self._each if rows else 0) + price * (rows + matched)
             if budget is not None:
                 gained += sum(growth[: len(self.exports)])
-                for entered, count in zip(arrived, growth[len(self.exports) :], strict=True):
+                for entered, count in zip(done.arrived, growth[len(self.exports) :], strict=True):
                     if count:
                         entered[iteration] = count
                 if price * matched > left:
-                    return None
-                left = budget.allowed(gained) - work
+                    return False
+                left = budget.allowed(gained) - done.work
                 if left < 0:
-                    return None
-                rest = budget.rest(iteration, arrived)
+                    return False
+                rest = budget.rest(iteration, done.arrived)
                 if rest is not None:
                     if following is not None or any(batch is not None for batch in rest):
                         for observer in scope.observers:
                             observer.converge(scope)
-                    for collected, batch in zip(pieces, rest, strict=True):
-                        if batch is not None:
+                    for collected, batch in zip(done.pieces, rest, strict=True):
+                        if batch is not None and collected is not None:
                             collected.append(batch)
                     break
             iteration = following
-        for filtering in self._filtering:
-            filtering.reset()  # release the memory of the filter
+        return True
+
+    def _finished(self, done: Progress) -> IterationResult:
+        """Return the results of complete iterations."""
+        for step in self._distinct:
+            step.reset()  # release the memory of the filter
         for trace in self._untimed_traces:
             trace.unite()
         results = [
-            keeping(export).integral() or None if whole else combine([(b.rows, b.weights) for b in collected])
-            for export, whole, collected in zip(self.exports, kept, pieces, strict=True)
+            keeping(export).integral() or None
+            if collected is None
+            else combine([(b.rows, b.weights) for b in collected])
+            for export, collected in zip(self.exports, done.pieces, strict=True)
         ]
-        return IterationResult(results, work, arrived)
+        return IterationResult(results, done.work, done.arrived)
 
     def _growth(self) -> list[int]:
         """Return the inserted less retracted rows of every result, then of every variable."""

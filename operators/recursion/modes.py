@@ -1,14 +1,17 @@
 """The modes of evaluating a recursive scope, their costs, and the choice between them.
 
     insert-only   semi-naive evaluation that continues from the fixpoint of the previous tick. It
-                  stores no iterations, so it is fast and small; a deletion requires a restart.
+                  stores no iterations, so it is fast and small. A deletion removes all rows that
+                  lose a derivation, then restores those with others (see
+                  `dbsp.operators.groups.untimed_distinct_step`).
     incremental   by tick and iteration (see `dbsp.operators.recursion.fixpoint`): deletions are
                   exact, too. The cost is proportional to the changes at all iterations and can
                   exceed the cost of a restart.
     restart       the fixpoint of all input rows so far, and its difference from the previous one.
 
-A scope in mode "auto" is insert-only until the first deletion, which costs one restart, and
-incremental from then on. When a tick's work exceeds the estimated cost of a restart, the scope
+A scope in mode "auto" is insert-only at first. It becomes incremental, by a restart, when a
+deletion exceeds its budget because most of the removed rows would return, or when such rows have
+cost as much as a restart. When a tick's work exceeds the estimated cost of a restart, the scope
 restarts. Work is counted in matches of joins and in rows emitted by the operators of the body, so
 the choice depends on the changes alone and not on the machine.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # every command reads the names of the modes, and NumPy is slow to import
     from dbsp.kernels.arrays import Codes
@@ -28,6 +31,14 @@ STEP_ROWS = 24
 CHANGED_ROW = 2
 """The cost of a row in an incremental tick, which looks up every row in the past, in rows of a
 first evaluation: 2 to 5 were measured."""
+
+REMOVAL = 0.25
+"""The fraction of a restart's cost that the first phase of a deletion may spend. The second phase
+costs at most about the same."""
+
+DOUBTFUL = 0.5
+"""If a deletion exceeds its budget and at least this fraction of the rows removed so far has other
+derivations, the scope keeps iterations from then on: they tell which of these rows stay."""
 
 BUDGET = 0.8
 """The fraction of a restart's cost that a tick with deletions may spend before the scope restarts.
@@ -52,13 +63,28 @@ class Recursion(StrEnum):
     INSERT_ONLY = "insert-only"
 
 
-MODE_DESCRIPTIONS = {
-    Recursion.AUTO: "insert-only until a row is removed, then incremental by tick and iteration; "
-    "restarts where that costs less",
-    Recursion.INCREMENTAL: "incremental by tick and iteration",
-    Recursion.INSERT_ONLY: "insert-only; restarts when a row is removed",
-}
-"""The meaning of each mode, for reports."""
+INCREMENTAL_MODE = "incremental by tick and iteration"
+"""The description of the incremental mode, for reports."""
+
+
+def describe_insert_only(auto: bool, deletes: bool) -> str:
+    """Describe a scope that starts insert-only, for reports."""
+    if auto:
+        end = "while deletions are cheap" if deletes else "until a row is removed"
+        return f"insert-only {end}, then {INCREMENTAL_MODE}; restarts where that costs less"
+    if deletes:
+        return "insert-only; removes rows in two phases, or restarts where that costs less"
+    return "insert-only; restarts when a row is removed"
+
+
+class Removal(NamedTuple):
+    """The first phase of a deletion without iterations; numbers of rows, on all shards."""
+
+    work: int
+    removed: int
+    """The rows that left a set."""
+    supported: int
+    """Those of them that return: they have derivations from other rows."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +108,8 @@ class EvaluationHistory:
     restarts: int = 0
     """The number of restarts of the scope."""
     arrivals: tuple[Codes, ...] = ()
+    wasted: int = 0
+    """The work of removing rows that had other derivations, since the latest restart."""
 
     def memory(self) -> tuple[Any, ...]:
         """Return the fields in their order, as plain values and arrays."""
@@ -99,7 +127,28 @@ class EvaluationHistory:
 
     def restarted(self, work: int) -> EvaluationHistory:
         """Return the history after an evaluation from scratch."""
-        return replace(self, restart_work=work, restart_rows=self.rows)
+        return replace(self, restart_work=work, restart_rows=self.rows, wasted=0)
+
+    def deleted(self, removal: Removal, rows: int) -> EvaluationHistory:
+        """Return the history after a deletion without iterations that changed `rows` results."""
+        wasted = 2 * removal.work * removal.supported // max(removal.removed, 1)
+        return replace(self, rows=self.rows + rows, wasted=self.wasted + wasted)
+
+    def removal_budget(self) -> float:
+        """Return the work that the first phase of a deletion may spend before a restart."""
+        return REMOVAL * self.restart_cost(self.rows)
+
+    def should_keep_iterations(self) -> bool:
+        """Whether rows were removed and restored so often that iterations would have cost less."""
+        return self.wasted > self.restart_cost(self.rows)
+
+    def is_doubtful(self, removal: Removal) -> bool:
+        """Whether many of the removed rows have other derivations."""
+        return removal.supported >= DOUBTFUL * removal.removed
+
+    def retracts_many(self, left: int) -> bool:
+        """Whether a restart should be cheaper than `left` retractions."""
+        return left > SHARE * self.entered
 
     def budget(self, rows: int) -> float:
         """Return the work that a tick may spend before a restart; the results have `rows` rows."""
@@ -107,7 +156,7 @@ class EvaluationHistory:
 
     def should_restart(self, changed: int, left: int) -> bool:
         """Whether a restart should be cheaper than `changed` rows with `left` retractions."""
-        if left > SHARE * self.entered:
+        if self.retracts_many(left):
             return True
         return changed >= MANY and self.per_change * changed > self.restart_cost(self.rows)
 

@@ -1,4 +1,4 @@
-"""Find the negated entering streams of a scope: more of their rows may mean fewer result rows.
+"""Find how the results of a scope depend on its entering streams: rising, falling, or both.
 
 A scope whose body is monotone in its variables has a least fixpoint, and the fixpoint grows with
 the entering streams:
@@ -6,13 +6,16 @@ the entering streams:
     a <= b  implies  fix(body)(a) <= fix(body)(b)
 
 So after a tick with insertions only, its evaluation may continue from the previous fixpoint
-(semi-naive evaluation; Abiteboul, Hull, Vianu, Foundations of Databases, section 13.1). This fails
-for negated streams: the more rows B has, the fewer A - (A semijoin B) has.
+(semi-naive evaluation; Abiteboul, Hull, Vianu, Foundations of Databases, section 13.1). The
+fixpoint falls with a negated stream: the more rows B has, the fewer A - (A semijoin B) has.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.operators.groups.distinct import DeltaDistinct
 from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.linear.union import Minus
 from dbsp.operators.recursion.delta0 import Delta0
@@ -20,16 +23,26 @@ from dbsp.operators.shards.exchange import Placing
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.traces.arrange import Arrange
 
-NegatedSources = frozenset[Node]
+Sources = frozenset[Node]
 
 
-def negated_imports(body: Graph) -> frozenset[int] | None:
-    """Return the numbers of the negated entering streams.
+class Directions(NamedTuple):
+    """How a scope whose variables are not negated depends on its entering streams."""
+
+    negated: frozenset[int]
+    """The entering streams whose insertions may remove rows."""
+    separable: bool
+    """Whether every variable, result and distinct of the scope only loses rows while rows are removed
+    from the streams that are not negated and added to the negated ones."""
+
+
+def directions(body: Graph) -> Directions | None:
+    """Return how the results depend on the entering streams.
 
     None if a variable of the scope is negated, or if this cannot be determined.
     """
-    rising: dict[Node, NegatedSources] = {}
-    falling: dict[Node, NegatedSources] = {}
+    rising: dict[Node, Sources] = {}
+    falling: dict[Node, Sources] = {}
     for node in body.nodes:
         if isinstance(node.operator, Delta0 | Delay):
             rising[node], falling[node] = frozenset((node,)), frozenset()
@@ -39,19 +52,20 @@ def negated_imports(body: Graph) -> frozenset[int] | None:
         if node.operator.monotone:
             rising[node], falling[node] = up, down
         elif (keys := _subtracted_keys(node)) is not None:
-            rising[node] = rising[node.inputs[0].node]
-            falling[node] = down | rising[keys.node]
+            minuend = node.inputs[0].node
+            rising[node] = rising[minuend] | falling[keys.node]
+            falling[node] = falling[minuend] | rising[keys.node]
         else:
-            rising[node], falling[node] = frozenset(), up | down
+            rising[node] = falling[node] = up | down
     results = {stream.node for node in body.nodes for stream in node.strict}
     results |= {stream.node for stream in body.exports}
-    found = frozenset[Node]().union(*(falling[node] for node in results))
-    numbers = set()
-    for node in found:
-        if not isinstance(node.operator, Delta0):
-            return None
-        numbers.add(node.operator.index)
-    return frozenset(numbers)
+    negated = frozenset[Node]().union(*(falling[node] for node in results))
+    if not all(isinstance(node.operator, Delta0) for node in negated):
+        return None
+    numbers = frozenset(node.operator.index for node in negated if isinstance(node.operator, Delta0))
+    distinct = {node for node in body.nodes if isinstance(node.operator, DeltaDistinct)}
+    separable = all(not rising[node] & negated and falling[node] <= negated for node in results | distinct)
+    return Directions(numbers, separable)
 
 
 def never_negative(node: Node) -> bool:

@@ -27,3 +27,13 @@ class RestartBudget:
         """Return the remaining change of every result if no more iterations are needed, else
         None."""
         return None if self._convergence is None else self._convergence.rest(iteration, arrived)
+
+
+class RemovalBudget(RestartBudget):
+    """Ends the first phase of a deletion whose work exceeds a share of a restart."""
+
+    def __init__(self, history: EvaluationHistory) -> None:
+        super().__init__(history, None, True)
+
+    def allowed(self, gained: int) -> float:
+        return self._history.removal_budget()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from dbsp import Circuit, IterationLimitError, Run
 from dbsp.kernels.arrays import Codes
-from dbsp.operators.groups.distinct import UntimedDistinctStep
+from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import seen_rows, trace, wide_merge

@@ -82,12 +82,19 @@ CIRCUITS = {"reach": (reach, reach_model), "even": (even, even_model), "loops": 
 @pytest.mark.parametrize("name", CIRCUITS)
 @pytest.mark.parametrize("mode", MODES)
 @settings(max_examples=examples(60))
-@given(TICKS, st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.5, 100.0]), st.sampled_from([1, 100]))
+@given(
+    TICKS,
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.sampled_from([0.0, 0.5, 100.0]),
+    st.sampled_from([1, 100]),
+    st.sampled_from([0.0, 1.0, 100.0]),
+)
 def test_every_mode_and_every_change_of_it(
-    name: str, mode: str, sequence: list[Tick], share: float, budget: float, many: int
+    name: str, mode: str, sequence: list[Tick], share: float, budget: float, many: int, removal: float
 ) -> None:
     build, model = CIRCUITS[name]
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modes, "REMOVAL", removal)
         patch.setattr(modes, "SHARE", share)
         patch.setattr(modes, "BUDGET", budget)
         patch.setattr(modes, "MANY", many)
@@ -103,42 +110,6 @@ def test_every_mode_and_every_change_of_it(
             assert run.step(tick)["out"].to_dict() == minus(after, before)
             assert view(run) == after
             before = after
-
-
-def test_a_scope_is_insert_only_until_a_row_is_removed() -> None:
-    circuit = Circuit("test")
-    circuit.output("out", reach(circuit, "auto"))
-    run = circuit.start()
-    run.step({"edge": [(i, i + 1) for i in range(100)], "start": [(0,)]})
-    assert ways(run) == {"insert-only"}
-    run.step({"edge": [(100, 101)], "start": [(3,)]})
-    assert ways(run) == {"insert-only"}
-    run.step({"edge": {(40, 41): -1}})
-    assert ways(run) == {"incremental, restarted once"}
-    run.step({"edge": {(40, 41): 1}})
-    assert ways(run) == {"incremental, restarted once"}
-    assert len(run.view("out")) == 102
-
-
-def test_an_insertion_into_a_negated_stream_counts_as_a_removal() -> None:
-    circuit = Circuit("test")
-    circuit.output("out", reach(circuit, "auto"))
-    run = circuit.start()
-    run.step({"edge": [(i, i + 1) for i in range(9)], "start": [(0,)], "shut": [(7,)]})
-    assert ways(run) == {"insert-only"} and len(run.view("out")) == 8
-    run.step({"shut": [(5,)]})
-    assert ways(run) == {"incremental, restarted once"} and len(run.view("out")) == 6
-
-
-def test_insert_only_stays_insert_only() -> None:
-    circuit = Circuit("test")
-    circuit.output("out", reach(circuit, "insert-only"))
-    run = circuit.start()
-    run.step({"edge": [(i, i + 1) for i in range(9)], "start": [(0,)]})
-    for times in ("once", "2 times"):
-        run.step({"edge": {(4, 5): -1}})
-        run.step({"edge": {(4, 5): 1}})
-        assert ways(run) == {f"insert-only, restarted {times}"}
 
 
 def test_a_large_retraction_restarts_the_scope() -> None:

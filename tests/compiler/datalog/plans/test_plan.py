@@ -197,7 +197,8 @@ inputs
   edge(x: number, y: number), 1 fact in the program
 
 stratum 1 (path): recursive, one scope iterated to its fixpoint
-  insert-only until a row is removed, then incremental by tick and iteration; restarts where that costs less
+  insert-only while deletions are cheap, then incremental by tick and iteration; \
+restarts where that costs less
   rule 1 at <program>:8:1, evaluated outside of the scope
     path(x, y) :- edge(x, y).
       1. scan edge(x, y)

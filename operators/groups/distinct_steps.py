@@ -1,0 +1,128 @@
+"""The steps of distinct: at the top level, and in nested scopes with iterations in their times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.circuit.step_roles import Arranged, KeepingStep, ReplayingStep
+from dbsp.circuit.step_scope import StepScope
+from dbsp.data.batch import Batch
+from dbsp.kernels import (
+    concatenate,
+    consolidate,
+    distinct_runs,
+    distinct_timed_runs,
+    gather,
+    project,
+)
+from dbsp.operators.groups.group_step import TimedGroupsStep
+from dbsp.operators.traces.agenda import Agenda, AgendaStep
+from dbsp.operators.traces.arrange import own_trace
+
+
+def positive(batch: Batch) -> Batch:
+    """The rows of positive weight, each with weight 1."""
+    if (batch.weights == 1).all():
+        return batch
+    present = batch.weights > 0
+    rows = batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
+    return Batch(rows, np.ones(len(rows), np.int64))
+
+
+class DistinctStep(KeepingStep, ReplayingStep):
+    __slots__ = ("_source",)
+
+    quiet = True
+
+    def __init__(self, source: Arranged) -> None:
+        super().__init__()
+        self._source = source
+
+    def integral(self) -> Batch:
+        """The rows of positive weight in the integral of the input; in a scope, at the fixpoint."""
+        return positive(self._source.integral())
+
+    @property
+    def complete(self) -> bool:
+        return self._source.complete
+
+    @property
+    def kept_rows(self) -> int:
+        return self._source.kept_rows
+
+    def replay(self) -> None:
+        self.out = self.integral() or None
+
+    def step(self) -> None:
+        batch = self._source.out
+        self.out = None
+        if batch is None:
+            return
+        rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, self._source.before)
+        if len(weights):
+            self.out = Batch(rows, weights)
+
+
+class TimedDistinctStep(DistinctStep, AgendaStep):
+    """Distinct in a scope of depth one; `dbsp.kernels.presence` defines `out`."""
+
+    __slots__ = ("_agenda", "_scope", "_trace")
+
+    def __init__(self, source: Arranged, scope: StepScope) -> None:
+        super().__init__(source)
+        self._trace = own_trace(source)
+        self._scope = scope
+        self._agenda = Agenda(scope)
+
+    def step(self) -> None:
+        batch = self._source.out
+        waiting = self._agenda.take()
+        self.out = None
+        if waiting:
+            parts = [rows for rows, _ in waiting]
+            if batch is not None:
+                parts.append(batch.rows)
+            visited = np.concatenate(parts)
+            visited, _ = consolidate(visited, np.ones(len(visited), np.int64))
+        elif batch is not None:
+            visited = batch.rows
+        else:
+            return
+        trace = self._trace
+        rows, weights, later, times = distinct_timed_runs(
+            visited, trace.table, trace.past, trace.count, self._scope.iteration
+        )
+        if len(times):
+            self._agenda.put(later, np.ones(len(times), np.int64), times.reshape(-1, 1))
+        if len(weights):
+            self.out = Batch(rows, weights)
+
+    def since(self, iteration: int) -> Batch:
+        """The rows that earlier ticks inserted after this iteration and never retracted.
+
+        Requires that all weights are positive, so that a row stays once it is present.
+        """
+        trace = self._trace
+        late = trace.since(iteration)
+        if not len(late):
+            return Batch.empty(trace.width - 1)
+        columns = np.arange(trace.width - 1)
+        rows, _ = project(late.rows, np.ones(len(late), np.int64), columns)
+        found, weights, _ = gather(rows, len(columns), trace.table, trace.past, trace.width, 0)
+        early = found[:, -1] <= iteration
+        new = positive(Batch(*project(found, weights, columns)))
+        old = positive(Batch(*project(found[early], weights[early], columns)))
+        return Batch(*concatenate(new.rows, new.weights, old.rows, old.weights, -1))
+
+
+class DeeplyTimedDistinctStep(TimedGroupsStep, KeepingStep):
+    """Distinct in scopes of any depth: every row is its own group."""
+
+    __slots__ = ()
+
+    def integral(self) -> Batch:
+        return positive(self._source.integral())
+
+    @property
+    def kept_rows(self) -> int:
+        return self._source.kept_rows

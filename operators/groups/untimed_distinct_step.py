@@ -1,0 +1,115 @@
+"""Distinct in a scope without times: a filter for large ticks, and deletions in two phases.
+
+Every iteration is like a separate tick, so the weight of a row is the number of its derivations
+from the current rows. Two rows that are derived from each other keep each other's weight positive
+after their last derivation from an input row is gone. So a tick with deletions has two phases:
+
+    removing    every row that loses a derivation leaves the set, whatever weight is left
+    restoring   a removed row returns if its weight is positive: the weight counts the derivations
+                from rows that were not removed
+
+(Delete and rederive, DRed: Gupta, Mumick, Subrahmanian, "Maintaining views incrementally", SIGMOD
+1993. With the weights, the second phase needs no search for other derivations.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dbsp.circuit.step_roles import Arranged, ResettingStep
+from dbsp.data.batch import Batch
+from dbsp.kernels import concatenate, sum_weights
+from dbsp.operators.groups.distinct_steps import DistinctStep
+from dbsp.operators.traces.arrange import own_trace
+from dbsp.state.seen_rows import SeenRows
+from dbsp.state.trace import Trace
+
+
+class UntimedDistinctStep(DistinctStep, ResettingStep):
+    """Distinct in a scope without times.
+
+    A large tick adds a few rows in each iteration, and most of them are new. A filter of the rows
+    of the tick finds these, so that only the other rows are searched in the runs of the tick.
+    """
+
+    __slots__ = ("_removed", "_returning", "_seen", "_trace")
+
+    def __init__(self, source: Arranged) -> None:
+        super().__init__(source)
+        self._trace = own_trace(source)
+        self._seen = SeenRows()
+        self._removed: Trace | None = None
+        """The rows that left the set in this tick, while rows are removed."""
+        self._returning: Batch | None = None
+        """The removed rows that return in the next step."""
+
+    @property
+    def starts_empty(self) -> bool:
+        """Whether no earlier tick has left rows, so that the integral is the change of this one."""
+        return not self._trace.runs
+
+    def reset(self) -> None:
+        self._seen.clear()
+        self._removed = self._returning = None
+
+    def start_removing(self) -> None:
+        """Begin the first phase of a tick with deletions."""
+        self._removed = Trace(self._trace.width, [])
+
+    def end_removing(self) -> tuple[int, int]:
+        """End the first phase; in the next step rows return. Only insertions may arrive from now on.
+
+        Returns how many rows were removed, and how many of them return.
+        """
+        if self._removed is None:
+            return 0, 0
+        removed = self._removed.contents().rows
+        weights = sum_weights(removed, self._trace.table, self._trace.count)
+        rows = removed[weights > 0]
+        self._removed = None
+        self._returning = Batch(rows, np.ones(len(rows), np.int64)) or None
+        return len(removed), len(rows)
+
+    def step(self) -> None:
+        if self._removed is not None:
+            self._remove(self._removed)
+            return
+        self._change()
+        returning = self._returning
+        if returning is not None:
+            self._returning = None
+            if self.out is not None:
+                # No row is in both: for `_change`, a row that returns was present before.
+                out = self.out
+                returning = Batch(*concatenate(returning.rows, returning.weights, out.rows, out.weights, 1))
+            self.out = returning
+
+    def _remove(self, removed: Trace) -> None:
+        batch = self._source.out
+        self.out = None
+        if batch is None:
+            return
+        rows = batch.rows[sum_weights(batch.rows, removed.table, removed.count) == 0]
+        if len(rows):
+            removed.append(rows, np.ones(len(rows), np.int64))
+            self.out = Batch(rows, np.full(len(rows), -1, np.int64))
+
+    def _change(self) -> None:
+        batch, trace = self._source.out, self._trace
+        known = None if batch is None else self._seen.note(batch.rows, trace.current[:-1])
+        if batch is None or known is None or not trace.sums_fit:
+            super().step()
+            return
+        before = np.zeros(len(batch), np.int64)
+        if trace.past:
+            before += sum_weights(batch.rows, trace.table, trace.past)
+        if len(known):
+            rows = batch.rows[known]
+            before[known] += sum_weights(rows, trace.table[trace.past :], trace.before - trace.past)
+            trace.count_searches(len(known), len(batch))
+        change = (before + batch.weights > 0).astype(np.int64) - (before > 0)
+        changed = np.flatnonzero(change)
+        if len(changed) == len(change):
+            self.out = Batch(batch.rows, change)
+        else:
+            self.out = Batch(batch.rows[changed], change[changed]) if len(changed) else None

@@ -1,0 +1,224 @@
+"""Deletions in scopes that keep no iterations: exact, without a restart, within a budget."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from dbsp import Circuit, IterationLimitError, Run, Stream
+from dbsp.operators.recursion import modes
+from dbsp.operators.recursion.evaluation_options import describe_evaluation, evaluation_options
+from dbsp.operators.recursion.fixpoint import Fixpoint
+from tests.harness import apply_set, view
+from tests.operators.recursion.closures import EDGE, then
+from tests.operators.recursion.reachability import reach, then_from, ways
+from tests.operators.recursion.test_recursion_modes import CIRCUITS, TICKS
+from tests.profiles import examples
+from tests.reference import Z, minus
+from tests.strategies import Tick
+
+pytestmark = pytest.mark.usefixtures("eager")
+
+
+@pytest.fixture
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deletions never restart a scope."""
+    monkeypatch.setattr(modes.EvaluationHistory, "retracts_many", lambda history, left: False)
+    monkeypatch.setattr(modes, "REMOVAL", 1e9)
+
+
+def closure(circuit: Circuit, mode: str = "auto") -> Stream:
+    edge = circuit.input("edge", schema=EDGE, kind="set")
+    with circuit.fixpoint("path", recursion=mode) as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (edge + then(path, edge)).distinct())
+    return scope.leave(path)
+
+
+def started(mode: str = "auto") -> Run:
+    circuit = Circuit("test")
+    circuit.output("out", closure(circuit, mode))
+    return circuit.start()
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.usefixtures("unlimited")
+def test_deletions_give_the_least_fixpoint_without_a_restart(name: str) -> None:
+    build, model = CIRCUITS[name]
+
+    @settings(max_examples=examples(200))
+    @given(TICKS)
+    def check(sequence: list[Tick]) -> None:
+        circuit = Circuit("test")
+        circuit.output("out", build(circuit, "insert-only"))
+        run = circuit.start()
+        inputs: dict[str, Z] = {"edge": {}, "shut": {}, "start": {}}
+        before: Z = {}
+        for tick in sequence:
+            for relation, delta in tick.items():
+                inputs[relation] = apply_set(inputs[relation], delta)
+            after = model(*inputs.values())
+            assert run.step(tick)["out"].to_dict() == minus(after, before)
+            assert view(run) == after
+            assert ways(run) == {"insert-only"}
+            before = after
+
+    check()
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_rows_do_not_support_each_other() -> None:
+    run = started()
+    run.step({"edge": [(0, 1), (1, 2), (2, 1), (2, 3)]})
+    assert run.step({"edge": {(0, 1): -1}})["out"].to_dict() == {(0, i): -1 for i in (1, 2, 3)}
+    lost = run.step({"edge": {(1, 2): -1, (2, 1): -1}})["out"].to_dict()
+    assert lost == dict.fromkeys(((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)), -1)
+    assert view(run) == {(2, 3): 1} and ways(run) == {"insert-only"}
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_insertions_and_deletions_of_one_tick_do_not_meet() -> None:
+    """An edge that is new in the tick meets neither rows nor edges that the tick removes."""
+    run = started()
+    run.step({"edge": [(0, 1), (1, 2), (5, 6)]})
+    delta = run.step({"edge": {(1, 2): -1, (2, 3): 1, (6, 7): 1}})["out"].to_dict()
+    assert delta == {(1, 2): -1, (0, 2): -1, (2, 3): 1, (6, 7): 1, (5, 7): 1}
+    # The weights are the numbers of derivations still: each row leaves with its last derivation.
+    assert run.step({"edge": {(5, 6): -1, (0, 1): -1}})["out"].to_dict() == {
+        (5, 6): -1,
+        (5, 7): -1,
+        (0, 1): -1,
+    }
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_removing_and_inserting_a_negated_row() -> None:
+    circuit = Circuit("test")
+    circuit.output("out", reach(circuit, "auto"))
+    run = circuit.start()
+    run.step({"edge": [(i, i + 1) for i in range(9)], "start": [(0,)], "shut": [(7,)]})
+    assert len(run.view("out")) == 8
+    assert len(run.step({"shut": {(5,): 1, (7,): -1}})["out"]) == 2
+    assert run.step({"shut": {(5,): -1}})["out"].to_dict() == {(i,): 1 for i in range(6, 10)}
+    assert ways(run) == {"insert-only"}
+
+
+def test_a_failed_deletion_leaves_the_state_as_it_was() -> None:
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE, kind="set")
+    with circuit.fixpoint("path", max_iterations=30) as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (edge + then(path, edge)).distinct())
+    circuit.output("out", scope.leave(path))
+    run = circuit.start()
+    run.step({"edge": [(i, i + 1) for i in range(20)] + [(100 + i, 101 + i) for i in range(12)]})
+    before, kept = view(run), run.state_rows
+    with pytest.raises(IterationLimitError, match="has not converged after 30 iterations"):
+        # The deletion takes 2 iterations; the insertions more than are left.
+        run.step({"edge": {(19, 20): -1} | {(200 + i, 201 + i): 1 for i in range(29)}})
+    assert (view(run), run.state_rows, ways(run)) == (before, kept, {"insert-only"})
+    assert run.step({"edge": {(19, 20): -1}})["out"].to_dict() == {(i, 20): -1 for i in range(20)}
+    assert ways(run) == {"insert-only"}
+
+
+def test_a_deletion_over_its_budget_restarts() -> None:
+    """In a chain all removed rows stay away, in a dense graph most of them return."""
+    run = started()
+    run.step({"edge": [(i, i + 1) for i in range(60)]})
+    assert len(run.step({"edge": {(59, 60): -1}})["out"]) == 60
+    assert ways(run) == {"insert-only"}
+    assert len(run.step({"edge": {(30, 31): -1}})["out"]) == 31 * 29
+    assert ways(run) == {"insert-only, restarted once"}
+    run = started()
+    run.step({"edge": [(i, j) for i in range(12) for j in range(12)]})
+    assert not run.step({"edge": {(3, 4): -1}})["out"]
+    assert ways(run) == {"incremental, restarted once"}
+
+
+def test_insert_only_never_keeps_iterations() -> None:
+    run = started("insert-only")
+    run.step({"edge": [(i, j) for i in range(12) for j in range(12)]})
+    for times in ("once", "2 times"):
+        assert not run.step({"edge": {(3, 4): -1}})["out"]
+        assert not run.step({"edge": {(3, 4): 1}})["out"]
+        assert ways(run) == {f"insert-only, restarted {times}"}
+
+
+def test_a_scope_keeps_iterations_when_rows_return_too_often() -> None:
+    run = started()
+    # Diamonds: each row over the removed edge has another derivation.
+    run.step({"edge": [(i, i + d) for i in range(60) for d in (1, 2)]})
+    modes_seen = []
+    for _ in range(50):
+        run.step({"edge": {(56, 57): -1}})
+        run.step({"edge": {(56, 57): 1}})
+        modes_seen += ways(run)
+    assert modes_seen[:2] == ["insert-only", "insert-only"]
+    assert modes_seen[-1] == "incremental, restarted once"
+    run = started()
+    run.step({"edge": [(i, i + 1) for i in range(60)]})
+    for _ in range(100):  # rows that do not return are no waste
+        run.step({"edge": {(57, 58): -1}})
+        run.step({"edge": {(57, 58): 1}})
+    assert ways(run) == {"insert-only"}
+
+
+def options_of(circuit: Circuit) -> list[tuple[bool, str]]:
+    bodies = [n.operator.body for n in circuit.circuit("physical").nodes if isinstance(n.operator, Fixpoint)]
+    return [(evaluation_options(body).deletes, describe_evaluation(body)) for body in bodies]
+
+
+@pytest.mark.parametrize("mode", ["auto", "insert-only"])
+def test_a_relation_used_plainly_and_negated_is_deleted_by_a_restart(mode: str) -> None:
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE, kind="set")
+    shut = circuit.input("shut", x=int, kind="set")
+    start = circuit.input("start", x=int, kind="set")
+    with circuit.fixpoint("reach", recursion=mode) as scope:
+        found = scope.variable("found", start.schema)
+        held = scope.variable("held", start.schema)
+        scope.define(held, found.semijoin(shut, on=["x"]).distinct())
+        scope.define(found, (start + then_from(found.antijoin(shut, on=["x"]), edge)).distinct())
+    circuit.output("out", scope.leave(found))
+    circuit.output("held", scope.leave(held))
+    ((deletes, described),) = options_of(circuit)
+    assert not deletes
+    assert described == {
+        "auto": "insert-only until a row is removed, then incremental by tick and iteration; restarts "
+        "where that costs less",
+        "insert-only": "insert-only; restarts when a row is removed",
+    }.get(mode)
+    run = circuit.start()
+    run.step({"edge": [(i, i + 1) for i in range(100)], "start": [(0,)]})
+    delta = run.step({"shut": [(90,)]})
+    assert delta["out"].to_dict() == {(i,): -1 for i in range(91, 101)}
+    assert delta["held"].to_dict() == {(90,): 1}
+    mode = "incremental" if mode == "auto" else mode
+    assert ways(run) == {f"{mode}, restarted once"}
+
+
+def test_inputs_of_any_weight_are_deleted_by_a_restart() -> None:
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE)
+    with circuit.fixpoint("path") as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (edge + then(path, edge)).distinct())
+    circuit.output("out", scope.leave(path))
+    assert [deletes for deletes, _ in options_of(circuit)] == [False]
+
+
+def test_the_descriptions_of_scopes_that_delete_in_two_phases() -> None:
+    told = []
+    for mode in ("auto", "insert-only", "incremental"):
+        circuit = Circuit("test")
+        circuit.output("out", closure(circuit, mode))
+        told += options_of(circuit)
+    assert told == [
+        (
+            True,
+            "insert-only while deletions are cheap, then incremental by tick and iteration; restarts where "
+            "that costs less",
+        ),
+        (True, "insert-only; removes rows in two phases, or restarts where that costs less"),
+        (False, "incremental by tick and iteration"),
+    ]
