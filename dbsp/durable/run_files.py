@@ -44,8 +44,8 @@ _VERSION = 1
 _HEAD = struct.Struct("<8sHHIQQQQ16s16s")
 _GROUP = struct.Struct("<II")
 _ITEMS = 8, 4
-"""The bytes of a code, in this version the same in all columns. Versions of dbsp before 32-bit codes
-refuse a file with codes of 4 bytes by name."""
+"""The bytes of a code, in this version the same in all columns. Versions of dbsp that only know 8
+bytes refuse a file with codes of 4."""
 _PIECE = 1 << 20
 
 

@@ -19,11 +19,11 @@ PIECE = 1 << 18
 
 
 class RunWriter:
-    """Writes a run of at most `most` rows, in int32 if `narrow`. Raises CheckpointError if a write fails.
+    """Writes a run of at most `most` rows, in int32 if `narrow`.
 
     The weights follow the place of the most rows that the run can have; if it has far fewer, they
     are moved to the end of its rows. Weights are not written as long as all of them are 1. If the
-    writer is dropped before `result`, its file is removed.
+    writer is dropped before `result`, its file is removed. Raises CheckpointError if a write fails.
     """
 
     __slots__ = (

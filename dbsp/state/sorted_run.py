@@ -64,7 +64,7 @@ class SortedRun:
         return run
 
     def compact(self) -> SortedRun:
-        """Return the same run with its codes in int32; this run if they do not fit, or in a file."""
+        """Return the run with its codes in int32; this run if they do not fit, or are in a file."""
         if self._fits is False or self.narrow or self.file is not None:
             return self
         rows = self.rows

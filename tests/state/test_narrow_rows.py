@@ -158,7 +158,7 @@ def test_pieces_are_the_rows(monkeypatch: pytest.MonkeyPatch, piece: int) -> Non
 
 
 def test_searches_for_codes_at_the_borders() -> None:
-    """A code that does not fit is in no narrow run, though it may equal one in its lower 32 bits."""
+    """A code that does not fit is in no narrow run, though its lower 32 bits may equal one."""
     trace = Trace(1, [])
     trace.append(column(-LARGE, 2 * LARGE), np.ones(2 * LARGE, np.int64))
     edges = np.array([[code] for code in BORDERS], np.int64)
