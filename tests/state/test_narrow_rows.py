@@ -105,6 +105,15 @@ def test_small_runs_and_runs_that_do_not_fit_are_wide() -> None:
     assert not run_of(-(2**31) - 1, LARGE).fits_narrow
 
 
+def test_a_compact_run_keeps_what_is_known_of_it(tmp_path: Path) -> None:
+    run = SortedRun(column(0, LARGE), np.full(LARGE, 2))
+    run.largest, run.born, run.saved = 5, 7, write_run(tmp_path / "1.run", run)
+    compact = run.compact()
+    assert compact is not run and compact.narrow and not run.narrow
+    assert (compact.largest, compact.born, compact.saved) == (5, 7, run.saved)
+    assert compact.stored is run.stored and compact.compact() is compact
+
+
 @pytest.mark.parametrize(("first", "second"), list(itertools.product([0, 2**31 - 2000], [10, 2**31 - 1999])))
 @pytest.mark.parametrize("size", [10, 2000])
 def test_a_merge_is_narrow_if_both_runs_fit(first: int, second: int, size: int) -> None:
