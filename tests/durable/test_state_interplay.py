@@ -193,7 +193,12 @@ class Driver:
 
     def killed_tick(self, parts: list[Tick], bulk: bool) -> None:
         """End the process within a tick, which may have become durable."""
-        run = self.killed(lambda run: self.apply(run, parts, bulk))
+
+        def action(run: Run) -> None:
+            with suppress(CheckpointError):  # the disk was full at the end of the tick before
+                self.apply(run, parts, bulk)
+
+        run = self.killed(action)
         if run.tick == self.plain.tick + 1:
             delta = self.expect(parts, bulk)
             assert run.log is not None and run.log.result is not None
