@@ -9,17 +9,17 @@ from hypothesis import HealthCheck, settings
 # The first call of a kernel compiles it, so no example has a deadline.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=60, **_COMMON)
-settings.register_profile("ci", max_examples=20, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=10, derandomize=True, **_COMMON)
 settings.register_profile("fast", max_examples=10, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=2000, **_COMMON)
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
 settings.load_profile(PROFILE)
 
-_SHARES = {"ci": 4, "fast": 8}
-"""The profiles that run one of this many examples."""
+_SCALES = {"ci": 1 / 8, "fast": 1 / 8, "long": 20.0}
+"""By profile, the factor of the number of examples of the tests that say how many they need."""
 
 
 def examples(number: int) -> int:
     """Return how many examples a test runs that says itself how many it needs."""
-    return max(3, number // _SHARES.get(PROFILE, 1))
+    return max(min(3, number), int(number * _SCALES.get(PROFILE, 1.0)))

@@ -3,7 +3,6 @@ scratch."""
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -18,6 +17,7 @@ from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
 from dbsp.data.terms import Branch, Record
 from dbsp.data.types import Structure
 from dbsp.operators.recursion import modes
+from tests.profiles import examples
 
 from .live_program import FORMS, Change, Subject, as_mappings
 from .random_datalog import programs
@@ -26,8 +26,6 @@ PROGRAMS = sorted(
     [*Path(__file__).parent.glob("programs/*.dl"), *Path(__file__).parent.glob("programs/live/*.dl")]
 )
 
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
-"""A factor for the number of examples, for longer searches."""
 
 VALUES: dict[Kind, list[Any]] = {
     Kind.NUMBER: [0, 1, 2, 3],
@@ -116,7 +114,7 @@ def test_every_tick_equals_recomputation(path: Path) -> None:
     values = VALUES | OWN_VALUES.get(path.stem, {})
 
     @settings(
-        max_examples=max(1, int(12 * SCALE)),
+        max_examples=examples(12),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
@@ -143,7 +141,7 @@ def test_every_tick_equals_recomputation_by_joins_of_one_kind(name: str, strateg
     (path,) = (path for path in PROGRAMS if path.stem == name)
     subject = subject_of(path).planned(strategy)
 
-    @settings(max_examples=max(1, int(6 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
     @given(program_changes(subject, VALUES))
     def check(ticks: list[list[Change]]) -> None:
         live = subject.start()
@@ -155,7 +153,7 @@ def test_every_tick_equals_recomputation_by_joins_of_one_kind(name: str, strateg
 
 @pytest.mark.slow
 @settings(
-    max_examples=max(1, int(100 * SCALE)),
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -170,7 +168,7 @@ def test_random_programs(text: str, data: st.DataObject) -> None:
 
 @pytest.mark.slow
 @settings(
-    max_examples=max(1, int(60 * SCALE)),
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -185,7 +183,7 @@ def test_random_programs_with_opaque_relations(text: str, data: st.DataObject) -
 
 @pytest.mark.slow
 @settings(
-    max_examples=max(1, int(60 * SCALE)),
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -214,7 +212,7 @@ def test_random_programs_of_records_in_every_mode(
 
 @pytest.mark.slow
 @settings(
-    max_examples=max(1, int(60 * SCALE)),
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -236,7 +234,7 @@ def test_short_forms_equal_their_long_forms() -> None:
     pairs = [(name, f"{name[:-1]}l") for name in subject.outputs if name.endswith("_s")]
     assert len(pairs) == 16
 
-    @settings(max_examples=max(1, int(8 * SCALE)), deadline=None)
+    @settings(max_examples=examples(8), deadline=None)
     @given(program_changes(subject, VALUES))
     def check(ticks: list[list[Change]]) -> None:
         run = subject.program.start()

@@ -32,12 +32,15 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
     of the tick finds these, so that only the other rows are searched in the runs of the tick.
     """
 
-    __slots__ = ("_removed", "_returning", "_seen", "_trace")
+    __slots__ = ("_removed", "_returning", "_seen", "_trace", "removals")
 
     def __init__(self, source: Arranged) -> None:
         super().__init__(source)
         self._trace = own_trace(source)
         self._seen = SeenRows()
+        self.removals = (0, 0)
+        """How many rows have left the set in this tick, and how many of them had other derivations when
+        they did."""
         self._removed: Trace | None = None
         """The rows that left the set in this tick, while rows are removed."""
         self._returning: Batch | None = None
@@ -55,6 +58,7 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
     def start_removing(self) -> None:
         """Begin the first phase of a tick with deletions."""
         self._removed = Trace(self._trace.width, [])
+        self.removals = (0, 0)
 
     def end_removing(self) -> tuple[int, int]:
         """End the first phase; in the next step rows return. Only insertions may arrive from now on.
@@ -93,6 +97,9 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         if len(rows):
             removed.append(rows, np.ones(len(rows), np.int64))
             self.out = Batch(rows, np.full(len(rows), -1, np.int64))
+            left = sum_weights(rows, self._trace.table, self._trace.count)
+            earlier, supported = self.removals
+            self.removals = earlier + len(rows), supported + int(np.count_nonzero(left > 0))
 
     def _change(self) -> None:
         batch, trace = self._source.out, self._trace

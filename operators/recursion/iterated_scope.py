@@ -15,7 +15,7 @@ from dbsp.errors import IterationLimitError
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.joins.match_budget import MatchBudget, WorkBudgetExceeded
 from dbsp.operators.recursion.entering_streams import EnteringStreams, divided
-from dbsp.operators.recursion.modes import STEP_ROWS, Removal
+from dbsp.operators.recursion.modes import CHANGED_ROW, STEP_ROWS, Removal
 from dbsp.operators.recursion.shared_decisions import Decisions
 from dbsp.operators.shards.exchange import PlacingStep
 from dbsp.runtime.scope import Scope
@@ -46,6 +46,9 @@ class Progress:
     """The changes of every result; None for a result that is read at the end."""
     arrived: list[dict[int, int]]
     work: int = 0
+    removals: tuple[int, ...] = (0, 0)
+    """Of all shards: the rows that the first phase of a deletion has removed before the latest
+    iteration, and how many of them had other derivations then."""
 
 
 class IteratedScope:
@@ -129,10 +132,10 @@ class IteratedScope:
             for step in self._distinct:
                 step.start_removing()
             self.entering.enter([first for first, _ in parts])
-            within = self._iterate(where, 0, done, budget, 1)
-            removal = self._end_removing(done.work)
+            within = self._iterate(where, 0, done, budget, CHANGED_ROW)
             if not within:
-                return removal
+                return Removal(done.work, *done.removals)
+            removal = self._end_removing(done.work)
             start = self.scope.iteration + 1
             self.entering.enter([second for _, second in parts], start)
             self._iterate(where, start, done, None, 1)
@@ -191,11 +194,12 @@ class IteratedScope:
             rows = sum([len(step.out) for step in self._merging if step.out is not None])
             counts: Sequence[int] = [matches.found - found, rows]
             if budget is not None:
-                counts = [*counts, *self._growth()]
+                counts = [*counts, *self._removals(), *self._growth()]
             (matched, rows, *growth), following = decisions.step(counts, following)
             # Without rows it is an iteration for rows that cancel, which merged traces do not have.
             done.work += (self._each if rows else 0) + price * (rows + matched)
             if budget is not None:
+                removals, growth = growth[:2], growth[2:]
                 gained += sum(growth[: len(self.exports)])
                 for entered, count in zip(done.arrived, growth[len(self.exports) :], strict=True):
                     if count:
@@ -205,6 +209,7 @@ class IteratedScope:
                 left = budget.allowed(gained) - done.work
                 if left < 0:
                     return False
+                done.removals = tuple(removals)
                 rest = budget.rest(iteration, done.arrived)
                 if rest is not None:
                     if following is not None or any(batch is not None for batch in rest):
@@ -230,6 +235,11 @@ class IteratedScope:
             for export, collected in zip(self.exports, done.pieces, strict=True)
         ]
         return IterationResult(results, done.work, done.arrived)
+
+    def _removals(self) -> tuple[int, int]:
+        """Return the sums of the `removals` of all distincts."""
+        counted = [step.removals for step in self._distinct if self._decisions.counts(step.node)]
+        return sum([removed for removed, _ in counted]), sum([supported for _, supported in counted])
 
     def _growth(self) -> list[int]:
         """Return the inserted less retracted rows of every result, then of every variable."""

@@ -29,8 +29,8 @@ STEP_ROWS = 24
 """The fixed cost of a step of one operator, in rows."""
 
 CHANGED_ROW = 2
-"""The cost of a row in an incremental tick, which looks up every row in the past, in rows of a
-first evaluation: 2 to 5 were measured."""
+"""The cost of a row in an incremental tick and in the first phase of a deletion, which look up
+every row in the past, in rows of a first evaluation: 2 to 5 were measured."""
 
 REMOVAL = 0.25
 """The fraction of a restart's cost that the first phase of a deletion may spend. The second phase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 
@@ -11,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dbsp.datomic import Connection, connect, q
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
+from tests.profiles import examples
 
 SCHEMA = {
     ":parent": {":db/valueType": ":db.type/ref", ":db/cardinality": ":db.cardinality/many"},
@@ -129,7 +127,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=max(1, int(12 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(CHANGES, min_size=2, max_size=6))
 def test_answers_and_live_rows_are_those_of_plain_python(
     transactions: list[list[tuple[str, int, int, int]]],

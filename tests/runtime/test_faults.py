@@ -32,6 +32,7 @@ from dbsp.durable import Store
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.scope import Scope
 from dbsp.state.trace import Trace
+from tests.profiles import PROFILE
 
 # Python ignores an exception that a generator raises while it is closed.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -42,6 +43,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 def test_faults_at_sampled_steps(circuit: FaultCircuit, how: str) -> None:
     # `python -m benchmarks faults` injects them at every step.
     stride = {"stage": 97, "compact": 97, "transaction": 1801, "reopened transaction": 1801}.get(how, 701)
+    stride *= 2 if PROFILE == "ci" else 1
     for seed, kind in enumerate(KINDS):
         done = inject(circuit, kind, how, stride=stride, seed=seed)
         assert not done.problems

@@ -1,11 +1,7 @@
-"""Distributed circuits on any number of shards return what the circuit returns in one process.
-
-`DBSP_TEST_SCALE` multiplies the number of random examples.
-"""
+"""Distributed circuits on any number of shards return what the circuit returns in one process."""
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterable
 from functools import partial
@@ -20,13 +16,13 @@ import dbsp
 from benchmarks.fault_circuits import CIRCUITS, PATHS, FaultCircuit
 from dbsp import Circuit
 from dbsp.runtime.agreement import random_changes
+from tests.profiles import examples
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
 from tests.random_datalog import INPUTS, programs
 from tests.shards.compared_shards import ComparedShards, fail_at_every_call
 from tests.shards.supersteps import SuperstepShards
 
 PROGRAMS = sorted((Path(__file__).parent.parent / "programs").glob("*.dl"))
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 SHARDS = st.sampled_from([1, 2, 3, 5])
 SEEDS = st.integers(0, 2**16)
 
@@ -36,11 +32,10 @@ ROWS = st.tuples(NUMBERS, st.none() | NUMBERS, st.sampled_from(["a", "b", "c"]))
 WEIGHTS = st.sampled_from([1, 1, 1, 2, -1, -2])
 
 
-def some(examples: int) -> settings:
+def some(number: int) -> settings:
     return settings(
-        max_examples=max(1, int(examples * SCALE)),
+        max_examples=examples(number),
         deadline=None,
-        derandomize=SCALE == 1,  # campaigns with a larger scale draw new examples
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 

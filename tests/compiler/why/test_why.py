@@ -18,11 +18,12 @@ from dbsp.compiler.why.opaque_relations import opaque_relations, without_rules
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.refusal import Refusal
 from tests.live_program import Change, LiveProgram, Subject
+from tests.profiles import examples
 from tests.proof_checker import check_proof, heights, is_positive
 from tests.random_datalog import programs
 from tests.reference_datalog.evaluation import evaluate
 from tests.reference_datalog.values import TooLargeError
-from tests.test_programs import OWN_VALUES, PROGRAMS, SCALE, VALUES, program_changes, subject_of, values_of
+from tests.test_programs import OWN_VALUES, PROGRAMS, VALUES, program_changes, subject_of, values_of
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CHAIN = """
@@ -86,7 +87,7 @@ def check_refusal(
 
 
 @pytest.mark.slow
-@settings(max_examples=max(1, int(20 * SCALE)), deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=SLOW)
 @given(st.booleans().flatmap(lambda kinds: programs(kinds=kinds)), st.data())
 def test_every_row_of_random_programs_has_a_proof(text: str, data: st.DataObject) -> None:
     subject = Subject(text)
@@ -115,7 +116,7 @@ far(x + y) :- p(x, y), q(y, x + 1).
 
 
 @pytest.mark.slow
-@settings(max_examples=max(1, int(20 * SCALE)), deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=SLOW)
 @given(st.data())
 def test_heights_are_the_rounds_of_naive_evaluation(data: st.DataObject) -> None:
     subject = Subject(POSITIVE)
@@ -130,7 +131,7 @@ def test_heights_are_the_rounds_of_naive_evaluation(data: st.DataObject) -> None
 def test_rows_of_every_feature_have_proofs(path: Path) -> None:
     subject = subject_of(path)
 
-    @settings(max_examples=max(1, int(2 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(2), deadline=None, suppress_health_check=list(HealthCheck))
     @given(program_changes(subject, VALUES | OWN_VALUES.get(path.stem, {})))
     def check(ticks: list[list[Change]]) -> None:
         live = subject.start()

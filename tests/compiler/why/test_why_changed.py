@@ -14,8 +14,9 @@ import dbsp
 from dbsp.compiler.why.change_reason import ChangeReason
 from tests.change_checker import ChangeChecker, State
 from tests.live_program import LiveProgram, Subject
+from tests.profiles import examples
 from tests.random_datalog import programs
-from tests.test_programs import SCALE, VALUES, program_changes
+from tests.test_programs import VALUES, program_changes
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 Rows = dict[str, dict[tuple[Any, ...], int]]
@@ -51,7 +52,7 @@ def check_ticks(subject: Subject, data: st.DataObject, ticks: int = 4) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=max(1, int(2 * SCALE)), deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(2), deadline=None, suppress_health_check=SLOW)
 @given(st.booleans().flatmap(lambda kinds: programs(kinds=kinds)), st.data())
 def test_every_change_of_random_programs_has_a_reason(text: str, data: st.DataObject) -> None:
     check_ticks(Subject(text), data, 2)
@@ -88,7 +89,7 @@ def mixed_ticks(draw: st.DrawFn) -> list[list[tuple[str, tuple[int, ...], int]]]
 
 
 @pytest.mark.slow
-@settings(max_examples=max(1, int(4 * SCALE)), deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=SLOW)
 @given(mixed_ticks())
 def test_every_change_has_a_reason(ticks: list[list[tuple[str, tuple[int, ...], int]]]) -> None:
     live = MIXED_SUBJECT.start([("a", (0, 1), 1), ("a", (1, 2), 1), ("a", (2, 0), 1), ("c", (2,), 1)])

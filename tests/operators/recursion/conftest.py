@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dbsp.operators.recursion import convergence
+from dbsp.operators.recursion import convergence, modes
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +15,9 @@ def eager() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convergence, "SAVED", 1_000_000)
         yield
+
+
+@pytest.fixture
+def iterations_at_first_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scope of the mode "auto" keeps iterations from its first deletion on."""
+    monkeypatch.setattr(modes.EvaluationHistory, "should_keep_iterations", lambda history: True)

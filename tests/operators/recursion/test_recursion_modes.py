@@ -112,6 +112,7 @@ def test_every_mode_and_every_change_of_it(
             before = after
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_a_large_retraction_restarts_the_scope() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
@@ -122,6 +123,7 @@ def test_a_large_retraction_restarts_the_scope() -> None:
     assert ways(run) == {"incremental, restarted 2 times"}
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
     circuit = Circuit("test")
     edge = circuit.input("edge", schema=EDGE, kind="set")
@@ -145,6 +147,7 @@ def test_a_failed_tick_leaves_the_mode_as_it_was() -> None:
     assert view(run) == {(2, 3): 1}
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_statistics_continue_after_a_restart() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))
@@ -158,6 +161,7 @@ def test_statistics_continue_after_a_restart() -> None:
     assert counted and sum(stats.rows_out for stats in joins) > counted
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_a_replanned_run_keeps_its_mode() -> None:
     circuit = Circuit("test")
     circuit.output("out", even(circuit, "auto"))

@@ -42,6 +42,7 @@ def fan(longer: Callable[[Stream, Stream], Stream], sources: range, far: range) 
     return run
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 @LONGER
 def test_matches_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
     """The retracted rows have 122,500 matches, a restart evaluates 19,000 rows and few matches."""
@@ -53,6 +54,7 @@ def test_matches_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> No
     assert ways(run) == {"incremental, restarted 2 times"}
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 @LONGER
 def test_matches_that_wait_count_as_work(longer: Callable[[Stream, Stream], Stream]) -> None:
     """Edges are retracted at the first iteration, the paths that they extend at the third."""

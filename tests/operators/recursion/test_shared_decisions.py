@@ -68,12 +68,14 @@ def test_closures(step: Callable[[Stream, Stream], Stream], sequence: list[Tick]
     set_ticks({"edge": rows(small, small), "start": rows(small), "shut": rows(small)}, max_ticks=8),
     st.sampled_from([0.0, 0.3, 1.0]),
     st.sampled_from([0.0, 100.0]),
+    st.sampled_from([0.0, 1.0, 100.0]),
     SHARDS,
 )
 def test_every_mode_and_every_change_of_it(
-    mode: str, sequence: list[Tick], share: float, budget: float, shards: int
+    mode: str, sequence: list[Tick], share: float, budget: float, removal: float, shards: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modes, "REMOVAL", removal)
         patch.setattr(modes, "SHARE", share)
         patch.setattr(modes, "BUDGET", budget)
         compared = follow(lambda c: reach(c, mode), sequence, shards)
@@ -146,6 +148,7 @@ def paths(c: Circuit) -> Stream:
     return closure(c, edges(c), then)
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 @pytest.mark.parametrize("shards", [2, 3])
 def test_the_first_deletion_and_a_large_one_restart_all_shards(shards: int) -> None:
     compared = SuperstepShards(physical(paths), shards)
@@ -159,6 +162,7 @@ def test_the_first_deletion_and_a_large_one_restart_all_shards(shards: int) -> N
     compared.tick({})
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_no_shard_stops_at_its_own_budget() -> None:
     """One shard finds most matches of a tick whose sum exceeds the budget; all restart together."""
     circuit = Circuit("test")
@@ -189,6 +193,7 @@ def test_a_cut_chain_converges_at_once_on_all_shards() -> None:
     assert len(compared.one.view("out")) == 61
 
 
+@pytest.mark.usefixtures("iterations_at_first_deletion")
 def test_too_many_iterations_fail_on_all_shards() -> None:
     def build(c: Circuit) -> Stream:
         edge = edges(c)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
@@ -11,10 +10,9 @@ from hypothesis import strategies as st
 
 import dbsp
 from tests.live_program import Subject
+from tests.profiles import examples
 from tests.random_rules import grouped_programs
 from tests.test_programs import VALUES, program_changes
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 
 DECLARATIONS = """
 .decl e(k: number, v: number)  .decl d(k: number, v: number)  .decl c(k: number)
@@ -158,7 +156,7 @@ def test_rows_with_several_derivations() -> None:
     assert run.step({"d": {(2, 5): -1}})["ooo"].to_dict() == {(5, 1, 1): -1}
 
 
-@settings(max_examples=max(1, int(40 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(grouped_programs(), st.data())
 def test_random_aggregates_mean_the_same(text: str, data: st.DataObject) -> None:
     """Compare every tick with the reference, which interprets the checked program."""

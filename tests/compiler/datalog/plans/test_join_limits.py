@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,9 +12,8 @@ from dbsp.kernels.tiers import COMPILED, INTERPRETED, choose_tier
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.linear.filter import Filter
 from tests.live_program import Subject
+from tests.profiles import examples
 from tests.test_programs import VALUES, program_changes
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 
 DECLARATIONS = """
 .decl e(x: number, y: number)  .decl u(x: unsigned, y: unsigned)  .decl f(x: float, y: float)
@@ -44,7 +41,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=max(1, int(8 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_programs_agree_with_the_reference(rule: str, data: st.DataObject) -> None:
     """An interpreter of the program has the same rows after every tick."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
 from tests.live_program import Subject
+from tests.profiles import examples
 from tests.random_rules import range_programs
 from tests.test_programs import VALUES, program_changes
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 
 DECLARATIONS = """
 .decl i(n: number, l: number, u: number)  .decl p(x: number)  .decl q(x: number, y: number)
@@ -73,7 +70,7 @@ def test_a_threshold_changes_the_rows_between_its_values() -> None:
     assert changed.to_dict() == {(989,): 1, (990,): 1}
 
 
-@settings(max_examples=max(1, int(25 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(range_programs(), st.data())
 def test_random_range_conditions(text: str, data: st.DataObject) -> None:
     """Compare every tick with the reference, which interprets the checked program."""

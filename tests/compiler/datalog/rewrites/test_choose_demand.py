@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,8 +15,7 @@ from dbsp.compiler.datalog.rewrites.choose_demand import choose_demand
 from dbsp.durable import Store
 from tests.compiler.support import checked_program
 from tests.live_program import Change, Subject
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
+from tests.profiles import examples
 
 GRAPH = """
 .decl e(x: number, y: number)  .decl n(x: number)
@@ -248,7 +246,7 @@ def changes_of(drawn: list[Drawn]) -> list[Change]:
 
 
 @pytest.mark.slow
-@settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(RECURSIONS),
     st.lists(st.sampled_from(USES), min_size=1, max_size=3, unique=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
@@ -14,10 +13,9 @@ from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.errors import CompileError
 from tests.compiler.support import checked_program, rewrite
 from tests.live_program import Subject
+from tests.profiles import examples
 from tests.random_datalog import programs
 from tests.test_programs import VALUES, program_changes
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 
 GRAPH = """
 .decl e(x: number, y: number)  .decl n(x: number)
@@ -247,7 +245,7 @@ def test_negation_and_aggregates_follow_the_demand() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(hidden=True), st.data())
 def test_random_programs_on_demand(text: str, data: st.DataObject) -> None:
     """Compare with the reference, which derives all rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
@@ -19,8 +18,6 @@ from tests.live_program import Subject
 from tests.profiles import examples
 from tests.random_rules import right_linear_programs
 from tests.test_programs import VALUES, program_changes
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 
 GRAPH = """
 .decl e(x: number, y: number)  .decl f(x: number, y: number)  .decl n(x: number)
@@ -274,7 +271,7 @@ def test_why_uses_the_rules_as_written() -> None:
     assert "p(5, 9)" in str(program.why_not(run, "o", (9,)))
 
 
-@settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(right_linear_programs(), st.data())
 def test_random_recursions_mean_the_same(text: str, data: st.DataObject) -> None:
     """Compare every tick with the reference, which interprets the checked program."""

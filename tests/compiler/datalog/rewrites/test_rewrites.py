@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,10 +11,9 @@ from dbsp.compiler.datalog.compiler_passes import REWRITES as NAMES
 from dbsp.compiler.datalog.meaning.show import show_rule
 from tests.compiler.support import checked_program, rewrite
 from tests.live_program import Subject
+from tests.profiles import examples
 from tests.random_datalog import programs
 from tests.test_programs import VALUES, program_changes
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 
 GRAPH = """
 .decl e(x: number, y: number)  .decl f(x: number, y: number)  .decl n(x: number)
@@ -330,7 +327,7 @@ def test_explain_lists_the_rewritings() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=max(1, int(60 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(hidden=True), st.data())
 def test_random_programs_mean_the_same(text: str, data: st.DataObject) -> None:
     """Compare with the reference, which interprets the checked program."""

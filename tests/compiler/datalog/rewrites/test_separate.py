@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,10 +10,9 @@ import dbsp
 from dbsp.circuit.graph import Graph
 from tests.compiler.datalog.rewrites.test_rewrites import GRAPH, rewritten, told
 from tests.live_program import Subject
+from tests.profiles import examples
 from tests.random_rules import factorable_programs, separable_programs
 from tests.test_programs import VALUES, program_changes
-
-SCALE = float(os.environ.get("DBSP_TEST_SCALE", "1"))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +144,7 @@ def test_the_circuit_has_one_antijoin() -> None:
 # --- both -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=max(1, int(25 * SCALE)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(separable_programs(), factorable_programs()), st.data())
 def test_random_rules_mean_the_same(text: str, data: st.DataObject) -> None:
     """Compare every tick with the reference, which interprets the checked program."""
