@@ -16,8 +16,9 @@ Soufflé, `recursion` loads and changes of recursive programs in every recursion
 a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above Spark's own cost,
 `datomic` databases of facts: imports, transactions, queries, and the same queries live, `values`
 interned strings that come and go, `limits` state of four times the memory limit beside a run
-without a limit, `shards` one circuit in one process and in several, `transaction` loads of the same
-rows in a transaction, in ticks, and in one step, and `inspector` what an open inspector costs a
+without a limit, `shards` one circuit in one process and in several, `threads` loads by one thread
+and by several (with `--galen`, of GALEN too), `transaction` loads of the same rows in a
+transaction, in ticks, and in one step, and `inspector` what an open inspector costs a
 tick and when its page shows a circuit. Not part of `all` are `spark-shards`, which measures one
 circuit on Spark's executors, in the driver, and Spark jobs by hand, and `peers`, which compares
 this engine with duckdb and pathway and prints the ratios that it aims at.
@@ -117,6 +118,7 @@ from benchmarks.report import (
     print_shapes,
     print_soak,
     print_startup,
+    print_threads,
     print_usage,
     print_windows,
 )
@@ -136,6 +138,8 @@ from benchmarks.spark_shards import DRIVER_MEMORY, SPARK_SHARDS, measure_spark_s
 from benchmarks.spark_shards_report import print_spark_shards
 from benchmarks.startup import REPEATS as STARTS
 from benchmarks.startup import measure_startup
+from benchmarks.thread_counts import ROUNDS as THREADED
+from benchmarks.thread_counts import measure_threads
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
 from benchmarks.windows import TICKS as WINDOWED
@@ -206,6 +210,7 @@ class What(StrEnum):
     limits = "limits"
     values = "values"
     shards = "shards"
+    threads = "threads"
 
 
 WITHOUT_CONTESTANTS: dict[What, list[str]] = {
@@ -240,6 +245,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.limits: [],
     What.values: [],
     What.shards: [],
+    What.threads: [],
 }
 """The measurements without contestants."""
 
@@ -397,6 +403,11 @@ def main(
             compared = list(measure_shards(one_of(SHARDS, size, what), only=part))
         for ways in compared:
             agreed = print_shards(console, ways) and agreed
+    if what in (What.all, What.threads):
+        one_of(THREADED, size, what)
+        with console.status("threads"):
+            threaded = list(measure_threads(size or "medium", only=part, source=galen))
+        agreed = print_threads(console, threaded) and agreed
     if what in (What.all, What.circuit):
         print_costs(console, measure_circuit())
     if what is What.fuzz:

@@ -15,6 +15,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, STR, list_type
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import InvariantError
+from dbsp.parallel.range_sort import sort_parts
 from dbsp.shards.value_packets import Inbox, Outbox
 from dbsp.state import seen_rows
 
@@ -105,6 +106,7 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     _place_on_shards()
     _extend_prefixes()
     _note_rows()
+    _sort_ranges()
     for run in (with_rules, by_hand):
         run.compact()
 
@@ -131,6 +133,14 @@ def _note_rows() -> None:
     seen_rows.note_rows(rows[:1], words)
     if 0 not in seen_rows.note_rows(rows, words).tolist():
         raise InvariantError("expected the earlier row of a filter in the warm-up")
+
+
+def _sort_ranges() -> None:
+    """Sort rows as a large batch is sorted by several threads."""
+    rows = np.array([[3, 1], [1, 2], [3, 1]])
+    found, weights = sort_parts([(rows, np.ones(3, np.int64))], np.arange(2))
+    if found.tolist() != [[1, 2], [3, 1]] or weights.tolist() != [1, 2]:
+        raise InvariantError("expected sorted rows in the warm-up")
 
 
 class _First(Alone):

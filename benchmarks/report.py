@@ -27,6 +27,7 @@ from benchmarks.soak import Soaked
 from benchmarks.spark import FLOOR, Driven, Passing
 from benchmarks.spark_crash import Crashes
 from benchmarks.startup import Start
+from benchmarks.thread_counts import ThreadedLoad
 from benchmarks.usage import Cost
 from benchmarks.windows import Windowed
 
@@ -477,6 +478,25 @@ def print_limits(console: Console, loads: Sequence[LimitedLoad]) -> bool:
         )
     console.print(table)
     return len({load.total for load in loads}) == 1 and not any(load.exceeded for load in loads)
+
+
+def print_threads(console: Console, workloads: Sequence[Sequence[ThreadedLoad]]) -> bool:
+    """Print the loads of each workload; return whether the results are equal."""
+    table = Table(title="loads by threads", title_justify="left", title_style="bold")
+    for column in ("workload", "threads", "load", "caller's processor time", "all threads'", "gain"):
+        table.add_column(column, justify="left" if column == "workload" else "right")
+    for loads in workloads:
+        for load in loads:
+            table.add_row(
+                load.workload,
+                str(load.threads),
+                time_text(load.elapsed),
+                time_text(load.caller),
+                time_text(load.processor),
+                f"{loads[0].caller / load.caller:.2f}",
+            )
+    console.print(table)
+    return all(load.agreed for loads in workloads for load in loads)
 
 
 def time_text(seconds: float | None) -> str:

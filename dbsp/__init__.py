@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from dbsp.io.database_rows import read_database
     from dbsp.io.ndjson_rows import read_ndjson
     from dbsp.io.parquet_rows import read_parquet
+    from dbsp.kernels.thread_count import set_threads, threads
     from dbsp.operators.streams.aggregate_calls import (
         arg_max,
         arg_min,
@@ -133,6 +134,7 @@ _HOME = {
     "dbsp.io.ndjson_rows": ("read_ndjson",),
     "dbsp.io.parquet_rows": ("read_parquet",),
     "dbsp.data.indexed_zset": ("IndexedZSet",),
+    "dbsp.kernels.thread_count": ("set_threads", "threads"),
     "dbsp.operators.streams.multiway_atoms": ("multiway_join",),
     "dbsp.operators.streams.builder": ("Circuit",),
     "dbsp.operators.streams.stream": ("Stream",),
@@ -225,8 +227,10 @@ __all__ = [
     "read_database",
     "read_ndjson",
     "read_parquet",
+    "set_threads",
     "stddev",
     "sum_",
+    "threads",
     "variance",
     "when",
 ]

@@ -59,6 +59,7 @@ from benchmarks.report import (
     print_shapes,
     print_soak,
     print_startup,
+    print_threads,
     print_usage,
     print_windows,
 )
@@ -72,6 +73,7 @@ from benchmarks.sharded import measure_shards
 from benchmarks.sharded_report import print_shard_kills, print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.startup import Start, measure_startup
+from benchmarks.thread_counts import measure_threads
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
 from benchmarks.windows import measure_windows
@@ -437,6 +439,16 @@ def test_several_processes_and_one_have_the_same_results() -> None:
     assert isinstance(console.file, io.StringIO)
     assert "2 shards" in console.file.getvalue()
     assert not print_shards(console, [alone, replace(shards, outcome=None)])
+
+
+@pytest.mark.slow
+def test_loads_by_one_thread_and_by_two() -> None:
+    loads = list(measure_threads("tiny", only="w2"))
+    assert [load.threads for load in loads[0]][:2] == [1, 2]
+    console = Console(file=io.StringIO(), width=190)
+    assert print_threads(console, loads)
+    loads[0][1].agreed = False
+    assert not print_threads(console, loads)
 
 
 @pytest.mark.slow

@@ -87,6 +87,7 @@ def as_of(
     allow_pickle: options.AllowPickle = False,
     compilation: options.Compilation,
     max_memory: options.MaxMemory = "90%",
+    threads: options.Threads = None,
 ) -> None:
     """Print the results of a program as of an earlier tick of its checkpoint, or their changes.
 

@@ -105,6 +105,7 @@ def explain(
     ] = False,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    threads: options.Threads = None,
     max_unpacked: options.MaxUnpacked = None,
     compilation: options.Compilation,
 ) -> None:

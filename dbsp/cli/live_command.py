@@ -31,6 +31,7 @@ def live(
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     max_unpacked: options.MaxUnpacked = None,
 ) -> None:

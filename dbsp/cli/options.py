@@ -14,6 +14,8 @@ import typer
 from dbsp.compiler.planner.strategy import Strategy
 from dbsp.errors import ArgumentError
 from dbsp.io import unpack
+from dbsp.kernels.thread_count import set_threads
+from dbsp.kernels.thread_pool import MOST_THREADS
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.runtime import memory
 
@@ -23,9 +25,12 @@ def invalid_option(message: str) -> typer.BadParameter:
     return typer.BadParameter(f"{message} [invalid-option]")
 
 
-def _jobs(text: str) -> str:
+def _jobs(text: str | None) -> str | None:
+    if text is None:
+        return None
     if text != "auto" and not (text.isdecimal() and text.strip("0")):
         raise invalid_option(f"expected a number of threads or 'auto', got '{text}'")
+    set_threads(None if text == "auto" else min(MOST_THREADS, int(text.lstrip("0")[:9])))
     return text
 
 
@@ -122,14 +127,17 @@ NoPreprocessor = Annotated[
         "begin with #.",
     ),
 ]
-Jobs = Annotated[
-    str,
+Threads = Annotated[
+    str | None,
     typer.Option(
         "--jobs",
         "-j",
+        "--threads",
         metavar="N|auto",
-        help="No effect; accepted for Soufflé scripts. --shards uses several cores.",
+        help="Compute large ticks with N threads. Default: all cores, or the environment variable "
+        "DBSP_THREADS. --shards divides the rows over processes.",
         callback=_jobs,
+        show_default=False,
     ),
 ]
 JoinStrategy = Annotated[

@@ -57,7 +57,7 @@ def run(
             "--deltas", metavar="FILE", help="Apply this change script after loading.", show_default=False
         ),
     ] = None,
-    jobs: options.Jobs = "1",
+    threads: options.Threads = None,
     no_preprocessor: options.NoPreprocessor = False,
     compilation: options.Compilation,
     time: options.Timing = False,

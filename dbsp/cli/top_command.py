@@ -68,6 +68,7 @@ def top(
     compilation: options.Compilation,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     max_unpacked: options.MaxUnpacked = None,
 ) -> None:

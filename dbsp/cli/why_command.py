@@ -65,6 +65,7 @@ def why(
     compilation: options.Compilation,
     max_iterations: options.MaxIterations = 100_000,
     max_memory: options.MaxMemory = "90%",
+    threads: options.Threads = None,
     max_unpacked: options.MaxUnpacked = None,
 ) -> None:
     """Print why a row is in a relation, or with --not why it is not.

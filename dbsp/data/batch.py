@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate, consolidate_owned, rearrange
+from dbsp.kernels import consolidate, consolidate_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.run_tables import merge_some
+from dbsp.parallel.range_sort import pays, rearrange, sort_parts
 
 
 class Batch:
@@ -68,7 +69,10 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
     if len(parts) == 1 and len(parts[0][1]) == 1:
         batch = Batch(*parts[0])  # the usual delta of a small tick is sorted
         return batch if batch.weights[0] else None
-    if len(parts) == 1 and not owned:
+    size = len(parts[0][1]) if len(parts) == 1 else sum([len(weights) for _, weights in parts])
+    if pays(size, arity := parts[0][0].shape[1]):
+        batch = Batch(*sort_parts(parts, np.arange(arity), owned=owned))
+    elif len(parts) == 1 and not owned:
         batch = Batch(*consolidate(*parts[0]))
     else:
         rows, weights = parts[0]

@@ -8,6 +8,7 @@ from dbsp.kernels import (
     group_values,
     hashing,
     interval_matches,
+    key_ranges,
     marking,
     matches,
     multiway,
@@ -27,6 +28,7 @@ accumulate = entry(group_values.accumulate)
 arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 change_groups = entry(group_values.change_groups)
+column_limits = entry(key_ranges.column_limits)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
 consolidate_owned = entry(sort.consolidate_owned)
@@ -37,6 +39,7 @@ expand_lists = entry(prefix_lists.expand_lists)
 extend_by_levels = entry(multiway.extend_by_levels)
 extremes = entry(group_values.extremes)
 find_prefixes = entry(prefix_lists.find_prefixes)
+find_ranges = entry(key_ranges.find_ranges)
 find_rows = entry(hashing.find_rows)
 find_shards = entry(placing.find_shards)
 first_of_each = entry(partitions.first_of_each)
@@ -58,11 +61,13 @@ list_values = entry(prefix_lists.list_values)
 mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
 merge_runs = entry(run_merge.merge_runs)
+move_to_ranges = entry(key_ranges.move_to_ranges)
 nearest_present = entry(nearest.nearest_present)
 note_rows = entry(bloom_filter.note_rows)
 number_column = entry(numbered_values.number_column)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
+range_keys = entry(key_ranges.range_keys)
 rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
 replace_rows = entry(group_values.replace_rows)
@@ -80,6 +85,7 @@ __all__ = [
     "arrange",
     "assert_runs",
     "change_groups",
+    "column_limits",
     "concatenate",
     "consolidate",
     "consolidate_owned",
@@ -90,6 +96,7 @@ __all__ = [
     "extend_by_levels",
     "extremes",
     "find_prefixes",
+    "find_ranges",
     "find_rows",
     "find_shards",
     "first_of_each",
@@ -111,11 +118,13 @@ __all__ = [
     "mark_parts",
     "mark_rows",
     "merge_runs",
+    "move_to_ranges",
     "nearest_present",
     "note_rows",
     "number_column",
     "place_rows",
     "project",
+    "range_keys",
     "rearrange",
     "register_run",
     "replace_rows",

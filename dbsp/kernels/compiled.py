@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -28,6 +29,8 @@ _TYPES: dict[str, Any] = {
     "bool": types.bool_,
 }
 
+_compiling = threading.RLock()
+
 
 def signature_of(kernel: Callable[..., Any]) -> tuple[Any, ...]:
     """Return the types of the arguments of a kernel, from its annotations."""
@@ -51,9 +54,11 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     find = dispatcher._compile_for_args
 
     def compile_for_call(*arguments: Any) -> Any:
-        if not is_cached(kernel):
-            compile_kernel(kernel)
-        return find(*arguments)
+        # `compile_kernel` forbids the compilation of called kernels meanwhile, for all threads.
+        with _compiling:
+            if not is_cached(kernel):
+                compile_kernel(kernel)
+            return find(*arguments)
 
     # After an exception at some places of its loader, Numba can load no kernel any more.
     dispatcher._compile_for_args = partial(call_undisturbed, compile_for_call)

@@ -36,9 +36,10 @@ from dbsp.data.table_forms import (
 from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
-from dbsp.kernels import assert_runs, consolidate, consolidate_owned, gather, project
+from dbsp.kernels import assert_runs, consolidate_owned, gather, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.parallel.range_sort import consolidate
 from dbsp.runtime.ports import InputPort
 
 

@@ -40,6 +40,8 @@ class Start:
     """By shard, the descriptors of the two sockets to it; None for this shard."""
     place: ShardPlace | None = None
     """Where the shard continues; None for a run without a checkpoint."""
+    threads: int = 1
+    """How many threads compute the large batches of this shard."""
 
 
 @dataclass(frozen=True, slots=True)

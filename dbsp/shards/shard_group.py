@@ -29,6 +29,7 @@ from typing import TypeAlias
 from dbsp.data.interner import Interner
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import ShardError
+from dbsp.kernels.thread_count import threads
 from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.command_channel import Buffer, CommandChannel
 from dbsp.shards.packed_batches import BatchPost
@@ -81,6 +82,7 @@ class ShardGroup:
         self._owner = os.getpid()
         self._consequence = consequence
         self.lost: ShardError | None = None
+        threads_of_each = max(1, threads() // shards)
         mesh = connected_mesh(shards)
         # The shards notice the end of this process by the end of this pipe.
         life, self._life = os.pipe()
@@ -92,7 +94,7 @@ class ShardGroup:
                     None if pair is None else (pair[0].fileno(), pair[1].fileno()) for pair in mesh[number]
                 )
                 place = None if places is None else places[number]
-                start = Start(number, shards, graph, memory_limit, ends, place)
+                start = Start(number, shards, graph, memory_limit, ends, place, threads_of_each)
                 call_undisturbed(shard.send, start)
             self._wait(all_or_none=True)
             self._raise_lost("at its start")

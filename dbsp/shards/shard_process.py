@@ -18,6 +18,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.durable.step_memory import signature
 from dbsp.errors import expect_present, expect_type
+from dbsp.kernels.thread_count import set_threads
 from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
@@ -97,6 +98,7 @@ class Shard:
     """The run of one shard."""
 
     def __init__(self, start: Start, channel: CommandChannel) -> None:
+        set_threads(start.threads)
         graph = receive_graph(start.graph)
         ends = [
             None if pair is None else (socket.socket(fileno=pair[0]), socket.socket(fileno=pair[1]))

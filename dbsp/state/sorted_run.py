@@ -9,6 +9,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.run_tables import merge_some, run_entry
+from dbsp.parallel.split_merge import merge_in_pieces, pays
 from dbsp.state import narrow_rows
 from dbsp.state.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
 from dbsp.state.run_file import RunFile
@@ -164,6 +165,8 @@ class RunMerge:
 
     def advance(self, fuel: int) -> bool:
         """Merge at most about `fuel` rows; return whether the merge is complete."""
+        if self._advance_in_pieces(fuel):
+            return True
         done = self._advance(fuel)
         if self.state[3]:
             weights = np.empty(self.size, np.int64)
@@ -172,6 +175,29 @@ class RunMerge:
             self.state[3] = 0
             done = self._advance(fuel)
         return done
+
+    def _advance_in_pieces(self, fuel: int) -> bool:
+        """Merge the rest in several threads, if this pays; return whether the merge is complete."""
+        if not pays(self.size):
+            return False
+        i, j, out, _ = self.state.tolist()
+        older, newer = self.older, self.newer
+        rest = self.size - i - j
+        if fuel < rest or not pays(rest) or not self.rows.shape[1]:
+            return False
+        size, weights = merge_in_pieces(
+            older.codes[i:],
+            older.stored[i:] if len(older.stored) == older.size else older.stored,
+            newer.codes[j:],
+            newer.stored[j:] if len(newer.stored) == newer.size else newer.stored,
+            self.rows[out : out + rest],
+            self.weights[out : out + rest],
+        )
+        if len(weights) and not len(self.weights):
+            self.weights = np.ones(self.size, np.int64)
+            self.weights[out : out + size] = weights[:size]
+        self.state[:3] = older.size, newer.size, out + size
+        return True
 
     def _advance(self, fuel: int) -> bool:
         older, newer = self.older, self.newer

@@ -14,11 +14,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate
+from dbsp.kernels import consolidate_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.thread_pool import in_pieces
+from dbsp.parallel.range_sort import close_gaps
 from dbsp.state import narrow_rows
-from dbsp.state.narrow_rows import empty_rows, filled_rows
+from dbsp.state.narrow_rows import empty_rows, first_in_place, widened
 from dbsp.state.sorted_run import RunMerge, SortedRun
 
 PIECE = 1 << 17
@@ -54,29 +56,54 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
     units = all(one is None for one in stored)
     narrow = total >= narrow_rows.LARGE and all(run.fits_narrow for run in runs)
     rows = empty_rows(total, runs[0].width, narrow)
-    weights: Codes | None = None  # while all are 1
-    at = 0
-    bounds = cuts.tolist()
-    for starts, ends in itertools.pairwise(bounds):
-        parts = [one[start:end] for one, start, end in zip(arrays, starts, ends, strict=True) if start < end]
-        if not parts:
-            continue
-        together = np.concatenate(parts, dtype=np.int64)
-        piece, sums = consolidate(
-            together, np.ones(len(together), np.int64) if units else _weights(stored, starts, ends)
-        )
-        end = at + len(sums)
-        rows[at:end] = piece
-        if weights is None and not (sums == 1).all():
-            weights = np.ones(total, np.int64)
-        if weights is not None:
-            weights[at:end] = sums
-        at = end
-    if at < total * 7 // 8:
-        rows, weights = filled_rows([rows[:at]]), None if weights is None else weights[:at].copy()
-    else:
-        rows, weights = rows[:at], None if weights is None else weights[:at]
-    return SortedRun.of_ones(rows) if weights is None else SortedRun.of_stored(rows, weights)
+    places = cuts.sum(axis=1).tolist()
+    bounds = [pair for pair in itertools.pairwise(cuts.tolist()) if pair[0] != pair[1]]
+    first = [start for start, end in itertools.pairwise(places) if start < end]
+
+    largest = max(end - start for start, end in itertools.pairwise(places))
+    spare: list[Codes] = []
+    """Arrays of ones that no thread uses. New memory for each piece would take longer to get."""
+
+    def merge(piece: int) -> tuple[int, Codes | None]:
+        """Write the rows of a piece to their places; return their number, and weights if not 1."""
+        starts, ends = bounds[piece]
+        slices = zip(arrays, starts, ends, strict=True)
+        place = rows[first[piece] : first[piece] + sum(ends) - sum(starts)]
+        # The rows of a wide result are sorted in its memory.
+        memory = np.empty(place.shape, np.int64) if narrow else widened(place)
+        np.concatenate([one[start:end] for one, start, end in slices if start < end], out=memory)
+        if not units:
+            given = _weights(stored, starts, ends)
+        else:
+            try:
+                ones = spare.pop()
+            except IndexError:
+                ones = np.ones(largest, np.int64)
+            given = ones[: len(place)]
+        found, sums = consolidate_owned(memory, given)
+        if found.ctypes.data != place.ctypes.data:
+            place[: len(sums)] = found
+        if (sums == 1).all():
+            if units:
+                spare.append(ones)
+            return len(sums), None
+        return len(sums), sums.copy()
+
+    merged = in_pieces(len(bounds), merge)
+    sizes = [size for size, _ in merged]
+    weights = np.empty(0, np.int64)
+    if any(sums is not None for _, sums in merged):
+        weights = np.ones(total, np.int64)
+        for start, (size, sums) in zip(first, merged, strict=True):
+            if sums is not None:
+                weights[start : start + size] = sums
+    close_gaps(rows, weights, first, sizes)
+    size = sum(sizes)
+    if size < total * 7 // 8:
+        rows = first_in_place(rows, size)
+        weights = weights[:size].copy()
+    rows, weights = rows[:size], weights[:size]
+    return SortedRun.of_stored(rows, weights) if len(weights) else SortedRun.of_ones(rows)
 
 
 def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:

@@ -10,7 +10,6 @@ from dbsp.data.batch import Batch
 from dbsp.kernels import (
     concatenate,
     consolidate,
-    distinct_runs,
     distinct_timed_runs,
     gather,
     project,
@@ -18,6 +17,7 @@ from dbsp.kernels import (
 from dbsp.operators.groups.group_step import TimedGroupsStep
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import own_trace
+from dbsp.parallel.probe_pieces import distinct_runs
 
 
 def positive(batch: Batch) -> Batch:

@@ -18,9 +18,10 @@ import numpy as np
 
 from dbsp.circuit.step_roles import Arranged, ResettingStep
 from dbsp.data.batch import Batch
-from dbsp.kernels import concatenate, sum_weights
+from dbsp.kernels import concatenate
 from dbsp.operators.groups.distinct_steps import DistinctStep
 from dbsp.operators.traces.arrange import own_trace
+from dbsp.parallel.probe_pieces import sum_weights
 from dbsp.state.seen_rows import SeenRows
 from dbsp.state.trace import Trace
 
@@ -39,8 +40,8 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         self._trace = own_trace(source)
         self._seen = SeenRows()
         self.removals = (0, 0)
-        """How many rows have left the set in this tick, and how many of them had other derivations when
-        they did."""
+        """How many rows have left the set in this tick, and how many of them had other derivations
+        then."""
         self._removed: Trace | None = None
         """The rows that left the set in this tick, while rows are removed."""
         self._returning: Batch | None = None
@@ -61,7 +62,7 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         self.removals = (0, 0)
 
     def end_removing(self) -> tuple[int, int]:
-        """End the first phase; in the next step rows return. Only insertions may arrive from now on.
+        """End the first phase. In the next step rows return, and only insertions arrive after it.
 
         Returns how many rows were removed, and how many of them return.
         """

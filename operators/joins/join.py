@@ -39,6 +39,7 @@ from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, expect_order, key_first, order_of
 from dbsp.operators.traces.column_orders import Lowering
+from dbsp.parallel.probe_pieces import in_slices, pays
 
 
 @dataclass(frozen=True)
@@ -320,12 +321,16 @@ class JoinStep(AgendaStep):
         """Join one side's delta with the first `runs` runs of the other."""
         # Both sides may be the same arrangement, so the columns identify the side of the delta.
         arguments = self._probe_arguments(delta, columns is self._from_left)
+        table, size = side.table, len(arguments[0])
+        if pays(size):
+            self._probe_in_pieces(parts, arguments, size, table, runs, width, columns, side.coordinates)
+            return
         if side.coordinates == 0:
-            rows, weights, matches = self._join(*arguments, side.table, runs, width, columns)
+            rows, weights, matches = self._join(*arguments, table, runs, width, columns)
             ready = len(weights)
         else:
             rows, weights, times, ready, matches = self._join_timed(
-                *arguments, side.table, runs, width, columns, self._scope.now, side.coordinates
+                *arguments, table, runs, width, columns, self._scope.now, side.coordinates
             )
             if ready < len(weights):
                 self._agenda.put(rows[ready:], weights[ready:], times[ready:])
@@ -334,6 +339,41 @@ class JoinStep(AgendaStep):
             self._budget.spend(matches)
         if ready:
             parts.append((rows, weights))
+
+    def _probe_in_pieces(
+        self,
+        parts: list[tuple[Codes, Codes]],
+        arguments: Sequence[Any],
+        size: int,
+        table: Codes,
+        runs: int,
+        width: int,
+        columns: Codes,
+        coordinates: int,
+    ) -> None:
+        """Join pieces of a delta of this size; several threads do so."""
+
+        def sliced(part: slice) -> list[Any]:
+            return [one[part] if isinstance(one, np.ndarray) else one for one in arguments]
+
+        if coordinates == 0:
+            found = in_slices(size, lambda part: self._join(*sliced(part), table, runs, width, columns))
+            matches = sum([count for _, _, count in found])
+            parts += [(rows, weights) for rows, weights, _ in found if len(weights)]
+        else:
+            now = self._scope.now
+            timed = in_slices(
+                size,
+                lambda part: self._join_timed(*sliced(part), table, runs, width, columns, now, coordinates),
+            )
+            matches = sum([count for *_, count in timed])
+            for rows, weights, times, ready, _ in timed:
+                if ready < len(weights):
+                    self._agenda.put(rows[ready:], weights[ready:], times[ready:])
+                if ready:
+                    parts.append((rows[:ready], weights[:ready]))
+        if matches:
+            self._budget.spend(matches)
 
 
 class RealignedJoinStep(JoinStep):

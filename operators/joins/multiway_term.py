@@ -37,6 +37,7 @@ from dbsp.operators.joins.multiway_definition import constant_code
 from dbsp.operators.joins.multiway_plan import PlannedLevel, PlannedUse, written_plan
 from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.joins.value_limits import Limit, literal_code
+from dbsp.parallel.probe_pieces import in_slices, pays
 
 if TYPE_CHECKING:
     from dbsp.operators.joins.multiway_join import MultiwayJoin
@@ -114,13 +115,16 @@ class TermStep:
         self._changed += len(weights)
         if self._opening is not None:
             rows, weights = self._opening(rows, weights)
-        if self._chunked and len(weights) > CHUNK:
-            starts = range(0, len(weights), CHUNK)
-            return (self._through(rows[at : at + CHUNK], weights[at : at + CHUNK]) for at in starts)
-        return (self._through(rows, weights),)
+        starts = range(0, len(weights), CHUNK) if self._chunked and len(weights) > CHUNK else ()
+        chunks = [(rows[at : at + CHUNK], weights[at : at + CHUNK]) for at in starts] or [(rows, weights)]
+        first = self._actions[0]
+        if pays(len(weights)) and isinstance(first, Extending):
+            extended = (part for chunk in chunks for part in first.in_pieces(*chunk))
+            return (self._through(*part, self._actions[1:]) for part in extended)
+        return (self._through(*chunk, self._actions) for chunk in chunks)
 
-    def _through(self, rows: Codes, weights: Codes) -> Prefixes:
-        for action in self._actions:
+    def _through(self, rows: Codes, weights: Codes, actions: Sequence[Callable[..., Prefixes]]) -> Prefixes:
+        for action in actions:
             if not len(weights):
                 return self._none
             rows, weights = action(rows, weights)
@@ -366,14 +370,35 @@ class Extending:
         """The number of prefixes bound up to each level so far."""
 
     def __call__(self, rows: Codes, weights: Codes) -> Prefixes:
+        if not self._find_tables():
+            return rows[:0], weights[:0]
+        return extend_by_levels(rows, weights, self._plan, self._tables, self._now, self.reached)
+
+    def in_pieces(self, rows: Codes, weights: Codes) -> list[Prefixes]:
+        """Bind the variables for pieces of the prefixes; several threads do so."""
+        if not self._find_tables():
+            return []
+        reached: list[Codes] = []
+
+        def extend(part: slice) -> Prefixes:
+            counts = np.zeros_like(self.reached)
+            reached.append(counts)
+            return extend_by_levels(rows[part], weights[part], self._plan, self._tables, self._now, counts)
+
+        extended = in_slices(len(weights), extend)
+        self.reached += np.sum(reached, axis=0)
+        return extended
+
+    def _find_tables(self) -> bool:
+        """Write the run tables for the kernel; return whether all of them have runs."""
         tables = self._tables
         for u, (side, new) in enumerate(self._sides):
             runs = side.count if new else side.before
             if not runs:
-                return rows[:0], weights[:0]
+                return False
             table = side.table
             if table is not self._seen[u]:
                 self._seen[u] = table
                 tables[2 * u] = table.ctypes.data
             tables[2 * u + 1] = runs
-        return extend_by_levels(rows, weights, self._plan, tables, self._now, self.reached)
+        return True

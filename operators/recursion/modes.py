@@ -38,7 +38,7 @@ costs at most about the same."""
 
 DOUBTFUL = 0.5
 """If a deletion exceeds its budget and at least this fraction of the rows removed so far has other
-derivations, the scope keeps iterations from then on: they tell which of these rows stay."""
+derivations, the scope keeps iterations from then on, which show at once which rows stay."""
 
 BUDGET = 0.8
 """The fraction of a restart's cost that a tick with deletions may spend before the scope restarts.

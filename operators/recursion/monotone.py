@@ -32,8 +32,8 @@ class Directions(NamedTuple):
     negated: frozenset[int]
     """The entering streams whose insertions may remove rows."""
     separable: bool
-    """Whether every variable, result and distinct of the scope only loses rows while rows are removed
-    from the streams that are not negated and added to the negated ones."""
+    """Whether every variable, result and distinct only loses rows while rows are removed from the
+    streams that are not negated and added to the negated ones."""
 
 
 def directions(body: Graph) -> Directions | None:

@@ -76,7 +76,7 @@ def test_pieces_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
         return consolidate(rows, weights)
 
     monkeypatch.setattr(wide_merge, "PIECE", 200)
-    monkeypatch.setattr(wide_merge, "consolidate", measured)
+    monkeypatch.setattr(wide_merge, "consolidate_owned", measured)
     chance = np.random.default_rng(1)
     runs = [run_of([((int(x), 0), 1) for x in chance.integers(0, 10**6, 50 + n)], False) for n in range(60)]
     merge_many(runs)
@@ -95,3 +95,15 @@ def test_cancelled_rows_leave_no_memory() -> None:
     assert merge_many(pairs).size == 0
     left = merge_many([*pairs, SortedRun(rows[:3].copy(), 2 * ones[:3])])
     assert left.weights.tolist() == [2, 2, 2] and left.rows.base is None
+
+
+def test_pieces_with_equal_rows_and_others_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wide_merge, "PIECE", 100)
+    nodes = np.arange(1000)
+    seconds = (nodes, nodes + nodes // 100 % 2)  # every other hundred of the rows is in both runs
+    runs = [SortedRun.of_ones(np.column_stack((nodes, second))) for second in seconds]
+    runs += [SortedRun.of_ones(np.column_stack((nodes[:5], nodes[:5] - length))) for length in range(1, 9)]
+    assert len(runs) > wide_merge.FEW
+    merged = merge_many(runs)
+    found = zip(map(tuple, merged.rows.tolist()), merged.weights.tolist(), strict=True)
+    assert dict(found) == total(runs)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dbsp.circuit.graph import Graph
 from dbsp.errors import DbspError
+from dbsp.kernels.thread_count import use_by_default
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
 from dbsp.shards.dealing import Dealer, DistributedPorts
@@ -99,6 +100,7 @@ class DealTask:
         return f"deal {', '.join(source.relation for source in self.sources)}"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_by_default(1)  # Spark gives a core to each task
         rows: Counter[str] = Counter()
         try:
             graph = self.query.checked_graph()

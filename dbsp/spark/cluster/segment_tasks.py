@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow as pa
 
 from dbsp.errors import DbspError
+from dbsp.kernels.thread_count import use_by_default
 from dbsp.operators.stages.segments import Segment
 from dbsp.runtime.tick_result import TickResult
 from dbsp.shards.segment_run import SegmentRun, SegmentStep
@@ -55,6 +56,7 @@ class LevelTask(ABC):
         return self.name
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_by_default(1)  # Spark gives a core to each task
         shard = shard_of_task()
         own: list[Message] = []
         failed = blocked = False

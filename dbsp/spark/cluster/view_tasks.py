@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from dbsp.errors import DbspError
+from dbsp.kernels.thread_count import use_by_default
 from dbsp.spark.cluster.cluster_query import ClusterQuery, shard_of_task
 from dbsp.spark.cluster.messages import Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink
@@ -35,6 +36,7 @@ class ViewTask:
         return f"views after tick {self.tick}"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_by_default(1)  # Spark gives a core to each task
         for _ in messages_in(batches):
             pass
         shard = shard_of_task()

@@ -157,7 +157,7 @@ def test_a_scope_keeps_iterations_when_rows_return_too_often() -> None:
     assert modes_seen[-1] == "incremental, restarted once"
     run = started()
     run.step({"edge": [(i, i + 1) for i in range(60)]})
-    for _ in range(100):  # rows that do not return are no waste
+    for _ in range(100):  # no removed row returns
         run.step({"edge": {(57, 58): -1}})
         run.step({"edge": {(57, 58): 1}})
     assert ways(run) == {"insert-only"}

@@ -53,6 +53,17 @@ def loops(c: Circuit, mode: str) -> Stream:
     return (scope.leave(path) + scope.leave(loop)).distinct()
 
 
+def ahead(c: Circuit, mode: str) -> Stream:
+    """What is reached by at least one edge: starts and edges meet inside of the scope."""
+    edge = c.input("edge", schema=EDGE, kind="set")
+    start = c.input("start", x=int, kind="set")
+    c.input("shut", x=int, kind="set")
+    with c.fixpoint("ahead", recursion=mode) as scope:
+        found = scope.variable("found", start.schema)
+        scope.define(found, then_from(start + found, edge).distinct())
+    return scope.leave(found)
+
+
 def grown(base: set[tuple[int, ...]], step: Callable[[set[tuple[int, ...]]], set[tuple[int, ...]]]) -> Z:
     found = base
     while (more := found | step(found)) != found:
@@ -76,7 +87,17 @@ def loops_model(edge: Z, shut: Z, start: Z) -> Z:
     return path | grown(set(loop), lambda found: {(x, z) for x, y in found for w, z in edge if w == y})
 
 
-CIRCUITS = {"reach": (reach, reach_model), "even": (even, even_model), "loops": (loops, loops_model)}
+def ahead_model(edge: Z, shut: Z, start: Z) -> Z:
+    base: set[tuple[int, ...]] = {(y,) for x, y in edge if (x,) in start}
+    return grown(base, lambda found: {(y,) for x, y in edge if (x,) in found})
+
+
+CIRCUITS = {
+    "reach": (reach, reach_model),
+    "even": (even, even_model),
+    "loops": (loops, loops_model),
+    "ahead": (ahead, ahead_model),
+}
 
 
 @pytest.mark.parametrize("name", CIRCUITS)

@@ -1,0 +1,57 @@
+"""Searches of the rows of a large delta in traces, by pieces of the delta.
+
+A piece is a slice of the sorted delta, so each thread searches its own part of the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from dbsp import kernels
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.thread_count import threads
+from dbsp.kernels.thread_pool import in_pieces
+
+T = TypeVar("T")
+
+LARGE = 1 << 14
+"""Fewer rows are searched by one call of a kernel."""
+
+LEAST = 1 << 11
+"""A piece has at least about this many rows."""
+
+PIECES = 4
+"""The largest number of pieces for each thread. Some pieces take longer than others."""
+
+
+def pays(rows: int) -> bool:
+    """Return whether several threads search so many rows faster than one."""
+    return rows >= LARGE and threads() > 1
+
+
+def in_slices(rows: int, function: Callable[[slice], T]) -> list[T]:
+    """Return the results of a function of slices of some rows, in order."""
+    pieces = max(1, min(rows // LEAST, PIECES * threads()))
+    return in_pieces(
+        pieces, lambda piece: function(slice(rows * piece // pieces, rows * (piece + 1) // pieces))
+    )
+
+
+def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes]:
+    """Return the change of f(w) = [w > 0] by a delta, as the kernel of this name."""
+    if not pays(len(weights)):
+        return kernels.distinct_runs(rows, weights, table, runs)
+    found = in_slices(
+        len(weights), lambda part: kernels.distinct_runs(rows[part], weights[part], table, runs)
+    )
+    return np.concatenate([rows for rows, _ in found]), np.concatenate([changes for _, changes in found])
+
+
+def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:
+    """Return the weight of each of the sorted, distinct rows, as the kernel of this name."""
+    if not pays(len(rows)):
+        return kernels.sum_weights(rows, table, runs)
+    return np.concatenate(in_slices(len(rows), lambda part: kernels.sum_weights(rows[part], table, runs)))

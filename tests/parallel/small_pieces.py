@@ -1,0 +1,34 @@
+"""Small batches that are computed in pieces, as large ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dbsp.kernels.thread_count import set_threads
+from dbsp.parallel import probe_pieces, range_sort, split_merge
+from dbsp.state import wide_merge
+
+THREADS = (1, 2, 4)
+
+
+@contextmanager
+def small_pieces(threads: int) -> Iterator[None]:
+    """Use a number of threads, and pieces of a few rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(range_sort, "LARGE", 2)
+        patch.setattr(range_sort, "PIECE", 3)
+        patch.setattr(range_sort, "CHUNK", 4)
+        patch.setattr(range_sort, "SAMPLES", 2)
+        patch.setattr(split_merge, "LARGE", 2)
+        patch.setattr(split_merge, "PIECE", 4)
+        patch.setattr(probe_pieces, "LARGE", 2)
+        patch.setattr(probe_pieces, "LEAST", 1)
+        patch.setattr(wide_merge, "PIECE", 16)
+        set_threads(threads)
+        try:
+            yield
+        finally:
+            set_threads(None)
