@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 from benchmarks.changes import Codes
-from dbsp.kernels import consolidate, join_runs, merge_some, register_run, sum_weights
+from dbsp.kernels import consolidate, join_runs, register_run, sum_weights
+from dbsp.kernels.run_tables import merge_some
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def sorted_run(chance: np.random.Generator, rows: int) -> tuple[Codes, Codes]:
 def merge(older: tuple[Codes, Codes], newer: tuple[Codes, Codes]) -> None:
     total = len(older[1]) + len(newer[1])
     out = np.empty((total, 2), np.int64), np.empty(total, np.int64)
-    merge_some(*older, *newer, *out, np.zeros(3, np.int64), total)
+    merge_some(*older, *newer, *out, np.zeros(4, np.int64), total)
 
 
 def rate(what: str, rows: int, work: Callable[[], object], repeat: int) -> Rate:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate, consolidate_owned, merge_some
+from dbsp.kernels import consolidate, consolidate_owned
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.run_tables import merge_some
 from dbsp.parallel.range_sort import pays, rearrange, sort_parts
 
 
@@ -96,7 +97,7 @@ def merge_sorted(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
 def _merged(rows: Codes, weights: Codes, more: Codes, their_weights: Codes) -> tuple[Codes, Codes]:
     size = len(weights) + len(their_weights)
     out_rows, out_weights = np.empty((size, rows.shape[1]), np.int64), np.empty(size, np.int64)
-    state = np.zeros(3, np.int64)
+    state = np.zeros(4, np.int64)
     merge_some(rows, weights, more, their_weights, out_rows, out_weights, state, size)
     size = int(state[2])
     return out_rows[:size], out_weights[:size]

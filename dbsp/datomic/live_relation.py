@@ -82,5 +82,5 @@ def trace_of(batch: Batch, journal: list[Journalled]) -> Trace:
     """Return a trace with these committed rows."""
     trace = Trace(batch.arity, journal)
     if len(batch):
-        trace.restore([SortedRun(batch.rows, batch.weights)])
+        trace.restore([SortedRun.of(batch.rows, batch.weights)])
     return trace

@@ -8,6 +8,7 @@ import numpy as np
 
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation
 from dbsp.datomic.query_sources import TracedFacts, relation_key
+from dbsp.kernels.arrays import StoredRows
 
 _SAMPLE = 65_536
 """At most this many rows of a relation are read to count the distinct values of a column."""
@@ -49,12 +50,12 @@ class RelationCounts:
             name = base.columns[column]
             order = (name, *(other for other in base.columns if other != name))
             runs = self._facts[base.source].trace(relation_key(base), order).runs
-            known = _mean_group(max((run.rows for run in runs), key=len, default=None))
+            known = _mean_group(max((run.codes for run in runs), key=len, default=None))
             self._fan_outs[relation, column] = known
         return known
 
 
-def _mean_group(rows: np.ndarray[tuple[int, int], np.dtype[np.int64]] | None) -> float:
+def _mean_group(rows: StoredRows | None) -> float:
     """Return the mean size of the groups of equal values in the first column of sorted rows."""
     if rows is None or not len(rows):
         return 1.0

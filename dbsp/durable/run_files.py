@@ -7,7 +7,7 @@ The layout is that of `dbsp.state.run_file`. The header page says what the file 
     8, 8, 8, 8 the rows; the columns; the place of the weights, 0 if all are 1; the largest weight
     16         XXH3 (128 bits) of all bytes after the page
     16         BLAKE2b of the page, with zeros in the place of these 16 bytes
-    4, 4       for each group of columns: how many they are, and the bytes of a value in them
+    4, 4       for each group of columns: how many they are, and the bytes of a code in them, 8 or 4
     name       the folder's unique id and the file's place in it; zeros fill the page
 
 The manifest names the checksum of the page, and so that of the content. XXH3 finds damage at the
@@ -31,6 +31,7 @@ from dbsp.durable.atomic_files import draft_of, sync_folder, sync_gently, write_
 from dbsp.durable.sealed_files import decoding, is_sealed, read_sealed, unreadable
 from dbsp.durable.step_memory import read_batch
 from dbsp.errors import CheckpointError, counted
+from dbsp.kernels.arrays import StoredRows
 from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.run_file import DIGEST, HEADER, RunFile
 from dbsp.state.sorted_run import SortedRun
@@ -42,8 +43,9 @@ _MAGIC = b"dbsprun\0"
 _VERSION = 1
 _HEAD = struct.Struct("<8sHHIQQQQ16s16s")
 _GROUP = struct.Struct("<II")
-_ITEM = 8
-"""The bytes of a value in this version."""
+_ITEMS = 8, 4
+"""The bytes of a code, in this version the same in all columns. Versions of dbsp that only know 8
+bytes refuse a file with codes of 4."""
 _PIECE = 1 << 20
 
 
@@ -60,13 +62,19 @@ def write_run_file(path: Path, name: str, run: SortedRun, sync: bool) -> RunFile
     try:
         file = write_run(draft, run, sync_gently if sync else None)
         content = _hash()
-        for array in (run.rows, run.stored) if file.weights_at else (run.rows,):
-            content.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        content.update(_bytes_of(run.codes))
+        if file.weights_at:
+            content.update(bytes(file.weights_at - file.end_of_rows))
+            content.update(_bytes_of(run.stored))
         return _seal(file, path, name, content.digest(), sync)
     except OSError:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def _bytes_of(array: StoredRows) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def adopt_run_file(file: RunFile, path: Path, name: str, sync: bool) -> RunFile:
@@ -96,7 +104,7 @@ def _header(file: RunFile, name: str, content: bytes) -> bytes:
     place = name.encode("utf-8", "surrogatepass")
     shape = file.size, file.width, file.weights_at, file.largest
     head = _HEAD.pack(_MAGIC, _VERSION, len(place), 1, *shape, content, bytes(16))
-    page = head + _GROUP.pack(file.width, _ITEM) + place
+    page = head + _GROUP.pack(file.width, file.item) + place
     return page + bytes(HEADER - len(page))
 
 
@@ -145,14 +153,13 @@ def _read_header(path: Path, page: bytes, name: str, digest: str) -> tuple[RunFi
             raise unreadable(path, f"it is a file of another place ({place}), expected {name}")
         if found.hex() != digest:
             raise unreadable(path, "it is not the file that was written there last")
-        for number, item in columns:
-            if item != _ITEM:
-                raise _other_version(
-                    path, f"has {counted(number, 'column')} of {item} bytes", f"{_ITEM} bytes"
-                )
-        file = RunFile(path, width, size, weights_at, largest, digest)
-        after_rows = HEADER + size * width * _ITEM
-        if sum(number for number, _ in columns) != width or 0 < weights_at < after_rows:
+        item = columns[0][1] if columns else 8
+        for number, other in columns:
+            if other != item or item not in _ITEMS:
+                expected = f"{item} bytes" if item in _ITEMS else "8 or 4 bytes"
+                raise _other_version(path, f"has {counted(number, 'column')} of {other} bytes", expected)
+        file = RunFile(path, width, size, weights_at, largest, digest, item)
+        if sum(number for number, _ in columns) != width or 0 < weights_at < file.end_of_rows:
             raise ValueError(f"{width} columns, weights at {weights_at}")
     return file, content
 
@@ -202,7 +209,7 @@ def _run_of_version_2(path: Path, place: str, digest: str) -> SortedRun:
     with decoding(path):
         rows, weights = arrays
         batch = read_batch(rows, weights, width)
-    return SortedRun(batch.rows, batch.weights)
+    return SortedRun.of(batch.rows, batch.weights)
 
 
 # --- checksums ------------------------------------------------------------------------------------

@@ -358,8 +358,8 @@ class Snapshots:
 
 
 def _expect_width(run: SortedRun, width: int) -> SortedRun:
-    if run.rows.shape[1] != width:
-        raise ValueError(f"expected a run of {width} columns, got {run.rows.shape[1]}")
+    if run.width != width:
+        raise ValueError(f"expected a run of {width} columns, got {run.width}")
     return run
 
 

@@ -65,7 +65,7 @@ least_members = entry(partitions.least_members)
 list_values = entry(prefix_lists.list_values)
 mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
-merge_some = entry(run_merge.merge_some)
+merge_runs = entry(run_merge.merge_runs)
 move_to_ranges = entry(key_ranges.move_to_ranges)
 nearest_present = entry(nearest.nearest_present)
 note_rows = entry(bloom_filter.note_rows)
@@ -128,7 +128,7 @@ __all__ = [
     "list_values",
     "mark_parts",
     "mark_rows",
-    "merge_some",
+    "merge_runs",
     "move_to_ranges",
     "nearest_present",
     "note_rows",

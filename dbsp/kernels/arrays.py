@@ -20,8 +20,14 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = npt.NDArray[np.int64]
 """A matrix int64[n, k]: one row of k codes per row, in C order."""
 
+StoredRows: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.int32]
+"""The rows of a sorted run of a trace: int64[n, k] or int32[n, k], in C order."""
+
 Words: TypeAlias = npt.NDArray[np.uint64]
 """Rows packed into one number each: uint64."""
 
 Pointer: TypeAlias = Any
 """The int64 numbers at an address, by index: see `dbsp.kernels.jit.at_address`."""
+
+RunCodes: TypeAlias = Any
+"""The codes of a sorted run, int64 or int32, by index: see `dbsp.kernels.jit.codes_at`."""

@@ -23,6 +23,7 @@ _TYPES: dict[str, Any] = {
     "Codes": types.Array(types.int64, 1, "C"),
     "Words": types.Array(types.uint64, 1, "C"),
     "Pointer": types.CPointer(types.int64),  # type: ignore[no-untyped-call]
+    "RunCodes": intrinsics.RUN_CODES,
     "Mask": types.Array(types.bool_, 1, "C"),
     "int": types.int64,
     "bool": types.bool_,

@@ -12,7 +12,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_codes, first_rows
-from dbsp.kernels.jit import add_product, at_address, kernel
+from dbsp.kernels.jit import add_product, at_address, codes_at, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
 from dbsp.kernels.prefix_ranges import seek, seek_past
@@ -81,7 +81,7 @@ def weigh_values(rows: Rows, weights: Codes, m: int, table: Rows, runs: int) -> 
         end = end_of_key(rows, i, m)
         high = low = 0
         for r in range(runs):
-            run = at_address(table[r, 0])
+            run = codes_at(table[r, 0])
             k = table[r, 4]
             start = gallop(run, k, places[r], table[r, 2], rows, i, m, 0)
             places[r] = gallop(run, k, start, table[r, 2], rows, i, m, 1)
@@ -107,7 +107,7 @@ def _find_group(
     """
     m = keys.shape[1]
     for r in range(runs):
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         k = table[r, 4]
         starts[r] = gallop(run, k, ends[r], table[r, 2], keys, g, m, 0)
         ends[r] = gallop(run, k, starts[r], table[r, 2], keys, g, m, 1)
@@ -147,7 +147,7 @@ def count_beyond(keys: Rows, m: int, table: Rows, runs: int, after: bool) -> Cod
     for i in range(n):
         high = low = 0
         for r in range(runs):
-            run = at_address(table[r, 0])
+            run = codes_at(table[r, 0])
             k = table[r, 4]
             places[r] = gallop(run, k, places[r], table[r, 2], keys, i, m, 0)
             if after:
@@ -193,11 +193,11 @@ def values_at(keys: Rows, positions: Rows, table: Rows, runs: int, nullable: boo
                         longest = r
                 if runs == 0 or first[longest] == last[longest]:
                     break
-                run = at_address(table[longest, 0])
+                run = codes_at(table[longest, 0])
                 value = run[((first[longest] + last[longest]) >> 1) * table[longest, 4] + m]
                 high = low = high_equal = low_equal = 0
                 for r in range(runs):
-                    run = at_address(table[r, 0])
+                    run = codes_at(table[r, 0])
                     less[r] = seek(run, table[r, 4], m, first[r], last[r], value)
                     more[r] = seek_past(run, table[r, 4], m, less[r], last[r], value)
                     high, low = _add_range(table, r, first[r], less[r], high, low)

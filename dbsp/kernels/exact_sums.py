@@ -21,7 +21,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_codes, first_rows
-from dbsp.kernels.jit import add_product, at_address, kernel
+from dbsp.kernels.jit import add_product, codes_at, kernel
 from dbsp.kernels.limits import INT64_MAX, NULL
 from dbsp.kernels.matches import end_of_key
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
@@ -291,7 +291,7 @@ def change_digits(
         span[1] = span[3] = 0
         stored = False
         for r in range(runs):
-            run = at_address(table[r, 0])
+            run = codes_at(table[r, 0])
             state_weights, mask = weights_at(table[r, 1])
             size = table[r, 2]
             at = gallop(run, k, starts[r], size, keys, g, m, 0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask, Rows
 from dbsp.kernels.copies import copy_codes, first_codes, first_rows
-from dbsp.kernels.jit import add_product, add_weights, at_address, kernel
+from dbsp.kernels.jit import add_product, add_weights, codes_at, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
 from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop, weight_at, weights_at
@@ -45,7 +45,7 @@ def accumulate(
     after = np.zeros((groups, count), np.int64)
     high = np.zeros((groups, count), np.int64)
     for r in range(runs):
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         state_weights, mask = weights_at(table[r, 1])
         size = table[r, 2]
         low = 0
@@ -101,7 +101,7 @@ def extremes(keys: Rows, m: int, table: Rows, runs: int, k: int, largest: bool, 
     ends = np.empty(runs, np.int64)
     for g in range(groups):
         for r in range(runs):
-            run = at_address(table[r, 0])
+            run = codes_at(table[r, 0])
             size = table[r, 2]
             low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
             high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
@@ -112,7 +112,7 @@ def extremes(keys: Rows, m: int, table: Rows, runs: int, k: int, largest: bool, 
             best = np.int64(0)
             for r in range(runs):
                 if low[r] < high[r]:
-                    run = at_address(table[r, 0])
+                    run = codes_at(table[r, 0])
                     at = high[r] - 1 if largest else low[r]
                     value = run[at * k + m]
                     if not found or (value > best if largest else value < best):
@@ -122,7 +122,7 @@ def extremes(keys: Rows, m: int, table: Rows, runs: int, k: int, largest: bool, 
                 break
             carry = total = 0
             for r in range(runs):
-                run = at_address(table[r, 0])
+                run = codes_at(table[r, 0])
                 weights, mask = weights_at(table[r, 1])
                 if largest:
                     while low[r] < high[r] and run[(high[r] - 1) * k + m] == best:
@@ -235,7 +235,7 @@ def leading(
     ends = np.empty(runs, np.int64)
     for g in range(groups):
         for r in range(runs):
-            run = at_address(table[r, 0])
+            run = codes_at(table[r, 0])
             size = table[r, 2]
             low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
             high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
@@ -250,21 +250,21 @@ def leading(
                     at = high[r] - 1 if from_end else low[r]
                     if best >= 0:
                         order = compare_run_rows(
-                            at_address(table[r, 0]), at * k, at_address(table[best, 0]), best_at * k, k
+                            codes_at(table[r, 0]), at * k, codes_at(table[best, 0]), best_at * k, k
                         )
                     if best < 0 or (order > 0 if from_end else order < 0):
                         best = r
                         best_at = at
             if best < 0:
                 break
-            row = at_address(table[best, 0])
+            row = codes_at(table[best, 0])
             if taken == copies and compare_prefix(row, best_at * k, rows, out - 1, m + p) != 0:
                 break
             carry = total = 0
             for r in range(runs):
                 if low[r] < high[r]:
                     at = high[r] - 1 if from_end else low[r]
-                    if compare_run_rows(at_address(table[r, 0]), at * k, row, best_at * k, k) == 0:
+                    if compare_run_rows(codes_at(table[r, 0]), at * k, row, best_at * k, k) == 0:
                         carry, total = add_wide(carry, total, weight_at(table[r, 1], at))
                         if from_end:
                             high[r] -= 1

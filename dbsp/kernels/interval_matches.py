@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_rows
-from dbsp.kernels.jit import at_address, kernel
+from dbsp.kernels.jit import codes_at, kernel
 from dbsp.kernels.matches import pair_rows, pair_timed_rows
 from dbsp.kernels.run_search import gallop
 
@@ -26,7 +26,7 @@ def find_intervals(
     count = 0
     pairs = 0
     for r in range(runs):
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         size = table[r, 2]
         low = 0
         for i in range(n):

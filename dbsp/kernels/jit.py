@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from dbsp.kernels.arrays import Pointer
+from dbsp.kernels.arrays import Pointer, RunCodes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,6 +87,17 @@ _MEMORY = ctypes.c_int64 * 2**40  # A view knows no bounds: kernels do not check
 def at_address(address: int) -> Pointer:
     """Return the int64 numbers at an address, for indexing inside a kernel."""
     return memoryview(_MEMORY.from_address(int(address))).cast("B").cast("q")
+
+
+@operation
+def codes_at(word: int) -> RunCodes:
+    """Return the codes of a run, for indexing inside a kernel, by its word in a run table.
+
+    The word is the address of its int64 codes, or one more than the address of its int32 codes.
+    """
+    if not word & 1:
+        return at_address(word)
+    return memoryview(_MEMORY.from_address(int(word) - 1)).cast("B").cast("i")
 
 
 @kernel

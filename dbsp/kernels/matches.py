@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_rows
-from dbsp.kernels.jit import at_address, kernel, multiply_weights
+from dbsp.kernels.jit import codes_at, kernel, multiply_weights
 from dbsp.kernels.match_room import LARGEST_ROOM, PIECE, more_room
 from dbsp.kernels.run_search import compare_prefix, gallop, gallop_keys, weights_at
 from dbsp.kernels.sort import compare_rows
@@ -34,7 +34,7 @@ def find_matches(keys: Rows, m: int, table: Rows, runs: int, k: int) -> tuple[Ro
     count = 0
     pairs = 0
     for r in range(runs):
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         size = table[r, 2]
         i = 0
         low = 0
@@ -76,7 +76,7 @@ def find_bands(starts: Rows, ends: Rows, m: int, table: Rows, runs: int, k: int)
     count = 0
     pairs = 0
     for r in range(runs):
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         size = table[r, 2]
         low = 0
         high = 0
@@ -124,7 +124,7 @@ def _fill(
     # addresses again for every pair.
     width = columns.shape[0]
     for s in range(start, stop):
-        run = at_address(table[matches[s, 2], 0])
+        run = codes_at(table[matches[s, 2], 0])
         weights, mask = weights_at(table[matches[s, 2], 1])
         for row in range(matches[s, 0], matches[s, 1]):
             for j in range(matches[s, 3], matches[s, 4]):
@@ -288,7 +288,7 @@ def pair_timed_rows(
     front = 0
     back = pairs
     for s in range(count):
-        run = at_address(table[matches[s, 2], 0])
+        run = codes_at(table[matches[s, 2], 0])
         weights, mask = weights_at(table[matches[s, 2], 1])
         for i in range(matches[s, 0], matches[s, 1]):
             for j in range(matches[s, 3], matches[s, 4]):
@@ -416,7 +416,7 @@ def gather(keys: Rows, m: int, table: Rows, runs: int, k: int, split: int) -> tu
     first = 0
     for s in range(count):  # runs are in order, so those before `split` are first
         r = matches[s, 2]
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         weights, mask = weights_at(table[r, 1])
         for j in range(matches[s, 3], matches[s, 4]):
             for c in range(k):

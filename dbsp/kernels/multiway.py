@@ -37,7 +37,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Pointer, Rows
 from dbsp.kernels.copies import copy_codes, copy_rows, first_codes, first_rows
-from dbsp.kernels.jit import add_flagged, at_address, kernel, multiply_weights
+from dbsp.kernels.jit import add_flagged, at_address, codes_at, kernel, multiply_weights
 from dbsp.kernels.limits import INT64_MAX, NULL
 from dbsp.kernels.match_room import PIECE, more_room
 from dbsp.kernels.prefix_ranges import (
@@ -113,7 +113,7 @@ def _with_times(
         until = out
         for row in range(first, until):
             for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
-                run = at_address(ranges[at])
+                run = codes_at(ranges[at])
                 run_weights, mask = weights_at(ranges[at + 1])
                 for j in range(ranges[at + 2], ranges[at + 3]):
                     if out == weights.shape[0]:

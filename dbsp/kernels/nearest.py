@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask, Rows
-from dbsp.kernels.jit import add_product, at_address, kernel
+from dbsp.kernels.jit import add_product, codes_at, kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.matches import find_bands
 from dbsp.kernels.run_search import compare_run_rows, gallop, weight_at, weights_at
@@ -30,7 +30,7 @@ def nearest_present(
     high = np.zeros(runs, np.int64)
     for i in range(n):
         for r in range(runs):
-            run = at_address(table[r, 0])
+            run = codes_at(table[r, 0])
             size = table[r, 2]
             begin[r] = gallop(run, k, begin[r], size, keys, i, m, 0)
             middle = gallop(run, k, begin[r], size, keys, i, m + 1, 1)
@@ -52,13 +52,13 @@ def nearest_present(
                 at_r = low[r] if forward else high[r] - 1
                 at_best = low[best] if forward else high[best] - 1
                 order = compare_run_rows(
-                    at_address(table[r, 0]), at_r * k, at_address(table[best, 0]), at_best * k, k
+                    codes_at(table[r, 0]), at_r * k, codes_at(table[best, 0]), at_best * k, k
                 )
                 if (order < 0) == forward and order != 0:
                     best = r
             if best < 0:
                 break
-            chosen = at_address(table[best, 0])
+            chosen = codes_at(table[best, 0])
             at = low[best] if forward else high[best] - 1
             value = chosen[at * k + m]
             if not forward and value < least:
@@ -68,7 +68,7 @@ def nearest_present(
                 if low[r] == high[r]:
                     continue
                 at_r = low[r] if forward else high[r] - 1
-                if compare_run_rows(at_address(table[r, 0]), at_r * k, chosen, at * k, k) == 0:
+                if compare_run_rows(codes_at(table[r, 0]), at_r * k, chosen, at * k, k) == 0:
                     carry, total = add_product(carry, total, weight_at(table[r, 1], at_r), 1)
                     if forward:
                         low[r] += 1
@@ -99,7 +99,7 @@ def reach_copies(keys: Rows, m: int, copies: int, table: Rows, runs: int, k: int
     high = np.zeros(runs, np.int64)
     for i in range(n):
         for r in range(runs):
-            run = at_address(table[r, 0])
+            run = codes_at(table[r, 0])
             size = table[r, 2]
             begin[r] = gallop(run, k, begin[r], size, keys, i, m, 0)
             if forward:
@@ -120,7 +120,7 @@ def reach_copies(keys: Rows, m: int, copies: int, table: Rows, runs: int, k: int
                     order = -1
                     if best >= 0:
                         order = compare_run_rows(
-                            at_address(table[r, 0]), at * k, at_address(table[best, 0]), best_at * k, k
+                            codes_at(table[r, 0]), at * k, codes_at(table[best, 0]), best_at * k, k
                         )
                         if not forward:
                             order = -order
@@ -129,12 +129,12 @@ def reach_copies(keys: Rows, m: int, copies: int, table: Rows, runs: int, k: int
                         best_at = at
             if best < 0:
                 break
-            row = at_address(table[best, 0])
+            row = codes_at(table[best, 0])
             carry = total = 0
             for r in range(runs):
                 if low[r] < high[r]:
                     at = low[r] if forward else high[r] - 1
-                    if compare_run_rows(at_address(table[r, 0]), at * k, row, best_at * k, k) == 0:
+                    if compare_run_rows(codes_at(table[r, 0]), at * k, row, best_at * k, k) == 0:
                         carry, total = add_product(carry, total, weight_at(table[r, 1], at), 1)
                         if forward:
                             low[r] += 1
@@ -160,7 +160,7 @@ def gather_bands(starts: Rows, ends: Rows, table: Rows, runs: int, k: int) -> tu
     out_weights = np.empty(pairs, np.int64)
     out = 0
     for s in range(count):
-        run = at_address(table[matches[s, 2], 0])
+        run = codes_at(table[matches[s, 2], 0])
         weights, mask = weights_at(table[matches[s, 2], 1])
         for j in range(matches[s, 3], matches[s, 4]):
             for c in range(k):

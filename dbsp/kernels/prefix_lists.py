@@ -18,7 +18,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_codes, first_rows
-from dbsp.kernels.jit import at_address, kernel, multiply_flagged
+from dbsp.kernels.jit import codes_at, kernel, multiply_flagged
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.prefix_ranges import TOGETHER, seek, seek_past
 from dbsp.kernels.run_search import weight_at
@@ -61,7 +61,7 @@ def find_prefixes(rows: Rows, columns: Codes, table: Rows, runs: int, k: int) ->
     ends = np.empty(TOGETHER, np.int64)
     wanted = np.empty(TOGETHER, np.int64)
     for r in range(runs):
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         size = table[r, 2]
         for start in range(0, count, TOGETHER):
             together = min(TOGETHER, count - start)
@@ -139,7 +139,7 @@ def list_values(
             least = 0
             for r in range(runs):
                 if cursors[r] < bounds[i, 2 * r + 1]:
-                    value = at_address(table[r, 0])[cursors[r] * k + k - 1]
+                    value = codes_at(table[r, 0])[cursors[r] * k + k - 1]
                     if not found or value < least:
                         found = True
                         least = value
@@ -148,7 +148,7 @@ def list_values(
             high = low = 0
             for r in range(runs):
                 at = cursors[r]
-                if at < bounds[i, 2 * r + 1] and at_address(table[r, 0])[at * k + k - 1] == least:
+                if at < bounds[i, 2 * r + 1] and codes_at(table[r, 0])[at * k + k - 1] == least:
                     high, low = add_wide(high, low, weight_at(table[r, 1], at))
                     cursors[r] = at + 1
             weight = fit_weight(high, low)
@@ -218,7 +218,7 @@ def intersect_lists(
     used = np.empty(runs, np.int64)
     cursors = np.empty(runs, np.int64)
     c = k - 1
-    listed = at_address(values.ctypes.data)
+    listed = codes_at(values.ctypes.data)
     for i in range(rows.shape[0]):
         number = numbers[i]
         if number < 0:
@@ -233,7 +233,7 @@ def intersect_lists(
                 active += 1
         if active == 1:
             r = used[0]
-            run = at_address(table[r, 0])
+            run = codes_at(table[r, 0])
             j, high = bounds[i, 2 * r], bounds[i, 2 * r + 1]
             while p < stop and j < high:
                 value = listed[p]
@@ -264,7 +264,7 @@ def intersect_lists(
             for a in range(active):
                 r = used[a]
                 high = bounds[i, 2 * r + 1]
-                run = at_address(table[r, 0])
+                run = codes_at(table[r, 0])
                 at = seek(run, k, c, cursors[a], high, value)
                 cursors[a] = at
                 if at < high:
@@ -335,7 +335,7 @@ def test_values(
             if at == high:
                 continue
             if column >= 0:
-                run = at_address(table[r, 0])
+                run = codes_at(table[r, 0])
                 same = i > 0 and bounds[i - 1, 2 * r] == at and rows[i - 1, column] <= rows[i, column]
                 if same and bounds[i - 1, 2 * r + 1] == high:
                     at = cursors[r]

@@ -15,8 +15,8 @@ limit whose sum overflows does not apply.
 
 from __future__ import annotations
 
-from dbsp.kernels.arrays import Pointer, Rows
-from dbsp.kernels.jit import add_flagged, at_address, kernel
+from dbsp.kernels.arrays import Pointer, Rows, RunCodes
+from dbsp.kernels.jit import add_flagged, codes_at, kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.run_search import weight_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
@@ -41,7 +41,7 @@ TOGETHER = 32
 
 
 @kernel
-def seek(run: Pointer, k: int, c: int, low: int, high: int, value: int) -> int:
+def seek(run: RunCodes, k: int, c: int, low: int, high: int, value: int) -> int:
     """Return the first row of low:high, sorted by column c, with at least this value.
 
     Gallops to a near row in O(log distance), and bisects for a far one.
@@ -66,7 +66,7 @@ def seek(run: Pointer, k: int, c: int, low: int, high: int, value: int) -> int:
 
 
 @kernel
-def seek_past(run: Pointer, k: int, c: int, low: int, high: int, value: int) -> int:
+def seek_past(run: RunCodes, k: int, c: int, low: int, high: int, value: int) -> int:
     """Return the first row of low:high, sorted by column c, with more than this value."""
     if value == INT64_MAX:
         return high
@@ -102,7 +102,7 @@ def search_first_column(
     together, so that the processor waits for the memory of all of them at the same time.
     """
     for r in range(runs):
-        run = at_address(table[3 * r])
+        run = codes_at(table[3 * r])
         at = r * TOGETHER
         if count == 1:
             # A single row is faster with branches, since the processor continues on the predicted
@@ -159,7 +159,7 @@ def match_delta_row(
         bound[c + 1] = value[plan[slots + c]]
     at = to + LIST
     for r in range(runs):
-        run = at_address(table[3 * r])
+        run = codes_at(table[3 * r])
         high = table[3 * r + 2]
         low = places[r * TOGETHER] if lead else 0
         for c in range(lead):
@@ -241,7 +241,7 @@ def open_level(plan: Pointer, part: int, value: Pointer, ranges: Pointer, size: 
         for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
             low, high = ranges[at + 2], ranges[at + 3]
             if least > INT64_MIN or most < INT64_MAX:
-                k, c, run = plan[member + 1], plan[member + 2], at_address(ranges[at])
+                k, c, run = plan[member + 1], plan[member + 2], codes_at(ranges[at])
                 low = seek(run, k, c, low, high, least)
                 high = seek_past(run, k, c, low, high, most)
             ranges[at + 4] = low
@@ -262,7 +262,7 @@ def next_common_value(plan: Pointer, part: int, ranges: Pointer, size: int, uses
     member += MEMBER
     at2 = (plan[member + 4] * uses + plan[member]) * size + LIST
     k2, c2 = plan[member + 1], plan[member + 2]
-    run, run2 = at_address(ranges[at]), at_address(ranges[at2])
+    run, run2 = codes_at(ranges[at]), codes_at(ranges[at2])
     i, high = ranges[at + 4], ranges[at + 5]
     i2, high2 = ranges[at2 + 4], ranges[at2 + 5]
     while i < high and i2 < high2:
@@ -285,7 +285,7 @@ def advance_cursors(ranges: Pointer, source: int, k: int, c: int, value: int) ->
     found = False
     least = INT64_MAX
     for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
-        run = at_address(ranges[at])
+        run = codes_at(ranges[at])
         j = ranges[at + 4]
         high = ranges[at + 5]
         if j < high and run[j * k + c] < value:
@@ -342,7 +342,7 @@ def bind_value(plan: Pointer, part: int, level: int, v: int, ranges: Pointer, si
         to = (level * uses + u) * size
         list_end = to + LIST
         for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
-            run = at_address(ranges[at])
+            run = codes_at(ranges[at])
             j, high = ranges[at + 4], ranges[at + 5]
             if j == high or run[j * k + column] != v:
                 continue

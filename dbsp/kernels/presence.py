@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import first_codes, first_rows
-from dbsp.kernels.jit import add_weights, at_address, kernel
+from dbsp.kernels.jit import add_weights, codes_at, kernel
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
@@ -22,7 +22,7 @@ def sum_weights(rows: Rows, table: Rows, runs: int) -> Codes:
     total = np.zeros(n, np.int64)
     carry = np.zeros(n, np.int64)
     for r in range(runs):
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         weights, mask = weights_at(table[r, 1])
         size = table[r, 2]
         low = 0
@@ -79,7 +79,7 @@ def distinct_timed_runs(
     carry = np.zeros((n, 4), np.int64)
     later = np.full(n, np.int64(INT64_MAX))
     for r in range(runs):
-        run = at_address(table[r, 0])
+        run = codes_at(table[r, 0])
         weights, mask = weights_at(table[r, 1])
         size = table[r, 2]
         low = 0

@@ -5,13 +5,18 @@ replaced by a merge without moving other runs. A kernel call costs about 0.15 us
 so the runs are passed as one *run table*, int64[capacity, 3]: the addresses of the rows and weights
 of each run, and its length. The Python objects of the trace keep the arrays alive.
 
+A run is *narrow* if its codes are stored as int32. The address of its rows is odd in the table, and
+`dbsp.kernels.jit.codes_at` reads both forms. The 4 bytes before the rows of a narrow run must be
+readable: compiled kernels read 8 bytes that end with the code, and shift them, since a branch for
+each code would be slower.
+
 A run whose weights are all 1 has a single weight for all rows. The address of its weights is odd in
 the table, which turns into a mask of 0 for the index of a weight: `weights[at & mask]`.
 """
 
 from __future__ import annotations
 
-from dbsp.kernels.arrays import Codes, Pointer, Rows
+from dbsp.kernels.arrays import Codes, Pointer, Rows, RunCodes
 from dbsp.kernels.jit import at_address, kernel
 from dbsp.kernels.limits import INT64_MIN
 
@@ -53,7 +58,7 @@ def weight_at(word: int, at: int) -> int:
 
 
 @kernel
-def compare_prefix(run: Pointer, at: int, keys: Rows, i: int, m: int) -> int:
+def compare_prefix(run: RunCodes, at: int, keys: Rows, i: int, m: int) -> int:
     """Return -1, 0 or 1: whether the m columns at run[at:] sort before, with or after keys[i]."""
     for c in range(m):
         value = run[at + c]
@@ -63,7 +68,7 @@ def compare_prefix(run: Pointer, at: int, keys: Rows, i: int, m: int) -> int:
 
 
 @kernel
-def compare_run_rows(a: Pointer, at_a: int, b: Pointer, at_b: int, k: int) -> int:
+def compare_run_rows(a: RunCodes, at_a: int, b: RunCodes, at_b: int, k: int) -> int:
     """Return -1, 0 or 1: whether the k columns at a[at_a:] sort before, with or after b[at_b:]."""
     for c in range(k):
         if a[at_a + c] != b[at_b + c]:
@@ -72,7 +77,7 @@ def compare_run_rows(a: Pointer, at_a: int, b: Pointer, at_b: int, k: int) -> in
 
 
 @kernel
-def gallop(run: Pointer, k: int, low: int, high: int, keys: Rows, i: int, m: int, after: int) -> int:
+def gallop(run: RunCodes, k: int, low: int, high: int, keys: Rows, i: int, m: int, after: int) -> int:
     """Return the first row in run[low:high] with prefix >= keys[i] (after=0) or > it (after=1).
 
     The prefix has m columns. Exponential search from `low`, so a sorted sequence of keys costs
@@ -99,7 +104,7 @@ def gallop(run: Pointer, k: int, low: int, high: int, keys: Rows, i: int, m: int
 
 
 @kernel
-def gallop_keys(keys: Rows, low: int, run: Pointer, at: int, m: int) -> int:
+def gallop_keys(keys: Rows, low: int, run: RunCodes, at: int, m: int) -> int:
     """Return the first i >= low for which keys[i] is >= the m columns at run[at:]."""
     high = keys.shape[0]
     step = 1

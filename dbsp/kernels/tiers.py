@@ -106,7 +106,7 @@ def entry(kernel: F) -> F:
     return cast(F, call)
 
 
-_CHANGING = {"extend_by_levels", "intern_rows", "merge_some", "register_run"}
+_CHANGING = {"extend_by_levels", "intern_rows", "merge_runs", "register_run"}
 """Kernels that change what a run stores: a signal must not end them half way."""
 
 
@@ -159,6 +159,8 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
     names = list(kernel.__annotations__)
     if "tables" in names:
         return _work_of_multiway_join
+    if "fuel" in names:
+        return _work_of_merge
     if "runs" not in names:
         return _size
     table, runs = names.index("table"), names.index("runs")
@@ -175,6 +177,12 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
 
 def _size(arguments: tuple[Any, ...]) -> int:
     return sum(argument.size for argument in arguments if isinstance(argument, np.ndarray))
+
+
+def _work_of_merge(arguments: tuple[Any, ...]) -> int:
+    table, columns, _, fuel = arguments
+    rows = min(fuel, int(table[:2, 2].sum()))
+    return int(2 * rows * (columns + 1))
 
 
 def _work_of_multiway_join(arguments: tuple[Any, ...]) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dbsp import kernels
 from dbsp.kernels import column_limits, consolidate_owned, find_ranges, move_to_ranges, range_keys
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.key_ranges import KEY_BITS
 from dbsp.kernels.thread_count import threads
 from dbsp.kernels.thread_pool import in_pieces
@@ -190,7 +190,7 @@ def joined_ranges(rows: Codes, weights: Codes, starts: Sequence[int], sizes: Seq
     return rows, weights
 
 
-def close_gaps(rows: Codes, weights: Codes, starts: Sequence[int], sizes: Sequence[int]) -> None:
+def close_gaps(rows: StoredRows, weights: Codes, starts: Sequence[int], sizes: Sequence[int]) -> None:
     """Move the first rows of each range to the end of those of the range before, in place."""
     width = rows.shape[1]
     flat = rows.reshape(-1)

@@ -9,9 +9,9 @@ import bisect
 
 import numpy as np
 
-from dbsp.kernels import merge_some
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.run_tables import merge_some
 from dbsp.kernels.thread_count import threads
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.parallel.range_sort import close_gaps
@@ -29,7 +29,12 @@ def pays(rows: int) -> bool:
 
 
 def merge_in_pieces(
-    a_rows: Codes, a_weights: Codes, b_rows: Codes, b_weights: Codes, out_rows: Codes, out_weights: Codes
+    a_rows: StoredRows,
+    a_weights: Codes,
+    b_rows: StoredRows,
+    b_weights: Codes,
+    out_rows: StoredRows,
+    out_weights: Codes,
 ) -> tuple[int, Codes]:
     """Merge a and b into `out_rows`; return the number of rows, and their weights.
 
@@ -72,7 +77,7 @@ def _part(weights: Codes, start: int, end: int, rows: int) -> Codes:
     return weights[start:end] if len(weights) == rows else weights
 
 
-def _cuts(a_rows: Codes, b_rows: Codes, pieces: int) -> list[tuple[int, int]]:
+def _cuts(a_rows: StoredRows, b_rows: StoredRows, pieces: int) -> list[tuple[int, int]]:
     """Return positions in both runs that divide them at keys, from the first rows to the ends."""
     if len(a_rows) < len(b_rows):
         return [(i, j) for j, i in _cuts(b_rows, a_rows, pieces)]
@@ -82,6 +87,6 @@ def _cuts(a_rows: Codes, b_rows: Codes, pieces: int) -> list[tuple[int, int]]:
     return [*cuts, (len(a_rows), len(b_rows))]
 
 
-def _first_from(rows: Codes, row: list[int], start: int) -> int:
+def _first_from(rows: StoredRows, row: list[int], start: int) -> int:
     """Return the first position, from `start` on, whose row is at least `row`."""
     return bisect.bisect_left(range(len(rows)), row, lo=start, key=lambda at: rows[at].tolist())

@@ -200,7 +200,7 @@ class Inspection(RunBase):
             >>> circuit = Circuit("shop")
             >>> circuit.output("sales", circuit.input("sale", x=int, kind="set"))
             >>> run = circuit.start(memory_limit="100K")
-            >>> _ = run.step({"sale": [(x,) for x in range(10_000)]})
+            >>> _ = run.step({"sale": [(x,) for x in range(20_000)]})
             >>> run.state_bytes < 50_000, run.file_bytes > 80_000
             (True, True)
         """

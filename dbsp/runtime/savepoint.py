@@ -40,7 +40,7 @@ class SavedRuns:
 
     def map(self, run: SortedRun, mapped: SortedRun) -> None:
         """Replace the arrays of a run by those of its file."""
-        run.rows, run.stored, run.file = mapped.rows, mapped.stored, mapped.file
+        run.codes, run.stored, run.file = mapped.codes, mapped.stored, mapped.file
 
     def repair(self) -> None:
         """Do nothing: the runs do not depend on each other."""

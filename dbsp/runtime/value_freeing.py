@@ -85,7 +85,8 @@ class ValueFreeing(Ticks):
         live = LiveValues(self.interner, parts)
         for trace in traces:
             for run in (*trace.runs, *trace.current):
-                live.add_rows(run.rows, trace.types)
+                for piece in run.pieces():
+                    live.add_rows(piece, trace.types)
         for table in scope.tables:
             live.add_table(table)
         for each in scope.scopes():

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import StoredRows
 from dbsp.state.mapped_file import MappedFile
-from dbsp.state.run_file import DIGEST, HEADER, RunFile
+from dbsp.state.run_file import DIGEST, HEADER, RunFile, aligned
 from dbsp.state.sorted_run import SortedRun
 
 _PIECE = 1 << 20
@@ -28,16 +28,18 @@ def write_run(path: Path, run: SortedRun, written: Callable[[int], None] | None 
     `written` is called with the descriptor of the file after each piece of it. O(n), without a copy
     in memory.
     """
-    rows = np.ascontiguousarray(run.rows)
-    size, width = rows.shape
+    codes = run.codes
+    size, width = codes.shape
     with open(path, "xb", buffering=0) as file:
         file.write(bytes(HEADER))
-        write_array(file.fileno(), rows, written)
+        write_array(file.fileno(), codes, written)
         weights_at = 0
         if not (run.stored == 1).all():
-            weights_at = HEADER + rows.nbytes
-            write_array(file.fileno(), np.ascontiguousarray(run.stored), written)
-    return RunFile(path, width, size, weights_at, run.largest)
+            end = HEADER + codes.nbytes
+            weights_at = aligned(end)
+            file.write(bytes(weights_at - end))
+            write_array(file.fileno(), run.stored, written)
+    return RunFile(path, width, size, weights_at, run.largest, item=codes.itemsize)
 
 
 def map_run(file: RunFile, released: Callable[[], None] | None = None) -> SortedRun:
@@ -51,12 +53,13 @@ def map_run(file: RunFile, released: Callable[[], None] | None = None) -> Sorted
         content.when_released(released)
     if file.digest and content.read(DIGEST).hex() != file.digest:
         raise ValueError(f"{file.path} is not the file that was written there last")
-    rows = _mapped(content, HEADER, (file.size, file.width))
+    shape = file.size, file.width
+    codes: StoredRows = np.asarray(_Mapping(content, HEADER, shape, np.int64 if file.item == 8 else np.int32))
     if file.weights_at:
-        run = SortedRun(rows, _mapped(content, file.weights_at, (file.size,)))
+        run = SortedRun(codes, np.asarray(_Mapping(content, file.weights_at, shape[:1], np.int64)))
         run.largest = file.largest
     else:
-        run = SortedRun.of_ones(rows)
+        run = SortedRun.of_ones(codes)
     run.file = file
     return run
 
@@ -64,21 +67,19 @@ def map_run(file: RunFile, released: Callable[[], None] | None = None) -> Sorted
 class _Mapping:
     """The memory of a mapped file as an array that kernels accept, which take writable arrays."""
 
-    def __init__(self, content: MappedFile, at: int, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, content: MappedFile, at: int, shape: tuple[int, ...], type_: type[np.integer[Any]]
+    ) -> None:
         self.content = content
         self.__array_interface__: dict[str, Any] = {
             "data": (content.address + at, False),
             "shape": shape,
-            "typestr": np.dtype(np.int64).str,
+            "typestr": np.dtype(type_).str,
             "version": 3,
         }
 
 
-def _mapped(content: MappedFile, at: int, shape: tuple[int, ...]) -> Codes:
-    return np.asarray(_Mapping(content, at, shape))
-
-
-def write_array(descriptor: int, array: Codes, written: Callable[[int], None] | None = None) -> None:
+def write_array(descriptor: int, array: StoredRows, written: Callable[[int], None] | None = None) -> None:
     """Write an array at the place of an open file; `written` is as for `write_run`."""
     left: memoryview = array.reshape(-1).view(np.uint8).data
     while len(left):

@@ -18,7 +18,7 @@ from dbsp.errors import CheckpointError
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.run_writer import RunWriter
-from dbsp.state.sorted_run import RunMerge, SortedRun
+from dbsp.state.sorted_run import RunMerge, SortedRun, merges_narrow
 from dbsp.state.spill_folder import SpillFolder, remove_file
 from dbsp.state.streamed_merge import StreamedMerge
 
@@ -90,20 +90,20 @@ class MemoryBudget:
 
     def merge(self, index: int, older: SortedRun, newer: SortedRun) -> RunMerge | StreamedMerge:
         """Return a merge of two runs: in memory if there is room, else in a file."""
-        size = self._bytes(len(older) + len(newer), older.rows.shape[1])
+        size = self._bytes(len(older) + len(newer), older.width, merges_narrow(older, newer))
         if self._belongs_in_file(size, older.file is not None or newer.file is not None):
             return StreamedMerge(index, older, newer, self.folder)
         self.used += size
         return RunMerge(index, older, newer)
 
-    def writer(self, rows: int, width: int, filed: bool) -> RunWriter | None:
+    def writer(self, rows: int, width: int, narrow: bool, filed: bool) -> RunWriter | None:
         """Return a writer for a copy of a run, which is in a file or not; None if there is room."""
-        in_file = self._belongs_in_file(self._bytes(rows, width), filed)
-        return RunWriter(rows, width, self.folder) if in_file else None
+        in_file = self._belongs_in_file(self._bytes(rows, width, narrow), filed)
+        return RunWriter(rows, width, narrow, self.folder) if in_file else None
 
     @staticmethod
-    def _bytes(rows: int, width: int) -> int:
-        return rows * (width + 1) * 8
+    def _bytes(rows: int, width: int, narrow: bool) -> int:
+        return rows * (width * (4 if narrow else 8) + 8)
 
     def _belongs_in_file(self, size: int, filed: bool) -> bool:
         """Whether memory has no room for so many bytes, or had none for what they come from."""

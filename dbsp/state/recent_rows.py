@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.narrow_rows import filled_rows
 from dbsp.state.sorted_run import SortedRun
 
 _PIECE = 1 << 16
@@ -16,7 +17,7 @@ _PIECE = 1 << 16
 
 def count_recent(run: SortedRun, column: int, threshold: int) -> int:
     """Return the number of rows whose `column` is not below a threshold."""
-    values = run.rows[:, column]
+    values = run.codes[:, column]
     return sum(
         int(np.count_nonzero(values[at : at + _PIECE] >= threshold)) for at in range(0, run.size, _PIECE)
     )
@@ -29,22 +30,24 @@ def copy_recent(
 
     Raises CheckpointError if the file cannot be written.
     """
-    writer = None if budget is None else budget.writer(size, run.rows.shape[1], run.file is not None)
+    writer = None if budget is None else budget.writer(size, run.width, run.narrow, run.file is not None)
     if writer is None:
         parts = list(_recent(run, column, threshold))
-        copy = SortedRun.of(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        copy = SortedRun.of_stored(
+            filled_rows([codes for codes, _ in parts]), np.concatenate([weights for _, weights in parts])
+        )
         if budget is not None:
             budget.add(copy.nbytes)
         return copy
-    for rows, weights in _recent(run, column, threshold):
-        writer.write(rows, weights)
+    for codes, weights in _recent(run, column, threshold):
+        writer.write(codes, weights)
     return writer.result()
 
 
-def _recent(run: SortedRun, column: int, threshold: int) -> Iterator[tuple[Codes, Codes]]:
+def _recent(run: SortedRun, column: int, threshold: int) -> Iterator[tuple[StoredRows, Codes]]:
     for at in range(0, run.size, _PIECE):
-        rows = run.rows[at : at + _PIECE]
-        recent = rows[:, column] >= threshold
+        codes = run.codes[at : at + _PIECE]
+        recent = codes[:, column] >= threshold
         implicit = len(run.stored) < run.size
-        weights = np.ones(len(rows), np.int64) if implicit else run.stored[at : at + _PIECE]
-        yield rows[recent], weights[recent]
+        weights = np.ones(len(codes), np.int64) if implicit else run.stored[at : at + _PIECE]
+        yield codes[recent], weights[recent]

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes
-from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.state.mapped_runs import write_array
-from dbsp.state.run_file import HEADER, RunFile
-from dbsp.state.sorted_run import SortedRun
+from dbsp.state.run_file import HEADER, RunFile, aligned
+from dbsp.state.sorted_run import SortedRun, largest_weight
 from dbsp.state.spill_folder import SpillFolder, remove_file
 
 PIECE = 1 << 18
@@ -20,11 +19,11 @@ PIECE = 1 << 18
 
 
 class RunWriter:
-    """Writes a run of at most `most` rows. Raises CheckpointError if a write fails.
+    """Writes a run of at most `most` rows, in int32 if `narrow`.
 
     The weights follow the place of the most rows that the run can have; if it has far fewer, they
     are moved to the end of its rows. Weights are not written as long as all of them are 1. If the
-    writer is dropped before `result`, its file is removed.
+    writer is dropped before `result`, its file is removed. Raises CheckpointError if a write fails.
     """
 
     __slots__ = (
@@ -32,6 +31,7 @@ class RunWriter:
         "_discarded",
         "_file",
         "_folder",
+        "_item",
         "_largest",
         "_most",
         "_path",
@@ -40,9 +40,10 @@ class RunWriter:
         "_written",
     )
 
-    def __init__(self, most: int, width: int, folder: SpillFolder) -> None:
+    def __init__(self, most: int, width: int, narrow: bool, folder: SpillFolder) -> None:
         self._most = most
         self._width = width
+        self._item = 4 if narrow else 8
         self._weights_at = 0
         self._written = 0
         self._largest = 0
@@ -57,10 +58,10 @@ class RunWriter:
     @property
     def piece(self) -> int:
         """The number of rows to write at a time."""
-        return min(self._most, max(PIECE // (8 * max(self._width, 1)), 1))
+        return min(self._most, max(PIECE // (self._item * max(self._width, 1)), 1))
 
-    def write(self, rows: Codes, weights: Codes) -> None:
-        """Append rows with their weights."""
+    def write(self, rows: StoredRows, weights: Codes) -> None:
+        """Append rows, of the width of the file, with their weights."""
         try:
             self._write(rows, weights)
         except OSError as error:
@@ -74,8 +75,8 @@ class RunWriter:
             return SortedRun(np.empty((0, width), np.int64), np.empty(0, np.int64))
         try:
             if self._weights_at and size < self._most * 7 // 8:
-                self._move_weights(HEADER + size * width * 8)
-            file = RunFile(self._path, width, size, self._weights_at, self._largest)
+                self._move_weights(self._end_of_rows(size))
+            file = RunFile(self._path, width, size, self._weights_at, self._largest, item=self._item)
             self._file.truncate(file.end)
             self._file.close()
             run = self._folder.mapped(file)
@@ -84,22 +85,23 @@ class RunWriter:
         self._discarded.detach()
         return run
 
-    def _write(self, rows: Codes, weights: Codes) -> None:
+    def _write(self, rows: StoredRows, weights: Codes) -> None:
         size = len(weights)
         if not size:
             return
-        # -2**63 has no positive counterpart; 2**63 - 1 is a good enough bound.
-        largest = min(max(int(weights.max()), -int(weights.min())), INT64_MAX)
-        self._largest = max(self._largest, largest)
-        _write_at(self._file, HEADER + self._written * self._width * 8, rows)
+        self._largest = max(self._largest, largest_weight(weights))
+        _write_at(self._file, HEADER + self._written * self._width * self._item, rows)
         if not self._weights_at and not (weights == 1).all():
-            self._weights_at = HEADER + self._most * self._width * 8
+            self._weights_at = self._end_of_rows(self._most)
             for at in range(0, self._written, PIECE // 8):
                 ones = np.ones(min(PIECE // 8, self._written - at), np.int64)
                 _write_at(self._file, self._weights_at + at * 8, ones)
         if self._weights_at:
             _write_at(self._file, self._weights_at + self._written * 8, weights)
         self._written += size
+
+    def _end_of_rows(self, size: int) -> int:
+        return aligned(HEADER + size * self._width * self._item)
 
     def _move_weights(self, start: int) -> None:
         """Move the weights to a lower place, in pieces from the first on."""
@@ -116,7 +118,7 @@ def _discard(file: FileIO, path: Path) -> None:
     remove_file(path)
 
 
-def _write_at(file: FileIO, at: int, array: Codes) -> None:
+def _write_at(file: FileIO, at: int, array: StoredRows) -> None:
     file.seek(at)
     write_array(file.fileno(), array)
 

@@ -64,5 +64,6 @@ class SeenRows:
             size = max(8, 1 << (self._count // ROWS_PER_WORD).bit_length())
             words = self._words = np.zeros(size, np.uint64)
             for run in earlier:
-                note_rows(run.rows, words)
+                for piece in run.pieces():
+                    note_rows(piece, words)
         return note_rows(rows, words)

@@ -2,57 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dbsp.kernels import merge_some
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.run_tables import merge_some, run_entry
 from dbsp.parallel.split_merge import merge_in_pieces, pays
+from dbsp.state import narrow_rows
+from dbsp.state.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
 from dbsp.state.run_file import RunFile
 
 _ONE = np.ones(1, np.int64)
 
-IMPLICIT = 4096
-"""Runs of at least this many rows, all with weight 1, keep no weights."""
+_PIECE = 1 << 16
+"""The rows that are widened at a time."""
 
 
 class SortedRun:
     """One immutable sorted run; `largest` bounds the absolute weight of its rows.
 
-    `stored` are the weights, or a single 1 if all weights are 1; kernels that search a run table
-    and `merge_some` accept both. `file` is the file that is mapped to the arrays; None for a run in
-    memory. `saved` is the file with the same rows in the latest snapshot of a checkpoint. `born` is
-    the number of searches in the runs of its tick before it (see `Trace.searches`). `totals` are
-    sums of its weights (see `dbsp.state.counted_tables`).
+    `codes` are the rows as they are stored: int64, or int32 for a narrow run (see
+    `dbsp.state.narrow_rows`). `stored` are the weights, or a single 1 if all weights are 1. Kernels
+    that search a run table and `merge_some` accept all these forms. `file` is the file that is
+    mapped to the arrays; None for a run in memory. `saved` is the file with the same rows in the
+    latest snapshot of a checkpoint. `born` is the number of searches in the runs of its tick before
+    it (see `Trace.searches`). `totals` are sums of its weights (see `dbsp.state.counted_tables`).
     """
 
-    __slots__ = ("born", "file", "largest", "rows", "saved", "size", "stored", "totals")
+    __slots__ = ("_fits", "born", "codes", "file", "largest", "saved", "size", "stored", "totals")
 
-    def __init__(self, rows: Codes, weights: Codes) -> None:
-        self.rows = rows
+    def __init__(self, codes: StoredRows, weights: Codes) -> None:
+        self.codes = codes
         self.stored = weights
-        self.size = len(rows)  # read so often in a tick that a function call is measurable
+        self.size = len(codes)  # read so often in a tick that a function call is measurable
         self.largest = 0
         self.born = 0
         self.file: RunFile | None = None
         self.saved: RunFile | None = None
         self.totals: Codes | None = None
+        self._fits: bool | None = None
 
     @staticmethod
-    def of(rows: Codes, weights: Codes) -> SortedRun:
+    def of(rows: Rows, weights: Codes) -> SortedRun:
+        """Return a run in its smallest form. O(n) for a large one."""
+        if len(rows) < narrow_rows.LARGE:
+            return SortedRun.of_stored(rows, weights)
+        return SortedRun.of_stored(rows, weights).compact()
+
+    @staticmethod
+    def of_stored(codes: StoredRows, weights: Codes) -> SortedRun:
         """Return a run, which does not keep the weights if it is large and they are all 1."""
-        if len(rows) >= IMPLICIT and weights[0] == 1 and (weights == 1).all():
-            return SortedRun.of_ones(rows)
-        return SortedRun(rows, weights)
+        if len(codes) >= narrow_rows.LARGE and weights[0] == 1 and (weights == 1).all():
+            return SortedRun.of_ones(codes)
+        return SortedRun(codes, weights)
 
     @staticmethod
-    def of_ones(rows: Codes) -> SortedRun:
+    def of_ones(codes: StoredRows) -> SortedRun:
         """Return a run whose weights are all 1."""
-        run = SortedRun(rows, _ONE if len(rows) else _ONE[:0])
+        run = SortedRun(codes, _ONE if len(codes) else _ONE[:0])
         run.largest = len(run.stored)
         return run
+
+    def compact(self) -> SortedRun:
+        """Return the run with its codes in int32; this run if they do not fit, or are in a file."""
+        if self._fits is False or self.narrow or self.file is not None:
+            return self
+        rows = self.rows
+        codes = narrowed(rows)
+        self._fits = codes is not rows
+        if not self._fits:
+            return self
+        run = SortedRun(codes, self.stored)
+        run.largest, run.born, run.saved, run._fits = self.largest, self.born, self.saved, True
+        return run
+
+    @property
+    def rows(self) -> Rows:
+        """The rows as int64. O(n), and a copy, for a narrow run."""
+        return widened(self.codes)
 
     @property
     def weights(self) -> Codes:
@@ -60,23 +89,53 @@ class SortedRun:
         return self.stored if len(self.stored) == self.size else np.ones(self.size, np.int64)
 
     @property
+    def width(self) -> int:
+        """The number of columns."""
+        return int(self.codes.shape[1])
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the codes are int32."""
+        return bool(self.codes.itemsize == 4)
+
+    @property
+    def fits_narrow(self) -> bool:
+        """Whether every code fits int32. O(n) at the first call."""
+        if self._fits is None:
+            self._fits = self.narrow or fit_narrow(self.rows)
+        return self._fits
+
+    @property
     def nbytes(self) -> int:
-        """The bytes of the rows, and of the weights if they are stored."""
-        return int(self.rows.nbytes + (self.stored.nbytes if self.stored is not _ONE else 0))
+        """The bytes of the codes, and of the weights if they are stored."""
+        return int(self.codes.nbytes + (self.stored.nbytes if self.stored is not _ONE else 0))
+
+    def pieces(self) -> Iterator[Rows]:
+        """Yield the rows as int64, in pieces of limited size if that takes copies."""
+        step = _PIECE if self.narrow else max(self.size, 1)
+        return (widened(self.codes[at : at + step]) for at in range(0, self.size, step))
 
     def entry(self) -> tuple[int, int, int]:
-        """The run in a run table (see `dbsp.kernels.run_search`)."""
-        implicit = len(self.stored) < self.size
-        return self.rows.ctypes.data, self.stored.ctypes.data + implicit, self.size
+        """The run in a run table (see `dbsp.kernels.run_search`); `largest` is known afterwards."""
+        if not self.largest and self.size:
+            self.largest = largest_weight(self.stored)
+        return run_entry(self.codes, self.stored)
 
     def __len__(self) -> int:
         return self.size
 
 
+def largest_weight(weights: Codes) -> int:
+    """Return the largest absolute weight, or a bound of it, of at least one weight."""
+    # -2**63 has no positive counterpart; 2**63 - 1 is a good enough bound.
+    return min(max(int(weights.max()), -int(weights.min())), INT64_MAX)
+
+
 class RunMerge:
     """An incremental merge of the committed runs at `index` and `index + 1`.
 
-    A large merge writes no weights until it finds one other than 1.
+    The result is narrow if it may be large and both runs fit. A large merge writes no weights until
+    it finds one other than 1.
     """
 
     __slots__ = ("index", "newer", "older", "rows", "size", "state", "weights")
@@ -86,8 +145,8 @@ class RunMerge:
         self.index = index
         self.older = older
         self.newer = newer
-        self.rows = np.empty((size, older.rows.shape[1]), np.int64)
-        self.weights = np.empty(0 if size >= IMPLICIT else size, np.int64)
+        self.rows = empty_rows(size, older.width, merges_narrow(older, newer))
+        self.weights = np.empty(0 if size >= narrow_rows.LARGE else size, np.int64)
         self.state = np.zeros(4, np.int64)
 
     @staticmethod
@@ -103,7 +162,7 @@ class RunMerge:
     @property
     def nbytes(self) -> int:
         """The bytes that the merge has in memory."""
-        return self.rows.nbytes + self.weights.nbytes
+        return int(self.rows.nbytes + self.weights.nbytes)
 
     def advance(self, fuel: int) -> bool:
         """Merge at most about `fuel` rows; return whether the merge is complete."""
@@ -128,9 +187,9 @@ class RunMerge:
         if fuel < rest or not pays(rest) or not self.rows.shape[1]:
             return False
         size, weights = merge_in_pieces(
-            older.rows[i:],
+            older.codes[i:],
             older.stored[i:] if len(older.stored) == older.size else older.stored,
-            newer.rows[j:],
+            newer.codes[j:],
             newer.stored[j:] if len(newer.stored) == newer.size else newer.stored,
             self.rows[out : out + rest],
             self.weights[out : out + rest],
@@ -144,7 +203,7 @@ class RunMerge:
     def _advance(self, fuel: int) -> bool:
         older, newer = self.older, self.newer
         return merge_some(
-            older.rows, older.stored, newer.rows, newer.stored, self.rows, self.weights, self.state, fuel
+            older.codes, older.stored, newer.codes, newer.stored, self.rows, self.weights, self.state, fuel
         )
 
     def result(self) -> SortedRun:
@@ -154,7 +213,16 @@ class RunMerge:
         if size < self.size:
             # Release the memory reserved for cancelled rows, without a copy. Nobody else has seen
             # the arrays.
-            self.rows.resize((size, self.rows.shape[1]), refcheck=False)
+            self.rows = first_in_place(self.rows, size)
             if weighted:
                 self.weights.resize(size, refcheck=False)
-        return SortedRun.of(self.rows, self.weights) if weighted else SortedRun.of_ones(self.rows)
+        run = SortedRun.of_stored(self.rows, self.weights) if weighted else SortedRun.of_ones(self.rows)
+        if size == self.size >= narrow_rows.LARGE:  # the codes that do not fit are still there
+            run._fits = run.narrow
+        return run
+
+
+def merges_narrow(older: SortedRun, newer: SortedRun) -> bool:
+    """Return whether the sum of two runs is stored as int32. O(n) at most."""
+    large = older.size + newer.size >= narrow_rows.LARGE
+    return large and newer.fits_narrow and older.fits_narrow

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels import merge_some
+from dbsp.kernels.run_tables import merge_some
+from dbsp.state.narrow_rows import empty_rows
 from dbsp.state.run_writer import RunWriter
-from dbsp.state.sorted_run import SortedRun
+from dbsp.state.sorted_run import SortedRun, merges_narrow
 from dbsp.state.spill_folder import SpillFolder
 
 
@@ -17,15 +18,16 @@ class StreamedMerge:
     fails.
     """
 
-    __slots__ = ("_state", "_writer", "index", "newer", "older", "size")
+    __slots__ = ("_narrow", "_state", "_writer", "index", "newer", "older", "size")
 
     def __init__(self, index: int, older: SortedRun, newer: SortedRun, folder: SpillFolder) -> None:
         self.index = index
         self.older = older
         self.newer = newer
         self.size = len(older) + len(newer)
-        self._state = np.zeros(3, np.int64)
-        self._writer = RunWriter(self.size, older.rows.shape[1], folder)
+        self._narrow = merges_narrow(older, newer)
+        self._state = np.zeros(4, np.int64)
+        self._writer = RunWriter(self.size, older.width, self._narrow, folder)
 
     @property
     def nbytes(self) -> int:
@@ -36,12 +38,12 @@ class StreamedMerge:
         """Merge at most about `fuel` rows; return whether the merge is complete."""
         older, newer, state = self.older, self.newer, self._state
         part = min(fuel, self._writer.piece)
-        rows, weights = np.empty((part, older.rows.shape[1]), np.int64), np.empty(part, np.int64)
+        rows, weights = empty_rows(part, older.width, self._narrow), np.empty(part, np.int64)
         done = False
         while fuel > 0 and not done:
             state[2] = 0
             done = merge_some(
-                older.rows, older.stored, newer.rows, newer.stored, rows, weights, state, min(part, fuel)
+                older.codes, older.stored, newer.codes, newer.stored, rows, weights, state, min(part, fuel)
             )
             size = int(state[2])
             self._writer.write(rows[:size], weights[:size])

@@ -21,10 +21,12 @@ from dbsp.errors import CheckpointError
 from dbsp.kernels import consolidate_owned, register_run, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.state import narrow_rows
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.narrow_rows import widened
 from dbsp.state.recent_rows import copy_recent, count_recent
-from dbsp.state.sorted_run import IMPLICIT, RunMerge, SortedRun
+from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.streamed_merge import StreamedMerge
 from dbsp.state.wide_merge import merge_many
 
@@ -133,7 +135,7 @@ class Trace:
         """Replace the arrays of a run by those of its file; if interrupted, call `repair`."""
         index = [id(each) for each in (*self.runs, *self.current)].index(id(run))
         self._replacing = True
-        run.rows = mapped.rows
+        run.codes = mapped.codes
         run.stored = mapped.stored
         run.file = mapped.file
         self._register(index, run)
@@ -189,7 +191,7 @@ class Trace:
         if self.count == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
         # A small run is the usual case, without a function call. Deferred merges leave many runs.
-        if len(rows) >= (SMALL if self.deferred else IMPLICIT) and (weights == 1).all():
+        if len(rows) >= (SMALL if self.deferred else narrow_rows.LARGE) and (weights == 1).all():
             run = SortedRun.of_ones(rows)
         else:
             run = SortedRun(rows, weights)
@@ -223,9 +225,9 @@ class Trace:
         """Return the committed rows of iterations after this one, by the last column. O(n)."""
         parts = []
         for run in self.runs:
-            late = run.rows[:, -1] > iteration
+            late = run.codes[:, -1] > iteration
             if late.any():
-                parts.append((run.rows[late], run.weights[late]))
+                parts.append((widened(run.codes[late]), run.weights[late]))
         if not parts:
             return Batch.empty(self.width)
         if len(parts) == 1:
@@ -296,6 +298,8 @@ class Trace:
         """
         self._replacing = True
         self._merge_within(fuel)
+        if self._merge is None or self._merge.newer is not self.runs[-1]:
+            self._narrow_newest(self.runs, 0)
         self._replacing = False
 
     def _merge_within(self, fuel: int) -> None:
@@ -373,10 +377,21 @@ class Trace:
             self._bound += run.largest
             self.count += 1
 
+    def _narrow_newest(self, runs: list[SortedRun], offset: int) -> None:
+        """Store the newest of `runs`, which has `offset` in the table, in 32 bits if it may be.
+
+        Its rows are those of the delta, which is released by now: before, they are shared.
+        """
+        if runs and runs[-1].size >= narrow_rows.LARGE:
+            run = runs[-1].compact()
+            if run is not runs[-1]:
+                runs[-1] = run
+                self._register(offset + len(runs) - 1, run)
+
     def _push(self, runs: list[SortedRun], run: SortedRun) -> None:
         """Append a run to `runs` and to the end of the table."""
         # As `_register`, whose call would be measurable here: this is once per trace and tick.
-        if run.largest:
+        if run.largest or run.narrow:
             self.table[self.count] = run.entry()
         else:
             run.largest = register_run(self.table, self.count, run.rows, run.stored)
@@ -386,7 +401,7 @@ class Trace:
 
     def _register(self, index: int, run: SortedRun) -> None:
         """Write a run into the table."""
-        if run.largest:
+        if run.largest or run.narrow:
             self.table[index] = run.entry()
         else:
             run.largest = register_run(self.table, index, run.rows, run.stored)
@@ -433,9 +448,12 @@ class Trace:
 
     def _merge_current(self) -> None:
         """Merge the runs of this tick only, since steps read the runs of the past separately."""
+        if self._bound <= INT64_MAX:
+            self._merge_runs_of_tick()
+        self._narrow_newest(self.current, self.past)
+
+    def _merge_runs_of_tick(self) -> None:
         current = self.current
-        if self._bound > INT64_MAX:
-            return
         self._merge_tail(current, self.past)
         if self._budget is None:
             if self.deferred:

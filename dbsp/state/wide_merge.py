@@ -18,7 +18,9 @@ from dbsp.kernels import consolidate_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.thread_pool import in_pieces
-from dbsp.parallel.range_sort import joined_ranges
+from dbsp.parallel.range_sort import close_gaps
+from dbsp.state import narrow_rows
+from dbsp.state.narrow_rows import empty_rows, first_in_place, widened
 from dbsp.state.sorted_run import RunMerge, SortedRun
 
 PIECE = 1 << 17
@@ -48,11 +50,12 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
     for place, run in enumerate(runs):
         cuts[0, place], cuts[-1, place] = 0, run.size
         if len(limits):
-            cuts[1:-1, place] = np.searchsorted(run.rows[:, 0], limits)
-    arrays = [run.rows for run in runs]
+            cuts[1:-1, place] = np.searchsorted(run.codes[:, 0], limits)
+    arrays = [run.codes for run in runs]
     stored = [None if _is_unit(run) else run.weights for run in runs]
     units = all(one is None for one in stored)
-    rows = np.empty((total, arrays[0].shape[1]), np.int64)
+    narrow = total >= narrow_rows.LARGE and all(run.fits_narrow for run in runs)
+    rows = empty_rows(total, runs[0].width, narrow)
     places = cuts.sum(axis=1).tolist()
     bounds = [pair for pair in itertools.pairwise(cuts.tolist()) if pair[0] != pair[1]]
     first = [start for start, end in itertools.pairwise(places) if start < end]
@@ -66,7 +69,9 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
         starts, ends = bounds[piece]
         slices = zip(arrays, starts, ends, strict=True)
         place = rows[first[piece] : first[piece] + sum(ends) - sum(starts)]
-        np.concatenate([one[start:end] for one, start, end in slices if start < end], out=place)
+        # The rows of a wide result are sorted in its memory.
+        memory = np.empty(place.shape, np.int64) if narrow else widened(place)
+        np.concatenate([one[start:end] for one, start, end in slices if start < end], out=memory)
         if not units:
             given = _weights(stored, starts, ends)
         else:
@@ -75,7 +80,7 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
             except IndexError:
                 ones = np.ones(largest, np.int64)
             given = ones[: len(place)]
-        found, sums = consolidate_owned(place, given)
+        found, sums = consolidate_owned(memory, given)
         if found.ctypes.data != place.ctypes.data:
             place[: len(sums)] = found
         if (sums == 1).all():
@@ -92,8 +97,13 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
         for start, (size, sums) in zip(first, merged, strict=True):
             if sums is not None:
                 weights[start : start + size] = sums
-    rows, weights = joined_ranges(rows, weights, first, sizes)
-    return SortedRun.of(rows, weights) if len(weights) else SortedRun.of_ones(rows)
+    close_gaps(rows, weights, first, sizes)
+    size = sum(sizes)
+    if size < total * 7 // 8:
+        rows = first_in_place(rows, size)
+        weights = weights[:size].copy()
+    rows, weights = rows[:size], weights[:size]
+    return SortedRun.of_stored(rows, weights) if len(weights) else SortedRun.of_ones(rows)
 
 
 def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:
@@ -109,14 +119,14 @@ def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:
 def _limits(runs: Sequence[SortedRun], total: int) -> Codes:
     """Return values of the first column that divide all rows into pieces of about equal size."""
     pieces = total // max(PIECE, SLICE * len(runs)) + 1
-    if pieces == 1 or runs[0].rows.shape[1] == 0:
+    if pieces == 1 or runs[0].width == 0:
         return np.zeros(0, np.int64)
     step = max(1, total // (pieces * SAMPLES))
     # The rows of all runs one after the other, every `step`-th: short runs count in proportion.
     samples = []
     start = 0
     for run in runs:
-        samples.append(run.rows[start::step, 0])
+        samples.append(run.codes[start::step, 0])
         start = (start - run.size) % step
     values = np.sort(np.concatenate(samples))
     return np.unique(values[np.arange(1, pieces) * len(values) // pieces])

@@ -24,6 +24,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
 from dbsp.kernels import concatenate, consolidate, with_time
+from dbsp.kernels.arrays import StoredRows
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.incremental_form import IncrementalForm
 from dbsp.state.sorted_run import SortedRun
@@ -113,7 +114,7 @@ class NestedStep(AgendaStep):
     def _wait(self) -> None:
         """Put work on the agenda at the upper bounds of the current and every recorded time."""
         now = self._scope.now
-        times = [run.rows[:, -len(now) :] for trace in self._traces for run in _runs(trace, False)]
+        times = [run.codes[:, -len(now) :] for trace in self._traces for run in _runs(trace, False)]
         bounds = np.maximum(np.concatenate(times), now)
         later = np.ascontiguousarray(bounds[(bounds > now).any(axis=1)])
         if len(later):
@@ -129,11 +130,11 @@ def _until(trace: Trace, time: object, past: bool) -> Batch:
     """The rows of the trace up to a time, without this tick if `past`, and without their times."""
     limit = np.asarray(time)
     arity = trace.width - len(limit)
-    rows = [np.empty((0, arity), np.int64)]
+    rows: list[StoredRows] = [np.empty((0, arity), np.int64)]
     weights = [np.empty(0, np.int64)]
     for run in _runs(trace, past):
-        mask = (run.rows[:, arity:] <= limit).all(axis=1)
-        rows.append(run.rows[mask][:, :arity])
+        mask = (run.codes[:, arity:] <= limit).all(axis=1)
+        rows.append(run.codes[mask][:, :arity])
         weights.append(run.weights[mask])
     stacked = np.ascontiguousarray(np.concatenate(rows))
     return Batch(*consolidate(stacked, np.concatenate(weights)))

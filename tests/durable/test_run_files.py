@@ -28,6 +28,7 @@ from dbsp.durable.sealed_files import seal, sealed_json
 from dbsp.errors import CheckpointWarning
 from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.narrow_rows import narrowed
 from dbsp.state.run_file import HEADER
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.spill_folder import SpillFolder
@@ -79,9 +80,9 @@ def rows_in(run: Run) -> dict[tuple[int, int], int]:
     return dict(run.view("out").items())
 
 
-def run_of(rows: int, weight: int = 1) -> SortedRun:
-    codes = np.arange(2 * rows, dtype=np.int64).reshape(rows, 2)
-    run = SortedRun(codes, np.full(rows, weight, np.int64))
+def run_of(rows: int, weight: int = 1, narrow: bool = False, width: int = 2) -> SortedRun:
+    codes = np.arange(width * rows, dtype=np.int64).reshape(rows, width)
+    run = SortedRun(narrowed(codes) if narrow else codes, np.full(rows, weight, np.int64))
     run.largest = abs(weight)
     return run
 
@@ -110,16 +111,23 @@ def resealed(path: Path, change: Callable[[bytearray], None]) -> str:
 # --- one file -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("width", [2, 3])
 @pytest.mark.parametrize("weight", [1, -3])
-def test_a_run_file_is_mapped_as_it_was_written(tmp_path: Path, weight: int) -> None:
-    run, path = run_of(300, weight), tmp_path / "7.run"
+def test_a_run_file_is_mapped_as_it_was_written(
+    tmp_path: Path, weight: int, width: int, narrow: bool
+) -> None:
+    run, path = run_of(301, weight, narrow, width), tmp_path / "7.run"
     file = write_run_file(path, "id/runs/7.run", run, sync=True)
     assert [path.name for path in tmp_path.iterdir()] == ["7.run"]
     assert open_run_file(path, "id/runs/7.run", file.digest, verify=True) == file
     found = mapped(file)
     assert (found.rows.tolist(), found.weights.tolist()) == (run.rows.tolist(), run.weights.tolist())
     assert (found.largest, found.file, found.saved) == (abs(weight), file, file)
-    assert path.stat().st_size == HEADER + 300 * 8 * (2 if weight == 1 else 3)
+    assert found.narrow == narrow
+    rows = 301 * width * (4 if narrow else 8)
+    assert path.stat().st_size == HEADER + rows + (0 if weight == 1 else rows % 8 + 301 * 8)
+    assert file.weights_at % 8 == 0
 
 
 def test_the_header_is_as_documented(tmp_path: Path) -> None:
@@ -134,6 +142,14 @@ def test_the_header_is_as_documented(tmp_path: Path) -> None:
     assert content[64:80].hex() == file.digest
     assert content[80:101] == bytes([2, 0, 0, 0, 8, 0, 0, 0]) + b"id/runs/7.run"
     assert not any(content[101:HEADER])
+    narrow = tmp_path / "8.run"
+    write_run_file(narrow, "id/runs/8.run", run_of(301, 5, narrow=True, width=3), sync=False)
+    content = narrow.read_bytes()
+    assert np.frombuffer(content[16:48], "<u8").tolist() == [301, 3, HEADER + 301 * 12 + 4, 5]
+    assert content[:16] == b"dbsprun\0" + bytes([1, 0, 13, 0, 1, 0, 0, 0])
+    assert content[80:88] == bytes([3, 0, 0, 0, 4, 0, 0, 0])
+    assert content[48:64] == xxhash.xxh3_128(content[HEADER:]).digest()
+    assert np.frombuffer(content[HEADER : HEADER + 301 * 12], "<i4").tolist() == list(range(903))
 
 
 @pytest.mark.parametrize("at", [0, 9, 17, 40, 50, 70, 82, 90, 120, HEADER - 1])
@@ -193,7 +209,8 @@ def test_a_run_file_of_another_place_or_time_is_refused(tmp_path: Path) -> None:
             2,
             r"7\.run is a run file of version 2, this version of dbsp expects 1; .*\[checkpoint-version\]",
         ),
-        (84, 4, r"7\.run has 2 columns of 4 bytes, this version of dbsp expects 8 bytes; .*-version\]"),
+        (84, 5, r"7\.run has 2 columns of 5 bytes, this version of dbsp expects 8 or 4 bytes; .*-version\]"),
+        (84, 4, r"7\.run: expected 6,496 bytes, got 8,896; .*-unreadable\]"),
         (80, 3, r"7\.run: its content is not as expected \(ValueError: 2 columns, weights at 0\); .*unread"),
         (12, 255, r"7\.run: it is a file of another place \(.*\), expected id/runs/7\.run; .*-unreadable\]"),
         (24, 3, r"7\.run: its content is not as expected \(ValueError: 3 columns, weights at 0\); .*unread"),
@@ -207,8 +224,24 @@ def test_other_forms_are_refused_by_name(tmp_path: Path, at: int, value: int, me
         open_run_file(path, "id/runs/7.run", digest, verify=False)
 
 
-def test_a_spilled_file_is_adopted_without_writing_its_rows(tmp_path: Path) -> None:
-    run = run_of(300_000)
+def test_columns_of_different_widths_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "7.run"
+    write_run_file(path, "id/runs/7.run", run_of(300), sync=False)
+
+    def two_groups(content: bytearray) -> None:
+        content[12] = 2
+        groups = np.array([1, 8, 1, 4], "<u4").tobytes()
+        content[80 : 96 + 13] = groups + b"id/runs/7.run"
+
+    digest = resealed(path, two_groups)
+    message = r"7\.run has 1 column of 4 bytes, this version of dbsp expects 8 bytes; .*-version\]"
+    with pytest.raises(CheckpointError, match=message):
+        open_run_file(path, "id/runs/7.run", digest, verify=False)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_spilled_file_is_adopted_without_writing_its_rows(tmp_path: Path, narrow: bool) -> None:
+    run = run_of(300_001, 2, narrow, 3)
     spilled = write_run(tmp_path / "1.spill", run)
     reader = map_run(spilled)
     number, path = spilled.path.stat().st_ino, tmp_path / "7.run"
@@ -270,6 +303,28 @@ def test_opening_maps_large_runs(tmp_path: Path) -> None:
     assert rows_in(reopened(tmp_path)) == rows_in(run)
 
 
+def test_a_checkpoint_of_64_bit_codes_continues_in_32_bits(tmp_path: Path) -> None:
+    with mock.patch("dbsp.state.narrow_rows.LARGE", 10**9):
+        closed(started(tmp_path, 2))
+    run = counting().start(checkpoint=Store(tmp_path, sync=False))
+    mapped_runs = [kept for trace in run.scope.traces for kept in trace.runs]
+    assert mapped_runs and not any(kept.narrow for kept in mapped_runs)
+    run.step({"a": rows_of(2 * ROWS, 3 * ROWS)})
+    run.step({"a": {**dict.fromkeys(rows_of(0, 10), -1), (2**31, -(2**31)): 1}})
+    run.compact()
+    traces = [(kept.size, kept.narrow) for trace in run.scope.traces for kept in trace.runs]
+    assert (3 * ROWS // 2 - 4, False) in traces  # the counts of 2^31 and the others
+    run.step({"a": {(2**31, -(2**31)): -1}})
+    run.step({"a": rows_of(3 * ROWS, 4 * ROWS)})
+    run.compact()
+    run.step({"a": rows_of(4 * ROWS, 5 * ROWS)})
+    run.compact()
+    assert all(kept.narrow for trace in run.scope.traces for kept in trace.runs)
+    assert rows_in(closed(run)) == {(x, 2): 1 for x in range(5, 5 * ROWS // 2)}
+    run = reopened(tmp_path)
+    assert rows_in(run) == {(x, 2): 1 for x in range(5, 5 * ROWS // 2)}
+
+
 @pytest.mark.parametrize("damage", ["flipped", "missing", "empty", "longer", "header", "foreign"])
 def test_a_damaged_run_file_is_replaced_by_the_previous_snapshot(tmp_path: Path, damage: str) -> None:
     closed(started(tmp_path / "other", 2))
@@ -321,7 +376,7 @@ def test_a_snapshot_writes_what_has_changed(tmp_path: Path) -> None:
     run.step({"a": rows_of(0, rows)})
     snapshot(run)
     state = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-    assert state > rows * 2 * 8
+    assert state > rows * 2 * 4
     run.step(
         {"a": dict.fromkeys(rows_of(0, rows // 200), -1) | dict.fromkeys(rows_of(rows, rows + 1_000), 1)}
     )

@@ -8,14 +8,16 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dbsp.kernels import register_run
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.run_tables import run_entry
+from dbsp.state.narrow_rows import fit_narrow, narrowed
 from tests import reference
 from tests.reference import Row, Z
 
 Pairs = list[tuple[Row, int]]
 
-codes = st.integers(-2, 3) | st.sampled_from([INT64_MIN, INT64_MAX, -1, 2**40])
+codes = st.integers(-2, 3) | st.sampled_from([INT64_MIN, INT64_MAX, -1, 2**31 - 1, -(2**31), 2**31])
 near = st.integers(0, 3)
 weights = st.integers(-3, 3)
 
@@ -43,9 +45,10 @@ def bags(value: st.SearchStrategy[int], arity: int, max_size: int = 20) -> st.Se
 
 
 class Stack:
-    """Sorted runs in a run table, as a trace passes them to kernels."""
+    """Sorted runs in a run table, as a trace passes them to kernels; some may be `narrow`."""
 
-    def __init__(self, zsets: Sequence[Z], arity: int) -> None:
+    def __init__(self, zsets: Sequence[Z], arity: int, narrow: bool = False) -> None:
+        self.narrow: list[StoredRows] = []
         self.table = np.zeros((len(zsets) + 1, 3), np.int64)
         self.runs = [canonical(zset, arity) for zset in zsets]
         self.count = len(zsets)
@@ -53,7 +56,12 @@ class Stack:
         self.one = np.ones(1, np.int64)
         for index, (rows, run_weights) in enumerate(self.runs):
             implicit = len(rows) and (run_weights == 1).all()  # as large runs in traces
-            largest = register_run(self.table, index, rows, self.one if implicit else run_weights)
+            stored = self.one if implicit else run_weights
+            largest = register_run(self.table, index, rows, stored)
+            if narrow and fit_narrow(rows):  # as large runs in traces
+                codes = narrowed(rows)
+                self.table[index] = run_entry(codes, stored)
+                self.narrow.append(codes)
             assert largest == max((abs(w) for w in run_weights.tolist()), default=0)
 
 
@@ -61,4 +69,4 @@ def stacks(value: st.SearchStrategy[int], arity: int) -> st.SearchStrategy[Stack
     zsets = bags(value, arity, 12).map(reference.consolidate)
     sets = zsets.map(lambda zset: dict.fromkeys(zset, 1))
     runs = st.lists(zsets | sets, max_size=4)
-    return runs.map(lambda zsets: Stack(zsets, arity))
+    return st.builds(lambda zsets, narrow: Stack(zsets, arity, narrow), runs, st.booleans())

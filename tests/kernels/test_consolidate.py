@@ -13,11 +13,12 @@ from dbsp.kernels import (
     concatenate,
     consolidate,
     consolidate_owned,
-    merge_some,
     project,
     with_time,
 )
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.run_tables import merge_some
+from dbsp.state.narrow_rows import empty_rows, narrowed, widened
 from tests import reference
 from tests.kernels.support import Pairs, arrays, bags, canonical, codes, model_pairs, near, pairs_of, weights
 from tests.reference import Z
@@ -166,32 +167,52 @@ def test_with_time() -> None:
 # --- merging --------------------------------------------------------------------------------------
 
 
-@given(bags(near, 2, 30), bags(near, 2, 30), st.lists(st.integers(1, 9), min_size=1))
-def test_incremental_merge(a: Pairs, b: Pairs, fuels: list[int]) -> None:
+Narrow = tuple[bool, bool, bool]
+
+merge_widths = st.tuples(st.booleans(), st.booleans(), st.booleans())
+edges = st.sampled_from([-(2**31), -1, 0, 2**31 - 1])
+
+
+@given(bags(edges, 2, 30), bags(edges, 2, 30), st.lists(st.integers(1, 9), min_size=1), merge_widths)
+def test_incremental_merge(a: Pairs, b: Pairs, fuels: list[int], narrow: Narrow) -> None:
     left, right = reference.consolidate(a), reference.consolidate(b)
-    check_merge(left, right, fuels, weighted=True)
+    check_merge(left, right, fuels, True, narrow)
 
 
-@given(bags(near, 2, 30), bags(near, 2, 30), st.lists(st.integers(1, 9), min_size=1))
-def test_merge_without_weights_until_one_is_not_1(a: Pairs, b: Pairs, fuels: list[int]) -> None:
+@given(bags(codes, 2, 30), bags(codes, 2, 30), st.lists(st.integers(1, 9), min_size=1))
+def test_incremental_merge_of_large_codes(a: Pairs, b: Pairs, fuels: list[int]) -> None:
+    left, right = reference.consolidate(a), reference.consolidate(b)
+    check_merge(left, right, fuels, True, (False, False, False))
+
+
+@given(bags(near, 2, 30), bags(near, 2, 30), st.lists(st.integers(1, 9), min_size=1), merge_widths)
+def test_merge_without_weights_until_one_is_not_1(
+    a: Pairs, b: Pairs, fuels: list[int], narrow: Narrow
+) -> None:
     ones = {row: 1 for row, _ in a}
     changes = {row: weight if row in ones else 1 for row, weight in reference.consolidate(b).items()}
-    check_merge(ones, changes, fuels, weighted=False)
-    check_merge(changes, ones, fuels, weighted=False)
+    check_merge(ones, changes, fuels, False, narrow)
+    check_merge(changes, ones, fuels, False, narrow)
 
 
-def check_merge(left: Z, right: Z, fuels: list[int], weighted: bool) -> None:
-    """Merge two Z-sets and compare with their sum; start without weights unless `weighted`."""
+def check_merge(left: Z, right: Z, fuels: list[int], weighted: bool, narrow: Narrow) -> None:
+    """Merge two Z-sets and compare with their sum; start without weights unless `weighted`.
+
+    `narrow` says which of the two and of the result are int32.
+    """
     size = len(left) + len(right)
     total = model_pairs(reference.add(left, right))
     stops = 0
-    rows, out_weights = np.empty((size, 2), np.int64), np.empty(size if weighted else 0, np.int64)
+    rows, out_weights = empty_rows(size, 2, narrow[2]), np.empty(size if weighted else 0, np.int64)
     state = np.zeros(4, np.int64)
-    one, other = canonical(left, 2), canonical(right, 2)
+    sides = []
+    for zset, as_narrow in zip((left, right), narrow, strict=False):
+        side_rows, side_weights = canonical(zset, 2)
+        sides.append((narrowed(side_rows) if as_narrow else side_rows, side_weights))
     done, turn = False, 0
     while not done:
         fuel, written = fuels[turn % len(fuels)], int(state[2])
-        done = merge_some(*one, *other, rows, out_weights, state, fuel)
+        done = merge_some(*sides[0], *sides[1], rows, out_weights, state, fuel)
         assert state[2] - written <= fuel
         if state[3]:
             assert not done and not len(out_weights)
@@ -203,4 +224,4 @@ def check_merge(left: Z, right: Z, fuels: list[int], weighted: bool) -> None:
     if size and not len(out_weights):
         out_weights = np.ones(size, np.int64)
     assert stops == (not weighted and any(weight != 1 for _, weight in total))
-    assert pairs_of(rows[: state[2]].copy(), out_weights[: state[2]].copy()) == total
+    assert pairs_of(widened(rows[: state[2]]).copy(), out_weights[: state[2]].copy()) == total

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dbsp.kernels import gather, join_runs, join_timed_runs
 from dbsp.kernels.arrays import Codes, Rows
-from dbsp.kernels.jit import at_address, kernel
+from dbsp.kernels.jit import codes_at, kernel
 from dbsp.kernels.run_search import gallop, gallop_keys
 from dbsp.kernels.tiers import entry
 from tests import reference
@@ -20,18 +20,18 @@ from tests.kernels.support import Pairs, Stack, bags, canonical, near, pairs_of,
 @entry
 @kernel
 def _gallop(table: Rows, k: int, low: int, high: int, keys: Rows, i: int, m: int, after: int) -> int:
-    return gallop(at_address(table[0, 0]), k, low, high, keys, i, m, after)
+    return gallop(codes_at(table[0, 0]), k, low, high, keys, i, m, after)
 
 
 @entry
 @kernel
 def _gallop_keys(keys: Rows, low: int, table: Rows, at: int, m: int) -> int:
-    return gallop_keys(keys, low, at_address(table[0, 0]), at, m)
+    return gallop_keys(keys, low, codes_at(table[0, 0]), at, m)
 
 
 @given(bags(st.integers(0, 30), 2, 60), st.integers(0, 2), st.data())
 def test_gallop(bag: Pairs, m: int, data: st.DataObject) -> None:
-    stack = Stack([reference.consolidate(bag)], 2)
+    stack = Stack([reference.consolidate(bag)], 2, data.draw(st.booleans(), "narrow"))
     run = stack.runs[0][0].tolist()
     low = data.draw(st.integers(0, len(run)))
     high = data.draw(st.integers(low, len(run)))

@@ -87,7 +87,7 @@ def test_both_tiers_agree_in_every_call_of_every_kernel(monkeypatch: pytest.Monk
         # The steps of joins keep these functions; `tests.kernels` compares them with definitions.
         *("join_bands", "join_runs", "join_timed_bands", "join_timed_runs"),
         *("join_intervals", "join_timed_intervals"),
-        "merge_some",  # merges long runs only
+        "merge_runs",  # merges long runs only
     }
 
 
@@ -159,17 +159,19 @@ def test_an_interrupt_waits_until_an_interpreted_kernel_has_stored_all() -> None
     code = """
 import signal, numpy as np
 from dbsp.kernels import run_merge, tiers
+from dbsp.kernels.run_tables import run_entry
 
-def merge_some(*arguments):
+def merge_runs(*arguments):
     signal.raise_signal(signal.SIGINT)
     print("interrupted")
-    run_merge.merge_some(*arguments)
+    run_merge.merge_runs(*arguments)
     print("merged")
 
-merge_some.__annotations__ = run_merge.merge_some.__annotations__
-one = np.array([[1]]), np.array([1])
+merge_runs.__annotations__ = run_merge.merge_runs.__annotations__
+one, out = (np.array([[1]]), np.array([1])), (np.empty((2, 1), int), np.empty(2, int))
+table = np.array([run_entry(*each) for each in (one, one, out)])
 try:
-    tiers.entry(merge_some)(*one, *one, np.empty((2, 1), int), np.empty(2, int), np.zeros(3, int), 9)
+    tiers.entry(merge_runs)(table, 1, np.zeros(4, int), 9)
 except KeyboardInterrupt:
     print("then raised")
 """

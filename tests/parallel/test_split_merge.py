@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.state import sorted_run
+from dbsp.state import narrow_rows
 from dbsp.state.sorted_run import RunMerge, SortedRun
 
 from .small_pieces import THREADS, small_pieces
@@ -42,7 +42,7 @@ def test_the_merge_of_two_runs(
     older, newer = run_of(first, first_implicit), run_of(second, second_implicit)
     answers = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_run, "IMPLICIT", least_implicit)
+        patch.setattr(narrow_rows, "LARGE", least_implicit)
         for threads in (0, *THREADS):
             with small_pieces(max(1, threads)):
                 merge = RunMerge(0, older, newer)

@@ -10,17 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp.kernels import consolidate
-from dbsp.state import wide_merge
+from dbsp.state import narrow_rows, wide_merge
+from dbsp.state.narrow_rows import fit_narrow, narrowed
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.wide_merge import merge_many
 
 Pairs = list[tuple[tuple[int, int], int]]
 
 
-def run_of(pairs: Pairs, implicit: bool) -> SortedRun:
+def run_of(pairs: Pairs, implicit: bool, narrow: bool = False) -> SortedRun:
     rows = np.array([row for row, _ in pairs], np.int64).reshape(len(pairs), 2)
     rows, weights = consolidate(rows, np.array([weight for _, weight in pairs], np.int64))
-    return SortedRun.of_ones(rows) if implicit else SortedRun(rows, weights)
+    codes = narrowed(rows) if narrow else rows
+    return SortedRun.of_ones(codes) if implicit else SortedRun(codes, weights)
 
 
 def total(runs: Sequence[SortedRun]) -> dict[tuple[int, ...], int]:
@@ -31,15 +33,16 @@ def total(runs: Sequence[SortedRun]) -> dict[tuple[int, ...], int]:
     return {row: weight for row, weight in sums.items() if weight}
 
 
-values = st.integers(0, 30) | st.sampled_from([-(2**63), 2**63 - 1])
+values = st.integers(0, 30) | st.sampled_from([-(2**63), -(2**31) - 1, -(2**31), 2**31 - 1, 2**31, 2**63 - 1])
 bags = st.lists(st.tuples(st.tuples(values, values), st.sampled_from([1, 1, -1, 3])), min_size=1, max_size=20)
-stacks = st.lists(st.builds(run_of, bags, st.booleans()).filter(len), min_size=1, max_size=14)
+stacks = st.lists(st.builds(run_of, bags, st.booleans(), st.booleans()).filter(len), min_size=1, max_size=14)
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wide_merge, "PIECE", 16)
     monkeypatch.setattr(wide_merge, "SLICE", 1)
+    monkeypatch.setattr(narrow_rows, "LARGE", 30)
 
 
 @given(stacks, st.sampled_from([0, 4, 100]))
@@ -50,7 +53,9 @@ def test_the_merge_is_the_sum(stack: list[SortedRun], few: int) -> None:
     expected = sorted(total(stack).items())
     found = zip(map(tuple, merged.rows.tolist()), merged.weights.tolist(), strict=True)
     assert list(found) == expected
-    assert merged.rows.flags.c_contiguous
+    assert merged.codes.flags.c_contiguous
+    large = len(stack) > 1 and sum(run.size for run in stack) >= 30
+    assert merged.narrow == (large and all(fit_narrow(run.rows) for run in stack)) or few == 4 or not large
 
 
 def test_many_runs_of_weight_one_keep_no_weights() -> None:

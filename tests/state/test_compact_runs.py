@@ -1,4 +1,4 @@
-"""Circuits whose sorted runs keep no weights of 1, however small the runs are."""
+"""Circuits whose sorted runs are narrow and keep no weights of 1, however small the runs are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import IterationLimitError
-from dbsp.state import sorted_run, trace
+from dbsp.state import narrow_rows
 from tests.harness import deltas_of
 from tests.profiles import examples
 from tests.random_plans import Plan, build, changes, outputs, plans
@@ -19,11 +19,11 @@ from tests.strategies import Tick
 @pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(plans(), outputs, changes(max_ticks=6), st.data())
-def test_a_circuit_does_not_depend_on_how_weights_are_stored(
+def test_a_circuit_does_not_depend_on_how_runs_are_stored(
     plan: Plan, out: list[int], sequence: list[Tick], data: st.DataObject
 ) -> None:
     def deltas(least: int) -> list[object]:
-        with mock.patch.object(sorted_run, "IMPLICIT", least), mock.patch.object(trace, "IMPLICIT", least):
+        with mock.patch.object(narrow_rows, "LARGE", least):
             run, found = build(plan, out, 40).start(), []
             for tick in sequence:
                 try:
