@@ -36,7 +36,7 @@ test: $(VENV)/.ready-dev
 	$(PYTEST) $(ARGS)
 
 test-fast: $(VENV)/.ready-dev
-	HYPOTHESIS_PROFILE=fast $(PYTEST) -m 'not spark and not crash and not slow' $(ARGS)
+	HYPOTHESIS_PROFILE=ci $(PYTEST) -m 'not spark and not crash and not slow' $(ARGS)
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

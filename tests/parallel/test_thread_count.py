@@ -17,6 +17,8 @@ from tests.parallel.counted_threads import counted
 @pytest.fixture(autouse=True)
 def unset(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(thread_count.VARIABLE, raising=False)
+    # Tests that run a task of Spark in this process have chosen another default.
+    monkeypatch.setattr(thread_count, "_default", None)
     yield
     dbsp.set_threads(None)
 
