@@ -41,7 +41,6 @@ def test_the_caller_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_environment_comes_before_the_default_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_count, "_default", None)
     thread_count.use_by_default(1)
     assert dbsp.threads() == 1
     monkeypatch.setenv(thread_count.VARIABLE, "6")
