@@ -432,11 +432,11 @@ def test_the_shards_share_the_memory_limit() -> None:
     circuit = Circuit("sales")
     circuit.output("sales", circuit.input("sale", x=int, kind="set"))
     with ShardedRun(circuit.circuit("distributed"), 2, memory_limit="200K") as run:
-        run.step({"sale": [(x,) for x in range(20_000)]})
+        run.step({"sale": [(x,) for x in range(60_000)]})
         for stats in run.stats():
             assert stats.bytes < 100_000
             assert stats.file_bytes > 50_000
-        assert len(run.view("sales")) == 20_000
+        assert len(run.view("sales")) == 60_000
 
 
 # --- functions and the main module ----------------------------------------------------------------
