@@ -242,9 +242,9 @@ LINEAR = Subject(NON_LINEAR.replace("path(y, z)", "edge(y, z)"))
 def test_the_iteration_limit_error_names_the_scope_and_the_next_tick_is_right() -> None:
     live = LINEAR.start(max_iterations=8)
     live.tick(edges(*((i, i + 1) for i in range(5)), (90, 91)))
-    live.tick(edges((90, 91), weight=-1))  # from now on iterations count from the start of a path
+    live.tick(edges((90, 91), weight=-1))
     with pytest.raises(dbsp.errors.IterationLimitError) as refused:
-        live.run.step({"edge": [(i, i + 1) for i in range(5, 12)]})
+        live.run.step({"edge": [(i, i + 1) for i in range(5, 20)]})
     assert str(refused.value).startswith(
         "<program>:3:7: error: scope 'path' has not converged after 8 iterations"
     )
