@@ -7,7 +7,7 @@
                            for values with a negative weight
     min, max of strings    see `dbsp.operators.groups.kept_extremes`
 
-All but the first read an arrangement of the stream by (key, value), which tells the weight of a
+All but the first read an arrangement of the stream by (key, value), which has the weight of a
 value before and after the tick. Cost per changed row: O(log n) for n rows of state, times the
 number of sorted runs. All state is in traces.
 """
