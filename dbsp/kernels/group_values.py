@@ -9,7 +9,8 @@ from dbsp.kernels.copies import copy_codes, first_codes, first_rows
 from dbsp.kernels.jit import add_product, add_weights, codes_at, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
-from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop, weight_at, weights_at
+from dbsp.kernels.run_ends import next_row, take_row
+from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 # The measures of accumulators, as in `columns` below.
@@ -242,35 +243,14 @@ def leading(
         copy_codes(high, 0, ends, 0, runs)
         taken = 0
         while True:
-            # The next row is the least (or largest) of the current rows of the runs.
-            best = -1
-            best_at = 0
-            for r in range(runs):
-                if low[r] < high[r]:
-                    at = high[r] - 1 if from_end else low[r]
-                    if best >= 0:
-                        order = compare_run_rows(
-                            codes_at(table[r, 0]), at * k, codes_at(table[best, 0]), best_at * k, k
-                        )
-                    if best < 0 or (order > 0 if from_end else order < 0):
-                        best = r
-                        best_at = at
+            best, best_at = next_row(table, runs, k, low, high, from_end)
             if best < 0:
                 break
             row = codes_at(table[best, 0])
             if taken == copies and compare_prefix(row, best_at * k, rows, out - 1, m + p) != 0:
                 break
-            carry = total = 0
-            for r in range(runs):
-                if low[r] < high[r]:
-                    at = high[r] - 1 if from_end else low[r]
-                    if compare_run_rows(codes_at(table[r, 0]), at * k, row, best_at * k, k) == 0:
-                        carry, total = add_wide(carry, total, weight_at(table[r, 1], at))
-                        if from_end:
-                            high[r] -= 1
-                        else:
-                            low[r] += 1
-            if fit_weight(carry, total) > 0:
+            total = take_row(table, runs, k, low, high, from_end, best, best_at)
+            if total > 0:
                 if out == rows.shape[0]:
                     rows = first_rows(rows, out, 2 * out)
                     out_weights = first_codes(out_weights, out, 2 * out)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask, Rows
-from dbsp.kernels.jit import add_product, codes_at, kernel
+from dbsp.kernels.jit import codes_at, kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.matches import find_bands
-from dbsp.kernels.run_search import compare_run_rows, gallop, weight_at, weights_at
+from dbsp.kernels.run_ends import next_row, take_row
+from dbsp.kernels.run_search import gallop, weights_at
 
 
 @kernel
@@ -42,38 +43,13 @@ def nearest_present(
                 high[r] = middle
         # Invariant: the rows of the range outside low[r]:high[r] have the summed weight 0 or less.
         while True:
-            best = -1
-            for r in range(runs):
-                if low[r] == high[r]:
-                    continue
-                if best < 0:
-                    best = r
-                    continue
-                at_r = low[r] if forward else high[r] - 1
-                at_best = low[best] if forward else high[best] - 1
-                order = compare_run_rows(
-                    codes_at(table[r, 0]), at_r * k, codes_at(table[best, 0]), at_best * k, k
-                )
-                if (order < 0) == forward and order != 0:
-                    best = r
+            best, at = next_row(table, runs, k, low, high, not forward)
             if best < 0:
                 break
-            chosen = codes_at(table[best, 0])
-            at = low[best] if forward else high[best] - 1
-            value = chosen[at * k + m]
+            value = codes_at(table[best, 0])[at * k + m]
             if not forward and value < least:
                 break
-            carry = total = 0
-            for r in range(runs):
-                if low[r] == high[r]:
-                    continue
-                at_r = low[r] if forward else high[r] - 1
-                if compare_run_rows(codes_at(table[r, 0]), at_r * k, chosen, at * k, k) == 0:
-                    carry, total = add_product(carry, total, weight_at(table[r, 1], at_r), 1)
-                    if forward:
-                        low[r] += 1
-                    else:
-                        high[r] -= 1
+            total = take_row(table, runs, k, low, high, not forward, best, at)
             if total > 0:
                 present[i] = True
                 values[i] = value
@@ -112,38 +88,15 @@ def reach_copies(keys: Rows, m: int, copies: int, table: Rows, runs: int, k: int
             reached[i, c] = INT64_MAX if forward else INT64_MIN
         taken = 0
         while True:
-            best = -1
-            best_at = 0
-            for r in range(runs):
-                if low[r] < high[r]:
-                    at = low[r] if forward else high[r] - 1
-                    order = -1
-                    if best >= 0:
-                        order = compare_run_rows(
-                            codes_at(table[r, 0]), at * k, codes_at(table[best, 0]), best_at * k, k
-                        )
-                        if not forward:
-                            order = -order
-                    if order < 0:
-                        best = r
-                        best_at = at
+            best, at = next_row(table, runs, k, low, high, not forward)
             if best < 0:
                 break
-            row = codes_at(table[best, 0])
-            carry = total = 0
-            for r in range(runs):
-                if low[r] < high[r]:
-                    at = low[r] if forward else high[r] - 1
-                    if compare_run_rows(codes_at(table[r, 0]), at * k, row, best_at * k, k) == 0:
-                        carry, total = add_product(carry, total, weight_at(table[r, 1], at), 1)
-                        if forward:
-                            low[r] += 1
-                        else:
-                            high[r] -= 1
+            total = take_row(table, runs, k, low, high, not forward, best, at)
             if total > 0:
                 if total >= copies - taken:
+                    row = codes_at(table[best, 0])
                     for c in range(m, q):
-                        reached[i, c] = row[best_at * k + c]
+                        reached[i, c] = row[at * k + c]
                     break
                 taken += total
     return reached
