@@ -208,7 +208,7 @@ class Ticks(RunBase):
         work = OpenTick(self, sys._getframe(), self._ticks + 1, None)
         self.begin(work)
         try:
-            self._compute(stage())
+            self._compute(dict(stage()))
             result = self._result(work.number)
             look()
         finally:
@@ -351,8 +351,10 @@ class Ticks(RunBase):
                 self.budget.begin_tick()
             if log is not None and bulk is None:
                 log.begin(self)
-            staged = stage(work)
-            self._compute(staged)
+            staged = dict(stage(work))
+            many = sum(map(len, staged.values())) > MANY
+            # A log reads the changes after the tick has been computed.
+            self._compute(staged if log is None else dict(staged), release=many)
             work.result = self._result(work.number)
             work.latest = self._latest_of(work.result)
             if log is not None:
@@ -361,7 +363,8 @@ class Ticks(RunBase):
             # Nothing before this line is final, and everything after it can be repeated.
             work.decided = True
             self.commit(work)
-            if sum(map(len, staged.values())) > MANY:
+            staged.clear()
+            if many:
                 self._scope.forget()
             self._scope.merge()
             self.close_work(work)
@@ -379,11 +382,19 @@ class Ticks(RunBase):
         self._notify()
         return result
 
-    def _compute(self, staged: Mapping[str, Batch]) -> None:
-        """Step the circuit with these changes."""
+    def _compute(self, staged: dict[str, Batch], release: bool = False) -> None:
+        """Step the circuit with these changes.
+
+        With `release`, each delta is released after its last reader, and `staged` is cleared.
+        """
         for name, port in self.input_ports.items():
             port.staged = staged.get(name)
-        self._scope.run()
+            port.finished = False
+        if release:
+            staged.clear()
+            for port in self.input_ports.values():
+                port.kept_rows = self.kept_changes
+        self._scope.run(release)
 
     def _result(self, number: int) -> TickResult:
         bulk = self._bulk
@@ -413,7 +424,9 @@ class Ticks(RunBase):
             name: self._nothing[name].stored if port.out is None else port.out
             for name, port in self.output_ports.items()
         }
-        return LatestTick(up_to(limit, inputs), up_to(limit, outputs))
+        # A released delta had more rows than are kept.
+        released = any(port.finished for port in self.input_ports.values())
+        return LatestTick(None if released else up_to(limit, inputs), up_to(limit, outputs))
 
     def commit(self, work: OpenTick) -> None:
         """Make a decided tick final in memory. If this is interrupted, call it again."""

@@ -377,6 +377,10 @@ class Trace:
             self._bound += run.largest
             self.count += 1
 
+    def narrow(self) -> None:
+        """Store the newest run of this tick in 32 bits if it may be; nobody reads its delta again."""
+        self._narrow_newest(self.current, self.past)
+
     def _narrow_newest(self, runs: list[SortedRun], offset: int) -> None:
         """Store the newest of `runs`, which has `offset` in the table, in 32 bits if it may be.
 

@@ -58,8 +58,14 @@ class DistinctStep(KeepingStep, ReplayingStep):
         self.out = None
         if batch is None:
             return
-        rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, self._source.before)
-        if len(weights):
+        runs = self._source.before
+        if not runs:
+            self.out = positive(batch) or None
+            return
+        rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, runs)
+        if len(weights) == len(batch):
+            self.out = Batch(batch.rows, weights)  # the same rows: keep no second copy
+        elif len(weights):
             self.out = Batch(rows, weights)
 
 

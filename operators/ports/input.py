@@ -215,6 +215,9 @@ class SetInputStep(InputStep, StrictStep):
         if batch is None:
             self.out = None
             return
+        if not self._past.count and (batch.weights == 1).all():
+            self.out = batch  # a load into an empty relation
+            return
         ordered = batch if self._order is None else batch.rearranged(self._order)
         # The arrangement steps after this node, so all of its runs belong to earlier ticks.
         changed, signs, self.present, self.absent = apply_to_set(

@@ -76,6 +76,8 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         "results",
     )
 
+    reads_in_step = True
+
     def __init__(self, node: Node, body: Body, sources: Sequence[Step], scope: Scope) -> None:
         super().__init__()
         self._body = body
