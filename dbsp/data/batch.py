@@ -47,6 +47,20 @@ class Batch:
         return int(self.rows.shape[1])
 
     @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return int(self.weights.sum())
+
+    @property
+    def units(self) -> bool:
+        """Whether all weights are 1."""
+        return bool((self.weights == 1).all())
+
+    def with_units(self) -> Batch:
+        """Return the rows with weight 1."""
+        return Batch(self.rows, np.ones(len(self), np.int64))
+
+    @property
     def nbytes(self) -> int:
         return int(self.rows.nbytes + self.weights.nbytes)
 

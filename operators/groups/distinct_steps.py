@@ -22,11 +22,10 @@ from dbsp.parallel.probe_pieces import distinct_runs
 
 def positive(batch: Batch) -> Batch:
     """The rows of positive weight, each with weight 1."""
-    if (batch.weights == 1).all():
+    if batch.units:
         return batch
     present = batch.weights > 0
-    rows = batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
-    return Batch(rows, np.ones(len(rows), np.int64))
+    return batch.with_units() if present.all() else Batch(batch.rows[present], batch.weights[present]).with_units()
 
 
 class DistinctStep(KeepingStep, ReplayingStep):
