@@ -31,7 +31,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.runtime.input_changes import InputChange, Piece, encode_change, is_copied, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, up_to
-from dbsp.runtime.memory import memory_message
+from dbsp.runtime.memory import give_back, memory_message
 from dbsp.runtime.open_tick import OpenTick, TakenPieces
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_base import RunBase
@@ -45,7 +45,10 @@ Changes: TypeAlias = Mapping[str, InputChange]
 
 
 MANY = 1_000
-"""After a tick of more changes than this, the deltas inside the circuit are released."""
+"""In a tick of more changes than this, the deltas inside the circuit are released."""
+
+LARGE = 10_000
+"""After a tick of more changes than this, freed memory returns to the system."""
 
 
 class Ticks(RunBase):
@@ -352,9 +355,9 @@ class Ticks(RunBase):
             if log is not None and bulk is None:
                 log.begin(self)
             staged = dict(stage(work))
-            many = sum(map(len, staged.values())) > MANY
+            rows = sum(map(len, staged.values()))
             # A log reads the changes after the tick has been computed.
-            self._compute(staged if log is None else dict(staged), release=many)
+            self._compute(staged if log is None else dict(staged), release=rows > MANY)
             work.result = self._result(work.number)
             work.latest = self._latest_of(work.result)
             if log is not None:
@@ -364,9 +367,11 @@ class Ticks(RunBase):
             work.decided = True
             self.commit(work)
             staged.clear()
-            if many:
+            if rows > MANY:
                 self._scope.forget()
             self._scope.merge()
+            if rows > LARGE:
+                give_back()
             self.close_work(work)
         except (MemoryError, SystemError) as error:
             cause = interrupt_behind(error)
