@@ -101,7 +101,6 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
         for start, (size, weighted) in zip(first, merged, strict=True):
             if not weighted:
                 weights[start : start + size] = 1
-    del sums_of_rows
     close_gaps(rows, weights, first, sizes)
     size = sum(sizes)
     if size < total * 7 // 8:

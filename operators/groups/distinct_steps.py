@@ -25,7 +25,11 @@ def positive(batch: Batch) -> Batch:
     if batch.units:
         return batch
     present = batch.weights > 0
-    return batch.with_units() if present.all() else Batch(batch.rows[present], batch.weights[present]).with_units()
+    return (
+        batch.with_units()
+        if present.all()
+        else Batch(batch.rows[present], batch.weights[present]).with_units()
+    )
 
 
 class DistinctStep(KeepingStep, ReplayingStep):
