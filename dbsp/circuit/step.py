@@ -28,8 +28,8 @@ class Step(ABC):
     """Whether `out` is None whenever it is None in all inputs and nothing is staged."""
 
     reads_in_step: ClassVar[bool] = False
-    """Whether a step with a method `commit` reads `out` of its inputs in `step` only. A tick of many
-    rows releases deltas after their last reader, but none that a commit may read."""
+    """Whether a step with a method `commit` reads `out` of its inputs in `step` only. A tick of
+    many rows releases deltas after their last reader, but none that a commit may read."""
 
     node: Node
     out: Batch | None

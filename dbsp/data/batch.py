@@ -95,7 +95,7 @@ class Batch:
 
 
 def _is_sole(held: list[Batch]) -> bool:
-    """Return whether the list has the only reference to a batch, and nothing else can read its rows.
+    """Return whether the list has the only reference to a batch, and nobody else to its rows.
 
     Its weights are not shared either, or all of them are 1, which sorting does not change.
     """

@@ -383,7 +383,10 @@ class Trace:
             self.count += 1
 
     def narrow(self) -> None:
-        """Store the newest run of this tick in 32 bits if it may be; nobody reads its delta again."""
+        """Store the newest run of this tick in 32 bits if it may be.
+
+        Nobody reads its delta again.
+        """
         self._narrow_newest(self.current, self.past)
 
     def _narrow_newest(self, runs: list[SortedRun], offset: int) -> None:

@@ -1,4 +1,4 @@
-"""Ticks of many rows release each delta after its last reader, and return the same as other ticks."""
+"""Ticks of many rows release each delta after its last reader, and return the same deltas."""
 
 from __future__ import annotations
 
