@@ -104,15 +104,19 @@ def test_deltas_that_nobody_reads_again_are_released(monkeypatch: pytest.MonkeyP
     run = shop().start()
     run.kept_changes = 100
     left: list[set[str]] = []
+    widths: list[set[bool]] = []
     genuine = OutputStep.step
 
     def step(self: OutputStep) -> None:
         genuine(self)
+        newest = [trace.current[-1] for trace in run.scope.traces if trace.current]
+        widths.append({each.narrow for each in newest if each.size >= 4_096})
         left.append({each.node.operator.name for each in run.scope.steps if each.out is not None})
 
     monkeypatch.setattr(OutputStep, "step", step)
     run.step(table(5_000))
     assert left[-1].isdisjoint({"Input", "Join", "Distinct"})
+    assert True in widths[-1]  # before the end of the tick
     run.step({"orders": [(9_999, 1, 1)]})  # a small tick keeps them
     assert left[-1] >= {"Input", "Join", "Distinct"}
     narrow = [each.narrow for trace in run.scope.traces for each in trace.runs if each.size >= 4096]
