@@ -142,12 +142,14 @@ class SemijoinStep(JoinStep):
             if len(keys):
                 self._probe(parts, keys, left, left.before, self._left_width, self._from_right)
         if left.out is not None:
-            rows, weights = self._restricted(left.out)
-            if len(weights) and self._in_order and not parts:
-                self.out = Batch(rows, weights)
+            restricted = self._restricted(left.out)
+            if self._in_order and not parts:
+                self.out = restricted or None
                 return
-            if len(weights):
-                parts.append((np.ascontiguousarray(rows[:, self._columns]), weights))
+            if len(restricted):
+                # `combine` sorts in the memory of a part, and the batch may share that of the delta.
+                rows = restricted.rows.take(self._columns, axis=1)
+                parts.append((rows, restricted.weights.copy()))
         self.out = combine(parts, owned=True)
 
     def _changed_keys(self, delta: Batch) -> Batch:
@@ -158,13 +160,15 @@ class SemijoinStep(JoinStep):
             rows, changes = without_null(rows, changes, self._null_mismatch)
         return Batch(rows, changes if self._present else -changes)
 
-    def _restricted(self, delta: Batch) -> tuple[Codes, Codes]:
-        """Return the rows of a change of A that have a partner, or have none; by key in the order
-        of the right side."""
-        rows, weights = delta.rows, delta.weights
+    def _restricted(self, delta: Batch) -> Batch:
+        """Return the rows of a change of A that have a partner, or have none.
+
+        The rows start with the key in the order of the right side.
+        """
         right = self._right
         if self._to_right is not None:
-            rows, weights = arrange(rows, weights, self._to_right)
+            delta = delta.rearranged(self._to_right)
+        rows, weights = delta.rows, delta.weights
         if right.count:
             keys = np.ascontiguousarray(rows[:, : self._key])
             found = sum_weights(keys, right.table, right.count) > 0
@@ -173,7 +177,7 @@ class SemijoinStep(JoinStep):
         else:
             found = np.zeros(len(weights), np.bool_)
         kept = found if self._present else ~found
-        return (rows, weights) if kept.all() else (rows[kept], weights[kept])
+        return delta if kept.all() else Batch(rows[kept], weights[kept])
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Codes, Codes, int]:
         if self._to_left is None:

@@ -56,8 +56,9 @@ class Semijoin(Operator):
 
     def schema(self, *inputs: Schema) -> Schema:
         left, _ = inputs
+        columns = tuple(range(left.arity))
         # Check that the types of the key columns agree.
-        self.join_with(left, self.right_key).checked_schema(*inputs)
+        Join(self.left_key, self.right_key, columns, left.names).checked_schema(*inputs)
         return left
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
@@ -69,26 +70,31 @@ class Semijoin(Operator):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         left, right = inputs
-        key = np.array(self.right_key, np.int64)
+        key = np.array(self.keys.columns, np.int64)
         partnered = self.join_with(left).function(interner, left, self.keys.checked_schema(right))
         return lambda a, b: partnered(a, positive(Batch(*project(b.rows, b.weights, key))))
 
     @property
     def keys(self) -> Project:
-        """The projection of the right input to its key."""
-        return Project(self.right_key, tuple(f"k{i}" for i in range(len(self.right_key))))
+        """The projection of the right input to its key.
 
-    def join_with(self, left: Schema, right_key: Sequence[int] | None = None) -> Join:
-        """Return the join that keeps the rows of `left`, by default with the projected keys."""
-        key = range(len(self.right_key)) if right_key is None else right_key
-        return Join(self.left_key, tuple(key), tuple(range(left.arity)), left.names)
+        The columns keep their order: a key of all columns is the input itself.
+        """
+        return Project(tuple(sorted(self.right_key)), tuple(f"k{i}" for i in range(len(self.right_key))))
+
+    def join_with(self, left: Schema) -> Join:
+        """Return the join of the left input with the keys that keeps the columns of `left`."""
+        pairs = sorted(zip(self.right_key, self.left_key, strict=True))
+        key = tuple(column for _, column in pairs)
+        return Join(key, tuple(range(len(key))), tuple(range(left.arity)), left.names)
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
         keys = self.keys.physical(rewriting, node, [right])
         if left.graph.parent is not None or keys.graph.parent is not None:
             return self._composed(rewriting, node, left, keys)
-        pairs = sorted(zip(self.left_key, range(keys.schema.arity), strict=True))
+        join = self.join_with(left.schema)
+        pairs = sorted(zip(join.left_key, join.right_key, strict=True))
         null_mismatch = null_mismatch_columns(left.schema, keys.schema, pairs)
         by_left, by_keys, realign = shared_key_orders(rewriting, left, keys, pairs, null_mismatch)
         a = arranged(rewriting, left, by_left)

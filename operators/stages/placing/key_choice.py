@@ -84,9 +84,12 @@ def copied_inputs(placed: PlacedGraph, node: Node, reads: KeyedReads) -> list[in
 
 
 def is_small(node: Node) -> bool:
-    """Return whether a stream has few rows: constants, aggregates of all rows, or their results."""
+    """Return whether a stream has few rows: constants, aggregates of all rows, or their results.
+
+    A stream without columns has at most one row.
+    """
     operator = node.operator
-    if isinstance(operator, Constant):
+    if isinstance(operator, Constant) or not node.schema.arity:
         return True
     if isinstance(operator, AccumulatedAggregate):
         return operator.aggregate.key == 0
