@@ -139,45 +139,53 @@ class SemijoinStep(JoinStep):
         parts: list[tuple[Codes, Codes]] = []
         if right.out is not None and left.before:
             keys = self._changed_keys(right.out)
-            if len(keys):
+            if keys is not None:
                 self._probe(parts, keys, left, left.before, self._left_width, self._from_right)
-        if left.out is not None:
-            restricted = self._restricted(left.out)
+        restricted = None if left.out is None else self._restricted(left.out)
+        if restricted is not None:
             if self._in_order and not parts:
-                self.out = restricted or None
+                self.out = restricted
                 return
-            if len(restricted):
-                # `combine` sorts in the memory of a part, and the batch may share that of the delta.
-                rows = restricted.rows.take(self._columns, axis=1)
-                parts.append((rows, restricted.weights.copy()))
+            # `combine` sorts in the memory of a part, and the batch may share that of the delta.
+            rows = restricted.rows.take(self._columns, axis=1)
+            parts.append((rows, restricted.weights.copy()))
         self.out = combine(parts, owned=True)
 
-    def _changed_keys(self, delta: Batch) -> Batch:
-        """Return the keys that appear or disappear, with the sign of the change of the output."""
+    def _changed_keys(self, delta: Batch) -> Batch | None:
+        """Return the keys that appear or disappear, with the sign of the change of the output.
+
+        None if there are none.
+        """
         right = self._right
         rows, changes = distinct_runs(delta.rows, delta.weights, right.table, right.before)
         if self._null_mismatch:
             rows, changes = without_null(rows, changes, self._null_mismatch)
+        if not len(changes):
+            return None
         return Batch(rows, changes if self._present else -changes)
 
-    def _restricted(self, delta: Batch) -> Batch:
-        """Return the rows of a change of A that have a partner, or have none.
+    def _restricted(self, delta: Batch) -> Batch | None:
+        """Return the rows of a change of A that have a partner, or have none; None if it is empty.
 
         The rows start with the key in the order of the right side.
         """
-        right = self._right
+        right, key = self._right, self._key
         if self._to_right is not None:
             delta = delta.rearranged(self._to_right)
+        if not right.count:
+            return None if self._present else delta
         rows, weights = delta.rows, delta.weights
-        if right.count:
-            keys = np.ascontiguousarray(rows[:, : self._key])
-            found = sum_weights(keys, right.table, right.count) > 0
-            if self._null_mismatch:
-                found &= (rows[:, self._null_mismatch] != NULL).all(axis=1)
-        else:
-            found = np.zeros(len(weights), np.bool_)
-        kept = found if self._present else ~found
-        return delta if kept.all() else Batch(rows[kept], weights[kept])
+        keys = rows if rows.shape[1] == key else np.ascontiguousarray(rows[:, :key])
+        sums = sum_weights(keys, right.table, right.count)
+        if len(sums) == 1 and not self._null_mismatch:  # the usual delta of a small tick
+            return delta if (sums[0] > 0) == self._present else None
+        found = sums > 0
+        if self._null_mismatch:
+            found &= (rows[:, self._null_mismatch] != NULL).all(axis=1)
+        kept = np.flatnonzero(found if self._present else ~found)
+        if len(kept) == len(found):
+            return delta
+        return Batch(rows[kept], weights[kept]) if len(kept) else None
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Codes, Codes, int]:
         if self._to_left is None:
