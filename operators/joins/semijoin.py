@@ -70,17 +70,21 @@ class Semijoin(Operator):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         left, right = inputs
-        key = np.array(self.keys.columns, np.int64)
-        partnered = self.join_with(left).function(interner, left, self.keys.checked_schema(right))
+        keys = self.keys_of(right)
+        key = np.array(keys.columns, np.int64)
+        partnered = self.join_with(left).function(interner, left, keys.checked_schema(right))
         return lambda a, b: partnered(a, positive(Batch(*project(b.rows, b.weights, key))))
 
-    @property
-    def keys(self) -> Project:
-        """The projection of the right input to its key.
+    def keys_of(self, right: Schema) -> Project:
+        """Return the projection of the right input to its key.
 
         The columns keep their order: a key of all columns is the input itself.
         """
-        return Project(tuple(sorted(self.right_key)), tuple(f"k{i}" for i in range(len(self.right_key))))
+        columns = tuple(sorted(self.right_key))
+        names = tuple(right.names[column] for column in columns)
+        if len(set(columns)) < len(columns):  # a column may occur several times
+            names = tuple(f"k{i}" for i in range(len(columns)))
+        return Project(columns, names)
 
     def join_with(self, left: Schema) -> Join:
         """Return the join of the left input with the keys that keeps the columns of `left`."""
@@ -90,7 +94,7 @@ class Semijoin(Operator):
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         left, right = inputs
-        keys = self.keys.physical(rewriting, node, [right])
+        keys = self.keys_of(right.schema).physical(rewriting, node, [right])
         if left.graph.parent is not None or keys.graph.parent is not None:
             return self._composed(rewriting, node, left, keys)
         join = self.join_with(left.schema)

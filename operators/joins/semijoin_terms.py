@@ -76,7 +76,7 @@ class SemijoinTerms(IncrementalForm):
         """Add the terms over the deltas of both inputs, and their sum."""
         semijoin = self._semijoin
         restricted = rewriting.add(semijoin, a, rewriting.add(Integrate(), b))
-        keys = semijoin.keys
+        keys = semijoin.keys_of(b.schema)
         if keys.columns != tuple(range(b.schema.arity)):
             b = rewriting.add(keys, b)
         changed = rewriting.add(Change(Distinct()), old_integral(rewriting, b), b)

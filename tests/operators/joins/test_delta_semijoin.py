@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import Circuit, EvaluationError, Run, Stream, WeightOverflowError, col, lit
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.pictures.circuit_picture import circuit_picture
 from dbsp.operators.joins.delta_semijoin import DeltaSemijoin
 from tests import reference
 from tests.harness import apply_set, final_views, follow, start, view, views
@@ -66,6 +68,19 @@ def test_one_node_over_two_arrangements(kind: str) -> None:
     assert arranged(physical) == 3  # the rows of a, the keys of b, and the view
     keys = next(node for node in physical.nodes if node.operator.name == "Project")
     assert keys.schema.arity == 1
+
+
+def test_pictures_name_the_columns_of_both_sides() -> None:
+    circuit = Circuit("pictures")
+    a, b = circuit.input("a", schema=PAIRS), circuit.input("b", p=int, q=int)
+    circuit.output("out", a.antijoin(b, on=[("y", "q")]).project("x"))
+    for stage, expected in (
+        ("incremental", "Sum of the terms of Antijoin"),
+        ("physical", "Antijoin on y = q"),
+    ):
+        titles = {node.title: node.columns for node in circuit_picture(circuit.circuit(stage)).nodes}
+        assert expected in titles
+    assert titles["Antijoin on y = q"] == "x: int"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -311,6 +326,39 @@ def test_a_run_switches_between_the_node_and_the_composition(kind: str, sequence
         after = model(inputs["a"], inputs["b"], [(1, 1)])
         assert view(run) == after
         assert result == minus(after, before)
+
+
+PARTNERS = """
+.decl a(x: number, y: number) .input a
+.decl b(x: number, y: number) .input b
+.decl out(x: number, y: number) .output out
+out(x, y) :- a(x, y), {negated}b(_, y).
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_with_the_composition_goes_on(kind: str, tmp_path: Path) -> None:
+    """A snapshot stores its circuit; a run continues this circuit until it is replanned."""
+
+    program = dbsp.compile(PARTNERS.format(negated="!" if kind == "antijoin" else ""), folders=[])
+    old = Circuit("query")
+    a, b = (old.input(name, schema=PAIRS, kind="set") for name in "ab")
+    old.output("out", composed(a, b, kind, "y"))
+    run = program.start(circuit=old, checkpoint=tmp_path)
+    run.step({"a": [(1, 1), (2, 2)], "b": [(5, 1), (6, 1), (7, 3)]})
+    run.snapshot()
+    before = views(run)
+    del run, a, b
+    run = program.start(checkpoint=tmp_path)
+    assert "Distinct" in names(run.graph)
+    assert kind.capitalize() not in names(run.graph)
+    assert views(run) == before
+    done = run.replan(program.circuit("physical"))
+    assert (done.rebuilt, done.dropped) == (1, 2)
+    assert kind.capitalize() in names(run.graph)
+    sign = 1 if kind == "semijoin" else -1
+    change = run.step({"b": {(5, 1): -1, (6, 1): -1, (8, 2): 1}})["out"].to_dict()
+    assert change == {(1, 1): -sign, (2, 2): sign}
 
 
 # --- rules ----------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ CASES = {
         (
             "Integrate(b)",
             "Semijoin(a, Integrate)",
-            "Project k0(b)",
+            "Project y(b)",
             "Integrate(Project)",
             "Delay[Integrate]",
             "Change of Distinct(Delay, Project)",
