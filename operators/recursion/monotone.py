@@ -72,9 +72,9 @@ def directions(body: Graph) -> Directions | None:
 def never_negative(node: Node) -> bool:
     """Whether no output row of a node of the outer circuit can have a negative total weight.
 
-    A set has no negative weights, nor has the output of a monotone operator over sets. A semijoin or
-    antijoin emits rows of its left input, with their weights. An input of arbitrary weights may have
-    negative ones.
+    A set has no negative weights, nor has the output of a monotone operator over sets. A semijoin
+    or antijoin emits rows of its left input, with their weights. An input of arbitrary weights may
+    have some.
     """
     waiting, seen = [node], {node}
     while waiting:

@@ -69,7 +69,7 @@ def keyed_reads(node: Node) -> KeyedReads | None:
     if isinstance(operator, DeltaJoin | DeltaSemijoin):
         key = range(operator.key)
         right = tuple(operator.realign) or tuple(key)
-        # A shard with a part of the keys cannot tell which keys are absent.
+        # A shard with a part of the keys takes the others for absent.
         copies = (0, 1) if isinstance(operator, DeltaJoin) else (1,)
         return KeyedReads((tuple(key), right), _picked(operator.columns, arities), copies)
     if isinstance(operator, DeltaAsofJoin):

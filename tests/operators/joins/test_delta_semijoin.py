@@ -211,7 +211,7 @@ def test_none_of_one_side_matches_no_later_key(kind: str) -> None:
 
 
 def test_weights_of_a_key_that_cancel() -> None:
-    """The presence of a key is the sign of the sum over its rows, whatever each of them weighs."""
+    """The presence of a key is the sign of the sum of the weights of its rows."""
 
     def build(c: Circuit) -> dict[str, Stream]:
         a, b = c.input("a", schema=PAIRS), c.input("b", schema=PAIRS)
@@ -307,7 +307,7 @@ def test_weights_outside_of_64_bits() -> None:
 @settings(max_examples=examples(15))
 @given(sequence=ticks({"a": PAIR, "b": PAIR}, max_ticks=6))
 def test_a_run_switches_between_the_node_and_the_composition(kind: str, sequence: list[Tick]) -> None:
-    """A checkpoint keeps the circuit that wrote it; `replan` rebuilds the state of the other one."""
+    """`replan` rebuilds the state of the other form from the rows of both sides."""
     circuits = []
     for one_node in (False, True):
         circuit = Circuit("query")
