@@ -14,6 +14,7 @@ from dbsp import Circuit, EvaluationError, Run, Stream, WeightOverflowError, col
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.pictures.circuit_picture import circuit_picture
 from dbsp.operators.joins.delta_semijoin import DeltaSemijoin
+from dbsp.operators.shards.exchange import Placing
 from tests import reference
 from tests.harness import apply_set, final_views, follow, start, view, views
 from tests.operators.stages.test_distribute import compare
@@ -418,6 +419,14 @@ def test_rules_with_negation_over_several_strata(sequence: list[Tick]) -> None:
                 name: minus(after[name], before[name]) for name in after
             }
         before = after
+
+
+def test_a_negation_without_a_key_moves_no_row_of_the_left_side() -> None:
+    """The other side has no columns, so every shard gets its only row."""
+    text = PARTNERS.format(negated="!").replace("b(_, y)", "b(_, _)")
+    graph = dbsp.compile(text, folders=[]).circuit("distributed")
+    moved = [node for node in graph.nodes if isinstance(node.operator, Placing)]
+    assert [(node.operator.name, node.schema.arity) for node in moved] == [("Broadcast", 0)]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
