@@ -434,7 +434,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         lambda a, b: hidden(a.on_time.antijoin(b.on_time, on=["t"]).distinct()),
         ["rows t < watermark"] * 3,
     ),
-    "an antijoin of late rows": (
+    "an antijoin whose rows are late": (
         lambda a, b: hidden(a.late.antijoin(b.on_time, on=["t"])),
         ["rows t < watermark"],  # of the late rows, read by changes of b; they read any key of b
     ),
