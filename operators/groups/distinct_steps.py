@@ -82,8 +82,10 @@ class TimedDistinctStep(DistinctStep, AgendaStep):
             parts = [rows for rows, _ in waiting]
             if batch is not None:
                 parts.append(batch.rows)
-            visited = np.concatenate(parts)
-            visited, _ = consolidate(visited, np.ones(len(visited), np.int64))
+            visited = parts[0]  # the rows of one visit are sorted
+            if len(parts) > 1:
+                visited = np.concatenate(parts)
+                visited, _ = consolidate(visited, np.ones(len(visited), np.int64))
         elif batch is not None:
             visited = batch.rows
         else:
