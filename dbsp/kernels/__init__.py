@@ -35,6 +35,7 @@ change_groups = entry(group_values.change_groups)
 column_limits = entry(key_ranges.column_limits)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
+consolidate_few = entry(sort.consolidate_few)
 consolidate_owned = entry(sort.consolidate_owned)
 count_asserted = entry(presence.count_asserted)
 count_beyond = entry(counted_runs.count_beyond)
@@ -100,6 +101,7 @@ __all__ = [
     "column_limits",
     "concatenate",
     "consolidate",
+    "consolidate_few",
     "consolidate_owned",
     "count_asserted",
     "count_beyond",
