@@ -145,22 +145,19 @@ def _with_times(
 
 
 @kernel
-def extend_rows(
-    rows: Rows,
-    weights: Codes,
-    plan: Pointer,
-    tables: Codes,
-    now: Codes,
-    counts: Codes,
-    first: int,
-    out_rows: Rows,
-    out_weights: Codes,
-    out: int,
-) -> tuple[Rows, Codes, int]:
-    """Write the rows of `extend_by_levels` from `out` on; counts[first + l] counts the prefixes.
+def extend_by_levels(
+    rows: Rows, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
+) -> tuple[Rows, Codes]:
+    """Join every row of a delta with the other relations by the plan `term`.
 
-    Returns the arrays, enlarged if necessary, and where the rows end.
+    `tables` holds for each use the address of its run table and the number of runs to read.
+    Returns (rows, weights): rows int64[m, result columns + time columns], not sorted. Adds to
+    reached[l] the number of prefixes bound up to level l. The time of a row is the least upper
+    bound of `now` (or of the time columns of the delta) and of the times of the joined rows.
+    O(smallest proposals * log) per prefix and level. Raises OverflowError if a product or sum of
+    weights is outside int64.
     """
+    plan = at_address(term.ctypes.data)
     slots, uses, levels, delta_columns, result_columns, depth = (
         plan[0],
         plan[1],
@@ -194,6 +191,9 @@ def extend_rows(
     for s in range(slots):
         value[s] = plan[first_value + s]
 
+    out_rows = np.empty((max(16, rows.shape[0]), result_columns + depth), np.int64)
+    out_weights = np.empty(max(16, rows.shape[0]), np.int64)
+    out = 0
     piece = PIECE
     until = min(out_weights.shape[0], piece)
 
@@ -232,7 +232,7 @@ def extend_rows(
                 break
         if not matched:
             continue
-        counts[first] += 1
+        reached[0] += 1
         level = 1
         if levels:
             parts[3] = open_level(plan, parts[2], value, ranges, size, uses)
@@ -275,37 +275,8 @@ def extend_rows(
             if nonempty and plan[part + 3]:
                 nonempty = not is_excluded(plan, part, value)
             if nonempty and not (plan[part + 1] and v == NULL):
-                counts[first + level] += 1
+                reached[level] += 1
                 level += 1
                 if level <= levels:
                     parts[2 * level + 1] = open_level(plan, parts[2 * level], value, ranges, size, uses)
-    return out_rows, out_weights, out
-
-
-@kernel
-def extend_by_levels(
-    rows: Rows, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
-) -> tuple[Rows, Codes]:
-    """Join every row of a delta with the other relations by the plan `term`.
-
-    `tables` holds for each use the address of its run table and the number of runs to read.
-    Returns (rows, weights): rows int64[m, result columns + time columns], not sorted. Adds to
-    reached[l] the number of prefixes bound up to level l. The time of a row is the least upper
-    bound of `now` (or of the time columns of the delta) and of the times of the joined rows.
-    O(smallest proposals * log) per prefix and level. Raises OverflowError if a product or sum of
-    weights is outside int64.
-    """
-    room = max(16, rows.shape[0])
-    out_rows, out_weights, out = extend_rows(
-        rows,
-        weights,
-        at_address(term.ctypes.data),
-        tables,
-        now,
-        reached,
-        0,
-        np.empty((room, term[4] + term[5]), np.int64),
-        np.empty(room, np.int64),
-        0,
-    )
     return out_rows[:out], out_weights[:out]

@@ -17,8 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.copies import copy_codes, copy_rows, first_codes, first_rows
 from dbsp.kernels.jit import at_address, codes_at, kernel
-from dbsp.kernels.multiway import extend_rows
+from dbsp.kernels.multiway import extend_by_levels
 from dbsp.kernels.run_search import weights_at
 from dbsp.kernels.sort import consolidate
 
@@ -42,9 +43,11 @@ def sum_terms(terms: Codes, sources: Codes, columns: int, counts: Codes) -> tupl
     out = 0
     at = 0
     while at < terms.shape[0]:
+        end = at + terms[at]
         delta = SOURCE * terms[at + 1]
         uses = terms[at + 2]
         first = terms[at + 3]
+        plan = terms[at + TERM + 2 * uses : end]
         tables = np.empty(2 * uses, np.int64)
         before = sources[delta + 1]
         met = sources[delta + 2] > before
@@ -68,9 +71,16 @@ def sum_terms(terms: Codes, sources: Codes, columns: int, counts: Codes) -> tupl
                     weights[i] = run_weights[i & mask]
                     for c in range(k):
                         rows[i, c] = run[i * k + c]
-                plan = at_address(terms.ctypes.data + 8 * (at + TERM + 2 * uses))
-                out_rows, out_weights, out = extend_rows(
-                    rows, weights, plan, tables, now, counts, first + 1, out_rows, out_weights, out
-                )
-        at += terms[at]
+                found, products = extend_by_levels(rows, weights, plan, tables, now, counts[first + 1 :])
+                size = products.shape[0]
+                if out + size > out_weights.shape[0]:
+                    room = 2 * (out + size)
+                    out_rows, out_weights = (
+                        first_rows(out_rows, out, room),
+                        first_codes(out_weights, out, room),
+                    )
+                copy_rows(found, 0, out_rows, out, size)
+                copy_codes(products, 0, out_weights, out, size)
+                out += size
+        at = end
     return consolidate(out_rows[:out], out_weights[:out])
