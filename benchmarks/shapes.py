@@ -185,6 +185,24 @@ SHAPES = (
         lambda size: flips("d", lambda at: (3 * at,), size // 3),
     ),
     Shape(
+        "a negation of one of two columns",
+        200_000,
+        lambda size: declarations("e(x, y) d(x, y)", "r(x, y)") + "r(x, y) :- e(x, y), !d(y, _).",
+        lambda size: {
+            "e": numbers(size, y=lambda x: x // 2),
+            "d": numbers(size // 4, 2, y=lambda x: x + 1),
+        },
+        lambda size: (
+            change
+            for pair in zip(
+                flips("e", lambda at: (at, at // 2), size // 4),
+                flips("d", lambda at: (2 * at, 2 * at + 1), size // 4),
+                strict=True,
+            )
+            for change in pair
+        ),
+    ),
+    Shape(
         "a choice with two domains",
         40_000,
         lambda size: (

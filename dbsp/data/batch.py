@@ -7,13 +7,16 @@ from sys import getrefcount
 
 import numpy as np
 
-from dbsp.kernels import consolidate, consolidate_owned
+from dbsp.kernels import consolidate, consolidate_few, consolidate_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.run_tables import merge_some
 from dbsp.parallel.range_sort import pays, rearrange, sort_parts, sorts_in_place
 
 LEAST_IN_PLACE = 1 << 16
 """Smaller batches are copied: their memory does not count."""
+
+FEW = 32
+"""Up to this many rows are sorted in their own memory by an insertion sort."""
 
 
 class Batch:
@@ -66,6 +69,13 @@ class Batch:
 
     def rearranged(self, order: Codes) -> Batch:
         """Return the batch with its columns permuted; weights of 1 share the memory of this one."""
+        size = len(self.weights)
+        if size == 1:
+            return Batch(self.rows.take(order, 1), self.weights)  # a kernel takes several times as long
+        if size <= FEW:
+            rows, weights = self.rows.take(order, 1), self.weights.copy()
+            consolidate_few(rows, weights)
+            return Batch(rows, weights)
         rows, weights = rearrange(self.rows, self.weights, order)
         return Batch(rows, weights if len(weights) else self.weights)
 
@@ -123,6 +133,8 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
         batch = Batch(*parts[0])  # the usual delta of a small tick is sorted
         return batch if batch.weights[0] else None
     size = len(parts[0][1]) if len(parts) == 1 else sum([len(weights) for _, weights in parts])
+    if size <= FEW and (owned or len(parts) > 1):
+        return consolidated_in_place(*_joined(parts))
     if owned and size >= LEAST_IN_PLACE and sorts_in_place():
         batch = Batch(*consolidate_owned(*_moved(parts, size)))
         if 2 * len(batch) < size:
@@ -132,10 +144,7 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
     elif len(parts) == 1 and not owned:
         batch = Batch(*consolidate(*parts[0]))
     else:
-        rows, weights = parts[0]
-        if len(parts) > 1:
-            rows = np.concatenate([part[0] for part in parts])
-            weights = np.concatenate([part[1] for part in parts])
+        rows, weights = _joined(parts)
         if owned:
             parts.clear()
         batch = Batch(*consolidate_owned(rows, weights))
@@ -156,6 +165,20 @@ def _moved(parts: list[tuple[Codes, Codes]], size: int) -> tuple[Codes, Codes]:
         weights[at : at + len(given)] = given
         at += len(given)
     return rows, weights
+
+
+def _joined(parts: Sequence[tuple[Codes, Codes]]) -> tuple[Codes, Codes]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
+
+
+def consolidated_in_place(rows: Codes, weights: Codes) -> Batch | None:
+    """Return the sum of at most FEW rows that nobody else reads, in their memory; None if empty."""
+    size = consolidate_few(rows, weights)
+    if size == len(weights):
+        return Batch(rows, weights) if size else None
+    return Batch(rows[:size], weights[:size]) if size else None
 
 
 def merge_sorted(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:

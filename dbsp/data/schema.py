@@ -253,6 +253,12 @@ class Schema(Displayed):
         encoders = self._encoders
         if len(row) != len(encoders):
             raise self._wrong_length(row)
+        if self._all_int:  # the usual row of a small tick
+            for value in row:
+                if type(value) is not int or not INT64_MIN <= value <= INT64_MAX:
+                    break
+            else:
+                return tuple(row)
         codes = []
         for value, encode in zip(row, encoders, strict=True):
             if type(value) is int and encode is _encode_int:

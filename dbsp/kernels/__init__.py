@@ -23,6 +23,7 @@ from dbsp.kernels import (
     run_merge,
     run_search,
     sort,
+    term_sum,
 )
 from dbsp.kernels.tiers import entry
 
@@ -34,7 +35,9 @@ change_groups = entry(group_values.change_groups)
 column_limits = entry(key_ranges.column_limits)
 concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
+consolidate_few = entry(sort.consolidate_few)
 consolidate_owned = entry(sort.consolidate_owned)
+count_asserted = entry(presence.count_asserted)
 count_beyond = entry(counted_runs.count_beyond)
 count_bounds = entry(prefix_lists.count_bounds)
 count_values = entry(counted_runs.count_values)
@@ -80,6 +83,7 @@ replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
 shifted = entry(group_values.shifted)
 split_rows = entry(placing.split_rows)
+sum_terms = entry(term_sum.sum_terms)
 sum_weights = entry(presence.sum_weights)
 test_values = entry(prefix_lists.test_values)
 total_blocks = entry(counted_runs.total_blocks)
@@ -97,7 +101,9 @@ __all__ = [
     "column_limits",
     "concatenate",
     "consolidate",
+    "consolidate_few",
     "consolidate_owned",
+    "count_asserted",
     "count_beyond",
     "count_bounds",
     "count_values",
@@ -143,6 +149,7 @@ __all__ = [
     "running_totals",
     "shifted",
     "split_rows",
+    "sum_terms",
     "sum_weights",
     "test_values",
     "total_blocks",

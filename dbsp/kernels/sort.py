@@ -205,6 +205,23 @@ def consolidate_owned(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
 
 
 @kernel
+def consolidate_few(rows: Rows, weights: Codes) -> int:
+    """Consolidate few rows in their own memory; return how many are left. O(n^2).
+
+    It returns no arrays: to return two takes longer than to sort ten rows.
+    """
+    n, k = rows.shape
+    for i in range(1, n):
+        j = i
+        while j > 0 and compare_rows(rows, j - 1, rows, j, k) > 0:
+            for c in range(k):
+                rows[j - 1, c], rows[j, c] = rows[j, c], rows[j - 1, c]
+            weights[j - 1], weights[j] = weights[j], weights[j - 1]
+            j -= 1
+    return _sum_equal(rows, weights, np.arange(k), rows, weights)
+
+
+@kernel
 def project(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
     """Return the given columns, in that order, consolidated (a bag projection)."""
     return _consolidate_columns(rows, weights, columns, False)

@@ -24,6 +24,7 @@ import numpy as np
 
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.kernels.jit import ENTRIES, at_address
+from dbsp.kernels.term_sum import SOURCE, TERM
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -106,7 +107,7 @@ def entry(kernel: F) -> F:
     return cast(F, call)
 
 
-_CHANGING = {"extend_by_levels", "intern_rows", "merge_runs", "register_run"}
+_CHANGING = {"extend_by_levels", "intern_rows", "merge_runs", "register_run", "sum_terms"}
 """Kernels that change what a run stores: a signal must not end them half way."""
 
 
@@ -159,6 +160,8 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
     names = list(kernel.__annotations__)
     if "tables" in names:
         return _work_of_multiway_join
+    if "sources" in names:
+        return _work_of_all_terms
     if "fuel" in names:
         return _work_of_merge
     if "runs" not in names:
@@ -185,12 +188,32 @@ def _work_of_merge(arguments: tuple[Any, ...]) -> int:
     return int(2 * rows * (columns + 1))
 
 
+def _work_of_all_terms(arguments: tuple[Any, ...]) -> int:
+    terms, sources = arguments[0].tolist(), arguments[1].tolist()
+    work: int = 0
+    at = 0
+    while at < len(terms):
+        size, delta, uses = terms[at : at + 3]
+        changes = _rows_of(*sources[SOURCE * delta : SOURCE * delta + 3])
+        for use in range(uses):
+            source, new = terms[at + TERM + 2 * use : at + TERM + 2 * use + 2]
+            table, *runs = sources[SOURCE * source : SOURCE * source + 3]
+            changes *= max(1, _rows_of(table, 0, runs[new]))
+        work += changes * (size + 1)
+        at += size
+    return work
+
+
+def _rows_of(table: int, first: int, until: int) -> int:
+    """Return the number of rows in these runs of a run table."""
+    lengths = at_address(table)
+    return sum(lengths[3 * run + 2] for run in range(first, until))
+
+
 def _work_of_multiway_join(arguments: tuple[Any, ...]) -> int:
     # Each prefix consists of one stored row of each use at most.
     rows, tables = arguments[0], arguments[3].tolist()
     work: int = 4 * rows.size
     for table, runs in zip(tables[::2], tables[1::2], strict=True):
-        lengths = at_address(table)
-        stored: int = sum(lengths[3 * run + 2] for run in range(runs))
-        work = work * max(1, stored)
+        work = work * max(1, _rows_of(table, 0, runs))
     return work

@@ -82,7 +82,7 @@ def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
 
 def is_copied(change: Any) -> bool:
     """Return whether `encode_change` copies all codes and weights of a change."""
-    return not isinstance(change, TableChange | ZSet)
+    return type(change) is dict or not isinstance(change, TableChange | ZSet)
 
 
 def _encode_one(change: dict[Any, Any], port: InputPort, interner: Interner) -> Piece | None:

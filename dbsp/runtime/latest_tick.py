@@ -7,7 +7,7 @@ limit of the run keeps nothing: the memory of a large load is free after its tic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError
@@ -16,8 +16,7 @@ KEPT_CHANGES = 100_000
 """The default for the largest number of changed rows that a run keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class LatestTick:
+class LatestTick(NamedTuple):
     """The changes of a tick by input and by output; None for more rows than the limit."""
 
     inputs: Mapping[str, Batch] | None

@@ -111,7 +111,8 @@ class ScopeState:
         """Make all changes of this tick final. If this is interrupted, call it again."""
         for state in self.journal:
             state.commit()
-        self._unmerged.update([state for state in self.journal if isinstance(state, Trace)])
+            if isinstance(state, Trace) and state.due:
+                self._unmerged.add(state)
         self.first_tick = False
         self.journal.clear()
 

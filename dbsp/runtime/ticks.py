@@ -28,12 +28,14 @@ from dbsp.errors import (
     shorten,
 )
 from dbsp.kernels.arrays import Codes
+from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.input_changes import InputChange, Piece, encode_change, is_copied, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, up_to
 from dbsp.runtime.memory import give_back, memory_message
 from dbsp.runtime.open_tick import OpenTick, TakenPieces
 from dbsp.runtime.open_work import OpenWork
+from dbsp.runtime.ports import InputPort
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.run_log import RunLog
 from dbsp.runtime.scope import Scope
@@ -212,7 +214,7 @@ class Ticks(RunBase):
         self.begin(work)
         try:
             self._compute(dict(stage()))
-            result = self._result(work.number)
+            result, _ = self._outcome(work.number)
             look()
         finally:
             self.settle()  # rolls the tick back, since it is not decided
@@ -249,9 +251,10 @@ class Ticks(RunBase):
         """Return the given and the staged changes by input, and the staged changes among them."""
         handles = self._handles.values()
         taken = [TakenPieces(handle, pieces) for handle in handles if (pieces := handle.staged)]
-        by_input = {part.handle.port.relation: list(part.pieces) for part in taken}
+        held = {part.handle.port.relation: part.pieces for part in taken} if taken else {}
+        staged: dict[str, Batch] = {}
         if changes is not None:
-            if not isinstance(changes, Mapping):
+            if type(changes) is not dict and not isinstance(changes, Mapping):
                 raise InputError(
                     "expected a mapping from the names of inputs to their changes, got "
                     f"{shorten(changes)} of type {type(changes).__name__}",
@@ -264,17 +267,21 @@ class Ticks(RunBase):
                 except ValueOutOfRangeError as error:
                     self._name_ranges(name, error)
                     raise
-                by_input.setdefault(name, []).append(piece)
-        staged = {}
-        held = {part.handle.port.relation for part in taken}
-        for name, parts in by_input.items():
-            owned = name not in held and changes is not None and is_copied(changes[name])
-            batch = net_change(parts, self.input_ports[name], owned)
-            if batch is not None:
-                if self.ranges:
-                    self._check_ranges(name, batch.rows)
-                staged[name] = batch
+                if name in held:
+                    self._stage(staged, port, [*held.pop(name), piece], owned=False)
+                else:
+                    self._stage(staged, port, (piece,), is_copied(change))
+        for name, pieces in held.items():
+            self._stage(staged, self.input_ports[name], pieces, owned=False)
         return staged, taken
+
+    def _stage(self, staged: dict[str, Batch], port: InputPort, pieces: Sequence[Piece], owned: bool) -> None:
+        """Add the net change of all pieces of one input to `staged`, unless it is empty."""
+        batch = net_change(pieces, port, owned)
+        if batch is not None:
+            if self.ranges:
+                self._check_ranges(port.relation, batch.rows)
+            staged[port.relation] = batch
 
     @ends_at_caller
     def changed(self, name: str) -> ZSet:
@@ -355,11 +362,10 @@ class Ticks(RunBase):
             if log is not None and bulk is None:
                 log.begin(self)
             staged = dict(stage(work))
-            rows = sum(map(len, staged.values()))
+            rows = sum([len(batch.weights) for batch in staged.values()])
             # A log reads the changes after the tick has been computed.
             self._compute(staged if log is None else dict(staged), release=rows > MANY)
-            work.result = self._result(work.number)
-            work.latest = self._latest_of(work.result)
+            work.result, work.latest = self._outcome(work.number)
             if log is not None:
                 work.recording = True
                 log.record(work.number, staged if bulk is None else {}, self, label)
@@ -401,37 +407,56 @@ class Ticks(RunBase):
                 port.kept_rows = self.kept_changes
         self._scope.run(release)
 
-    def _result(self, number: int) -> TickResult:
-        bulk = self._bulk
-        if bulk is None:
-            absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
-            present = {name: port.present for name, port in self.input_ports.items() if port.present}
-            summed = None
-        else:
-            summed, absent, present = bulk.outputs(self), bulk.absent, bulk.present
-        deltas = {}
-        for name, port in self.output_ports.items():
-            change = port.out if summed is None else summed[name]
-            deltas[name] = (
-                self._nothing[name] if change is None else ZSet.wrap(port.columns, self.interner, change)
-            )
-        return TickResult(deltas, number, 0.0, absent, present, self.input_ports)
+    def _outcome(self, number: int) -> tuple[TickResult, LatestTick]:
+        """Return the result of the tick that was computed last, and its changes."""
+        if self._bulk is not None:
+            return self._bulk_outcome(number, self._bulk)
+        # This is once per tick: one pass over each kind of port, without calls for small deltas.
+        absent: dict[str, int] = {}
+        present: dict[str, int] = {}
+        inputs: dict[str, Batch] = {}
+        changed = 0
+        for name, port in self.input_ports.items():
+            change = port.out
+            if change is not None:
+                inputs[name] = change
+                changed += len(change.weights)
+            elif port.finished:  # it had more rows than are kept
+                changed = self.kept_changes + 1
+            if port.absent:
+                absent[name] = port.absent
+            if port.present:
+                present[name] = port.present
+        deltas: dict[str, ZSet] = {}
+        outputs: dict[str, Batch] = {}
+        emitted = 0
+        for name, output in self.output_ports.items():
+            change = output.out
+            if change is None:
+                nothing = deltas[name] = self._nothing[name]
+                outputs[name] = nothing.stored
+            else:
+                deltas[name] = ZSet.wrap(output.columns, self.interner, change)
+                outputs[name] = change
+                emitted += len(change)  # its weights may not have been made
+        limit = self.kept_changes
+        latest = LatestTick(
+            inputs if changed <= limit else None,
+            outputs if emitted <= limit else None,
+        )
+        return TickResult(deltas, number, 0.0, absent, present, self.input_ports), latest
 
-    def _latest_of(self, result: TickResult) -> LatestTick:
-        """Return the changes of the tick that was computed last."""
-        limit, bulk = self.kept_changes, self._bulk
-        if bulk is not None:
-            deltas = {name: delta.stored for name, delta in result.items()}
-            return LatestTick(bulk.inputs(), up_to(limit, deltas))
-        # The deltas of `result`, read from the ports because that is faster.
-        inputs = {name: port.out for name, port in self.input_ports.items() if port.out is not None}
-        outputs = {
-            name: self._nothing[name].stored if port.out is None else port.out
-            for name, port in self.output_ports.items()
-        }
-        # A released delta had more rows than are kept.
-        released = any(port.finished for port in self.input_ports.values())
-        return LatestTick(None if released else up_to(limit, inputs), up_to(limit, outputs))
+    def _bulk_outcome(self, number: int, bulk: BulkProgress) -> tuple[TickResult, LatestTick]:
+        """Return the result of the last tick of a transaction, which is that of all its parts."""
+        deltas = {}
+        for name, change in bulk.outputs(self).items():
+            columns = self.output_ports[name].columns
+            deltas[name] = (
+                self._nothing[name] if change is None else ZSet.wrap(columns, self.interner, change)
+            )
+        result = TickResult(deltas, number, 0.0, bulk.absent, bulk.present, self.input_ports)
+        outputs = {name: delta.stored for name, delta in deltas.items()}
+        return result, LatestTick(bulk.inputs(), up_to(self.kept_changes, outputs))
 
     def commit(self, work: OpenTick) -> None:
         """Make a decided tick final in memory. If this is interrupted, call it again."""
@@ -446,7 +471,8 @@ class Ticks(RunBase):
             self._bulk.commit(work.result)
         for observer in self.observers:
             observer.commit_tick(work.number)
-        self._unnotified = any(listener.notifies for listener in self._scope.listeners)
+        listeners = self._scope.listeners
+        self._unnotified = bool(listeners) and any(listener.notifies for listener in listeners)
         work.committed = True
 
     def recorded(self, number: int) -> bool:

@@ -177,7 +177,7 @@ class ShardedRun(ShardedReplanning, Displayed):
             found = [expect_type(result_of(shard), Latest, "a latest tick") for shard in answers]
             self._sum_up(answers, [latest.results for latest in found])
             self._group.succeeded()
-            log.label, log.result = found[0].label, self._result(folder.tick)
+            log.label, log.result = found[0].label, self._outcome(folder.tick)[0]
         self._ticks = self._generation = folder.tick
         self.log = log
 

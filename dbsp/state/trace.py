@@ -68,6 +68,7 @@ class Trace:
         "__weakref__",
         "_bound",
         "_budget",
+        "_calm",
         "_journal",
         "_merge",
         "_replacing",
@@ -99,6 +100,8 @@ class Trace:
         self.grown = 0
         """The number of rows that the latest committed tick added."""
         self._bound = 0
+        self._calm = 0
+        """Fewer runs than this, of which the newer ones are small, need no merge."""
         self._journal = journal
         self._merge: RunMerge | StreamedMerge | None = None
         self._replacing = False
@@ -185,8 +188,11 @@ class Trace:
         """
         if self._budget is not None:
             self._budget.add(rows.nbytes + weights.nbytes)
-        if self.current:
-            self._merge_current()
+        current = self.current
+        if current:
+            newest = current[-1].size
+            if len(current) >= TAIL or newest > SMALL or newest >= narrow_rows.LARGE or self.deferred:
+                self._merge_current()
         else:
             self._journal.append(self)
         if self.count == len(self.table):
@@ -197,7 +203,13 @@ class Trace:
         else:
             run = SortedRun(rows, weights)
         run.born = self.searches
-        self._push(self.current, run)
+        if run.largest:
+            self._push(self.current, run)
+        else:  # as `_push`, without a call
+            run.largest = register_run(self.table, self.count, rows, weights)
+            self._bound += run.largest
+            self.current.append(run)
+            self.count += 1
         self.fresh = True
         if self._bound > INT64_MAX:
             # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
@@ -253,9 +265,10 @@ class Trace:
     def commit(self) -> None:
         current = self.current
         if current:
-            self.grown = sum([run.size for run in current])
+            newest = current[-1]
+            self.grown = newest.size if len(current) == 1 else sum([run.size for run in current])
             # A commit that was interrupted here has extended the runs already.
-            if not self.runs or self.runs[-1] is not current[-1]:
+            if not self.runs or self.runs[-1] is not newest:
                 self.runs.extend(current)
             self.current = []
         self.past = self.count
@@ -287,6 +300,7 @@ class Trace:
         if not self._replacing:
             return
         self._merge = None
+        self._calm = 0
         if len(self.runs) > len(self.table):
             self.table = np.zeros((len(self.runs) + 8, 3), np.int64)
         for index, run in enumerate(self.runs):
@@ -302,10 +316,19 @@ class Trace:
         tick short.
         """
         self._replacing = True
+        self._calm = 0
         self._merge_within(fuel)
         if self._merge is None or self._merge.newer is not self.runs[-1]:
             self._narrow_newest(self.runs, 0)
+        if self._merge is None and self._bound <= INT64_MAX:
+            self._calm = min(_tail(self.runs) + TAIL, MAX_RUNS + 1)
         self._replacing = False
+
+    @property
+    def due(self) -> bool:
+        """Whether `maintain` has work after the commit of this tick; seldom after a small tick."""
+        grown = self.grown
+        return grown > SMALL or grown >= narrow_rows.LARGE or len(self.runs) >= self._calm
 
     def _merge_within(self, fuel: int) -> None:
         if self._bound > INT64_MAX:

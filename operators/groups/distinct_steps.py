@@ -6,10 +6,11 @@ import numpy as np
 
 from dbsp.circuit.step_roles import Arranged, KeepingStep, ReplayingStep
 from dbsp.circuit.step_scope import StepScope
-from dbsp.data.batch import Batch
+from dbsp.data.batch import FEW, Batch
 from dbsp.kernels import (
     concatenate,
-    consolidate,
+    consolidate_few,
+    consolidate_owned,
     distinct_timed_runs,
     gather,
     project,
@@ -91,8 +92,14 @@ class TimedDistinctStep(DistinctStep, AgendaStep):
             parts = [rows for rows, _ in waiting]
             if batch is not None:
                 parts.append(batch.rows)
-            visited = np.concatenate(parts)
-            visited, _ = consolidate(visited, np.ones(len(visited), np.int64))
+            visited = parts[0]  # the rows of one visit are sorted
+            if len(parts) > 1:
+                visited = np.concatenate(parts)
+                weights = np.ones(len(visited), np.int64)
+                if len(weights) <= FEW:
+                    visited = visited[: consolidate_few(visited, weights)]
+                else:
+                    visited, _ = consolidate_owned(visited, weights)
         elif batch is not None:
             visited = batch.rows
         else:

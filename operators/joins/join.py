@@ -100,16 +100,7 @@ class Join(Operator):
         left, right = inputs
         pairs = sorted(zip(self.left_key, self.right_key, strict=True))
         null_mismatch = null_mismatch_columns(left.schema, right.schema, pairs)
-        by_left, by_right = [p for p, _ in pairs], [p for _, p in pairs]
-        realign: tuple[int, ...] = ()
-        if isinstance(rewriting, Lowering) and not null_mismatch and _is_bijection(pairs):
-            key = len(pairs)
-            by_left = list(rewriting.orders.leading(left, by_left))
-            by_right = list(rewriting.orders.leading(right, by_right))
-            partner = dict(pairs)
-            places = tuple(by_right[:key].index(partner[c]) for c in by_left[:key])
-            if places != tuple(range(key)):
-                realign = places
+        by_left, by_right, realign = shared_key_orders(rewriting, left, right, pairs, null_mismatch)
         a = arranged(rewriting, left, by_left)
         b = arranged(rewriting, right, by_right)
         injective = is_injective(self.columns, left.schema, right.schema, self.right_key)
@@ -117,6 +108,29 @@ class Join(Operator):
         return rewriting.add(
             DeltaJoin(len(pairs), columns, self.names, injective, null_mismatch, realign), a, b
         )
+
+
+def shared_key_orders(
+    rewriting: Rewriting,
+    left: Stream,
+    right: Stream,
+    pairs: Sequence[tuple[int, int]],
+    null_mismatch: Sequence[int],
+) -> tuple[list[int], list[int], tuple[int, ...]]:
+    """Return the leading columns of the arrangements of two sides for a join on `pairs`.
+
+    Lowering chooses them so that other readers share the arrangements. The third value has the
+    positions of the left key columns in the right key, if the two orders differ.
+    """
+    by_left, by_right = [p for p, _ in pairs], [p for _, p in pairs]
+    if not isinstance(rewriting, Lowering) or null_mismatch or not _is_bijection(pairs):
+        return by_left, by_right, ()
+    key = len(pairs)
+    by_left = list(rewriting.orders.leading(left, by_left))
+    by_right = list(rewriting.orders.leading(right, by_right))
+    partner = dict(pairs)
+    places = tuple(by_right[:key].index(partner[c]) for c in by_left[:key])
+    return by_left, by_right, places if places != tuple(range(key)) else ()
 
 
 def in_orders(
@@ -174,14 +188,7 @@ class DeltaJoin(Projectable):
                 f"expected a key of at most {min(left.arity, right.arity)} columns, got {self.key}",
                 code="wrong-arity",
             )
-        key = tuple(range(self.key))
-        if not set(self.null_mismatch) <= set(key) or sorted(self.realign or key) != list(key):
-            raise SchemaError(
-                f"expected numbers of the {self.key} key columns, got {self.null_mismatch} and "
-                f"{self.realign}",
-                code="unknown-column",
-            )
-        check_key_types(key, self.realign or key, left, right)
+        check_key_positions(self.key, self.null_mismatch, self.realign, left, right)
         return picked_columns(self.columns, self.names, left, right)
 
     def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
@@ -239,6 +246,19 @@ def check_key_types(left_key: Sequence[int], right_key: Sequence[int], left: Sch
                 f"'{right.names[b]}: {right.types[b]}': the types differ",
                 code="invalid-join-key",
             )
+
+
+def check_key_positions(
+    key: int, null_mismatch: Sequence[int], realign: Sequence[int], left: Schema, right: Schema
+) -> None:
+    """Raise SchemaError unless two arrangements fit a join on their first `key` columns."""
+    columns = tuple(range(key))
+    if not set(null_mismatch) <= set(columns) or sorted(realign or columns) != list(columns):
+        raise SchemaError(
+            f"expected numbers of the {key} key columns, got {null_mismatch} and {realign}",
+            code="unknown-column",
+        )
+    check_key_types(columns, realign or columns, left, right)
 
 
 def null_mismatch_columns(left: Schema, right: Schema, pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:

@@ -425,14 +425,14 @@ class DeltaMultiwayJoin(Operator):
         schemas = self.inputs_of([stream.schema for stream in node.inputs])
         terms: list[TermStep] = []
         if impossible(join.atoms, schemas, scope.interner):
-            return MultiwayJoinStep(terms, scope)
+            return MultiwayJoinStep(terms, len(join.columns), scope)
         for start, actions in enumerate(join.terms(schemas)):
             readings = [
                 AtomReader(terms_, sources[place], self.arranged[place], new=j < start)
                 for j, (terms_, place) in enumerate(zip(join.atoms, self.places[start], strict=True))
             ]
             terms.append(TermStep(join, schemas, start, actions, readings, scope))
-        return MultiwayJoinStep(terms, scope)
+        return MultiwayJoinStep(terms, len(join.columns), scope)
 
 
 def shown(term: AtomTerm) -> str:

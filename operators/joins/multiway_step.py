@@ -15,24 +15,31 @@ from dbsp.data.batch import combine
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.operators.joins.multiway_term import TermStep
+from dbsp.operators.joins.small_terms import SmallTerms
 from dbsp.operators.joins.term_rows import TermRows
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 
 
 class MultiwayJoinStep(AgendaStep, ReportingStep):
-    __slots__ = ("_agenda", "_budget", "_scope", "terms")
+    __slots__ = ("_agenda", "_budget", "_scope", "_small", "terms")
 
-    def __init__(self, terms: Sequence[TermStep], scope: StepScope) -> None:
+    def __init__(self, terms: Sequence[TermStep], columns: int, scope: StepScope) -> None:
         super().__init__()
         self.terms = tuple(terms)
         self._scope = scope
         self._agenda = Agenda(scope)
         self._budget = scope.shared(MatchBudget)
+        self._small = SmallTerms.of(self.terms, columns, scope)
 
     def report(self) -> Mapping[str, tuple[TermRows, ...]]:
         return {"join terms": tuple(term.rows for term in self.terms)} if self.terms else {}
 
     def step(self) -> None:
+        if self._small is not None:
+            some, few = self._small.changed()
+            if few:
+                self.out = self._small.matches() if some else None
+                return
         parts = self._agenda.take()
         depth = self._scope.depth
         for term in self.terms:

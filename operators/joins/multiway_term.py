@@ -85,7 +85,7 @@ class TermStep:
     ) -> None:
         self.delta = readings[start].source
         self._atom = start
-        self._changed = 0
+        self._changed = np.zeros(1, np.int64)
         writer = _Writer(join, schemas, readings, scope)
         self._opening, names = writer.opening(start)
         self._actions = writer.actions(actions, names)
@@ -102,17 +102,38 @@ class TermStep:
     def rows(self) -> TermRows:
         """The rows and prefixes that the term has processed so far."""
         prefixes = [int(count) for action in self._extending for count in action.reached[1:]]
-        return TermRows(self._atom, self._changed, tuple(zip(self.levels, prefixes, strict=True)))
+        return TermRows(self._atom, int(self._changed[0]), tuple(zip(self.levels, prefixes, strict=True)))
 
     @property
     def found(self) -> int:
         """The number of matches so far, before equal rows are added up and conditions tested."""
-        return int(self._extending[-1].reached[-1]) if self._extending else self._changed
+        return int(self._extending[-1].reached[-1]) if self._extending else int(self._changed[0])
+
+    @property
+    def reads(self) -> tuple[Step, ...]:
+        """The step of the delta, and the arrangements that the term reads."""
+        return (self.delta, *(side for action in self._extending for side, _ in action.sides))
+
+    @property
+    def only_extends(self) -> bool:
+        """Whether the term consists of one `ExtendPrefix`, without a filter of its delta."""
+        return self._opening is None and self._extending == self._actions
+
+    def count_into(self, counts: Codes) -> Extending:
+        """Count the delta rows and the prefixes of each level in this array from now on.
+
+        Returns the only action of the term.
+        """
+        (extending,) = self._extending
+        counts[0] = self._changed[0]
+        counts[1:] = extending.reached
+        self._changed, extending.reached = counts[:1], counts[1:]
+        return extending
 
     def matches(self, delta: Batch) -> Iterable[Prefixes]:
         """Return the result rows for a delta; in a scope the last columns hold the time."""
         rows, weights = delta.rows, delta.weights
-        self._changed += len(weights)
+        self._changed[0] += len(weights)
         if self._opening is not None:
             rows, weights = self._opening(rows, weights)
         starts = range(0, len(weights), CHUNK) if self._chunked and len(weights) > CHUNK else ()
@@ -358,11 +379,13 @@ def _within(order: Sequence[int], use: UseAtom) -> list[int]:
 class Extending:
     """Binds the variables of one `ExtendPrefix`; `sides` are its arrangements, new or old."""
 
-    __slots__ = ("_now", "_plan", "_seen", "_sides", "_tables", "reached")
+    __slots__ = ("_now", "_seen", "_tables", "plan", "reached", "sides")
 
     def __init__(self, plan: Codes, sides: Sequence[tuple[Arranged, bool]], now: Codes) -> None:
-        self._plan = plan
-        self._sides = tuple(sides)
+        self.plan = plan
+        """The plan for the kernel (see `dbsp.kernels.multiway`)."""
+        self.sides = tuple(sides)
+        """The arrangement of each use, and whether the term reads its delta."""
         self._now = now
         self._tables = np.zeros(2 * len(sides), np.int64)
         self._seen: list[Codes | None] = [None] * len(sides)
@@ -372,7 +395,7 @@ class Extending:
     def __call__(self, rows: Codes, weights: Codes) -> Prefixes:
         if not self._find_tables():
             return rows[:0], weights[:0]
-        return extend_by_levels(rows, weights, self._plan, self._tables, self._now, self.reached)
+        return extend_by_levels(rows, weights, self.plan, self._tables, self._now, self.reached)
 
     def in_pieces(self, rows: Codes, weights: Codes) -> list[Prefixes]:
         """Bind the variables for pieces of the prefixes; several threads do so."""
@@ -383,7 +406,7 @@ class Extending:
         def extend(part: slice) -> Prefixes:
             counts = np.zeros_like(self.reached)
             reached.append(counts)
-            return extend_by_levels(rows[part], weights[part], self._plan, self._tables, self._now, counts)
+            return extend_by_levels(rows[part], weights[part], self.plan, self._tables, self._now, counts)
 
         extended = in_slices(len(weights), extend)
         self.reached += np.sum(reached, axis=0)
@@ -392,7 +415,7 @@ class Extending:
     def _find_tables(self) -> bool:
         """Write the run tables for the kernel; return whether all of them have runs."""
         tables = self._tables
-        for u, (side, new) in enumerate(self._sides):
+        for u, (side, new) in enumerate(self.sides):
             runs = side.count if new else side.before
             if not runs:
                 return False

@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import ONE_INPUT, SOME_INPUTS, TWO_INPUTS
+from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
+from dbsp.circuit.step import Step
+from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -96,17 +99,35 @@ class Union(Operator):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         empty = Batch.empty(inputs[0].arity)
+        return lambda *batches: total([batch for batch in batches if len(batch)]) or empty
 
-        def union(*batches: Batch) -> Batch:
-            parts = [batch for batch in batches if len(batch)]
-            if len(parts) == 1:
-                return parts[0]
-            if len(parts) == 2:
-                a, b = parts
-                return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, 1))
-            return combine([(batch.rows, batch.weights) for batch in parts]) or empty
+    def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
+        return UnionStep(sources)
 
-        return union
+
+class UnionStep(Step):
+    """In most iterations of a scope, one input at most has changed, and its delta is the result."""
+
+    __slots__ = ("_sources",)
+
+    quiet = True
+
+    def __init__(self, sources: Sequence[Step]) -> None:
+        super().__init__()
+        self._sources = tuple(sources)
+
+    def step(self) -> None:
+        self.out = total([source.out for source in self._sources if source.out is not None])
+
+
+def total(parts: Sequence[Batch]) -> Batch | None:
+    """Return the sum of batches with rows; None if it is empty."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    if len(parts) == 2:
+        a, b = parts
+        return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, 1)) or None
+    return combine([(batch.rows, batch.weights) for batch in parts])
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
-from dbsp.kernels import arrange
+from dbsp.kernels import arrange, count_asserted
 from dbsp.operators.traces.arrange import (
     arranged,
     arranged_by_any_order,
@@ -45,6 +45,8 @@ from dbsp.runtime.input_changes import apply_by_key, apply_to_set
 from dbsp.runtime.ports import InputPort
 from dbsp.state.trace import Trace
 
+FEW = 64
+"""A change of so few rows is looked up before any array of results is made."""
 OWN_KEY = InputColumns(distinct=True)
 """The range of the key and of the columns to deal by, over the columns of the relation."""
 KINDS = OneOf(("zset", "set", "key", "external"))
@@ -219,10 +221,16 @@ class SetInputStep(InputStep, StrictStep):
             self.out = batch  # a load into an empty relation
             return
         ordered = batch if self._order is None else batch.rearranged(self._order)
+        rows, weights = ordered.rows, ordered.weights
         # The arrangement steps after this node, so all of its runs belong to earlier ticks.
-        changed, signs, self.present, self.absent = apply_to_set(
-            ordered.rows, ordered.weights, self._past.table, self._past.count
-        )
+        table, runs = self._past.table, self._past.count
+        if len(weights) <= FEW:
+            self.present, self.absent, units = count_asserted(rows, weights, table, runs)
+            unchanged = self.present + self.absent
+            if unchanged == len(weights) or (units and not unchanged):
+                self.out = None if unchanged else batch
+                return
+        changed, signs, self.present, self.absent = apply_to_set(rows, weights, table, runs)
         if len(signs) == 0:
             self.out = None
         elif np.array_equal(signs, ordered.weights):

@@ -115,7 +115,8 @@ class Delta0Step(KeepingStep):
         return keeping(self._outer).kept_rows
 
     def step(self) -> None:
-        self.out = self._entering.at(self._index, self._scope.iteration)
+        iteration, entering = self._scope.iteration, self._entering
+        self.out = entering.at(self._index, iteration) if iteration == entering.iteration else None
 
 
 class ArrangedDelta0Step(Arranged):
@@ -131,7 +132,8 @@ class ArrangedDelta0Step(Arranged):
         self._scope = scope
 
     def step(self) -> None:
-        self.out = self._entering.at(self._index, self._scope.iteration)
+        iteration, entering = self._scope.iteration, self._entering
+        self.out = entering.at(self._index, iteration) if iteration == entering.iteration else None
 
     def integral(self) -> Batch:
         return self._outer.integral()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.operators.groups.distinct import DeltaDistinct
+from dbsp.operators.joins.delta_semijoin import DeltaSemijoin
 from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.linear.union import Minus
 from dbsp.operators.recursion.delta0 import Delta0
@@ -71,17 +72,19 @@ def directions(body: Graph) -> Directions | None:
 def never_negative(node: Node) -> bool:
     """Whether no output row of a node of the outer circuit can have a negative total weight.
 
-    A set has no negative weights, nor has the output of a monotone operator over sets. An input of
-    arbitrary weights may have some.
+    A set has no negative weights, nor has the output of a monotone operator over sets. A semijoin
+    or antijoin emits rows of its left input, with their weights. An input of arbitrary weights may
+    have some.
     """
     waiting, seen = [node], {node}
     while waiting:
         node = waiting.pop()
         if node.is_set:
             continue
-        if not node.operator.monotone or not node.inputs:
+        restricts = isinstance(node.operator, DeltaSemijoin)
+        if not (node.operator.monotone or restricts) or not node.inputs:
             return False
-        before = {source.node for source in node.inputs} - seen
+        before = {source.node for source in node.inputs[: 1 if restricts else None]} - seen
         seen |= before
         waiting += before
     return True

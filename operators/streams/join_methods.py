@@ -376,7 +376,8 @@ class JoinMethods(graph.Stream):
 
             semijoin(a, b)(x) = a(x) if sum of b(y) over the rows y with y[on] = x[on] > 0, else 0
 
-        A tick costs O(|delta| log n + output); the state is one trace per side.
+        A tick costs O(|delta| log n), plus the rows of `self` whose key gets its first partner or
+        loses its last one. The state is a trace of the rows, and one of the keys of `other`.
 
         Parameters:
             other: the stream that holds the partners; it counts as a set.
@@ -410,7 +411,8 @@ class JoinMethods(graph.Stream):
 
             antijoin(a, b)(x) = a(x) - semijoin(a, b)(x)
 
-        A tick costs O(|delta| log n + output); the state is one trace per side.
+        A tick costs O(|delta| log n), plus the rows of `self` whose key gets its first partner or
+        loses its last one. The state is a trace of the rows, and one of the keys of `other`.
 
         Parameters:
             other: the stream that holds the partners; it counts as a set.

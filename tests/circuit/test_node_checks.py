@@ -12,8 +12,11 @@ from dbsp import Circuit, CircuitError, DbspError, Run, Schema, SchemaError, col
 from dbsp.circuit.operator import Operator
 from dbsp.operators.groups.ranking import Rank, TopK
 from dbsp.operators.joins.band import Band
+from dbsp.operators.joins.delta_semijoin import DeltaSemijoin
 from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.range_join import RangeJoin
+from dbsp.operators.joins.semijoin import Antijoin
+from dbsp.operators.joins.semijoin_terms import SemijoinTerms
 from dbsp.operators.linear.filter import FilterFunction
 from dbsp.operators.linear.pad import Pad
 from dbsp.operators.linear.project import Project
@@ -109,6 +112,34 @@ CASES: list[tuple[Operator, int, str]] = [
         2,
         "RangeJoin at here.py:1: expected a "
         "range of type int, got Band(floats=True, low=0.5, high=None) [invalid-range]",
+    ),
+    (
+        DeltaSemijoin(True, 1, (0, 1), ("x", "y"), True),
+        2,
+        "Semijoin at here.py:1: expected 1 key column as the right input and in the left one, got "
+        "(x: int, y: int) and (x: int, y: int) [wrong-arity]",
+    ),
+    (
+        DeltaSemijoin(False, 2, (0, 2), ("x", "y"), True),
+        2,
+        "Antijoin at here.py:1: columns: expected a column from 0 to 1 of "
+        "(x: int, y: int), got 2 [unknown-column]",
+    ),
+    (
+        DeltaSemijoin(False, 2, (0, 1), ("x", "y"), True, realign=(0, 0)),
+        2,
+        "Antijoin at here.py:1: expected numbers of the 2 key columns, got () and (0, 0) [unknown-column]",
+    ),
+    (
+        DeltaSemijoin(False, 2, (0, 1), ("x", "y"), True),
+        2,
+        "Antijoin at here.py:1: expected an arrangement, got Input at here.py:1 [invalid-circuit-file]",
+    ),
+    (
+        SemijoinTerms(Antijoin((0,), (0,))),
+        2,
+        "SemijoinTerms at here.py:1: expected the terms of Antijoin, got Input at here.py:1 and Input at "
+        "here.py:1 [invalid-circuit-file]",
     ),
     (
         Nested(Project((0,), ("x",))),

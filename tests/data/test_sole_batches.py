@@ -18,6 +18,7 @@ ORDER = np.array([1, 0], np.int64)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "LEAST_IN_PLACE", 2)
+    monkeypatch.setattr(batches, "FEW", 0)
 
 
 def some(weights: tuple[int, ...] = (1, 1, 1, 1, 1)) -> Batch:

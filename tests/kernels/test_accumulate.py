@@ -14,6 +14,7 @@ from dbsp.kernels import (
     accumulate,
     assert_runs,
     change_groups,
+    count_asserted,
     distinct_runs,
     distinct_timed_runs,
     extremes,
@@ -48,6 +49,9 @@ def test_assert_runs(bag: Pairs, stack: Stack) -> None:
     assert absent == sum(w < 0 and total.get(row, 0) <= 0 for row, w in delta.items())
     expected = {row: 1 if w > 0 else -1 for row, w in delta.items() if (w > 0) != (total.get(row, 0) > 0)}
     assert pairs_of(rows, found) == model_pairs(expected)
+    *counts, units = count_asserted(*canonical(delta, 2), stack.table, stack.count)
+    assert counts == [present, absent]
+    assert units == all(w in (1, -1) for w in delta.values())
 
 
 @given(bags(near, 1), stacks(near, 2), st.integers(0, 3), st.data())

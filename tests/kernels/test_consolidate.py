@@ -12,6 +12,7 @@ from dbsp.kernels import (
     arrange,
     concatenate,
     consolidate,
+    consolidate_few,
     consolidate_owned,
     project,
     with_time,
@@ -28,6 +29,35 @@ from tests.reference import Z
 def test_consolidate(case: tuple[int, Pairs]) -> None:
     arity, bag = case
     assert pairs_of(*consolidate(*arrays(bag, arity))) == model_pairs(reference.consolidate(bag))
+
+
+@given(st.integers(0, 4).flatmap(lambda k: st.tuples(st.just(k), bags(codes, k))))
+def test_consolidate_few_rows_in_their_memory(case: tuple[int, Pairs]) -> None:
+    arity, bag = case
+    rows, weights = arrays(bag, arity)
+    size = consolidate_few(rows, weights)
+    assert pairs_of(rows[:size], weights[:size]) == model_pairs(reference.consolidate(bag))
+
+
+def test_the_sum_of_few_weights_may_exceed_int64_in_between() -> None:
+    rows, weights = arrays([((1,), INT64_MAX), ((0,), 5), ((1,), INT64_MAX), ((1,), -INT64_MAX)], 1)
+    assert consolidate_few(rows, weights) == 2
+    assert (rows[:2, 0].tolist(), weights[:2].tolist()) == ([0, 1], [5, INT64_MAX])
+    rows, weights = arrays([((1,), INT64_MAX), ((1,), 1)], 1)
+    with pytest.raises(OverflowError, match="sum of weights"):
+        consolidate_few(rows, weights)
+
+
+@given(st.integers(1, 3).flatmap(lambda k: st.tuples(st.permutations(range(k)), bags(codes, k))))
+def test_permute_the_columns_of_few_rows(case: tuple[list[int], Pairs]) -> None:
+    order, bag = case
+    batch = Batch(*consolidate(*arrays(bag, len(order))))
+    before = batch.rows.copy(), batch.weights.copy()
+    permuted = batch.rearranged(np.array(order, np.int64))
+    found = pairs_of(*arrange(*before, np.array(order, np.int64)))
+    assert pairs_of(permuted.rows, permuted.weights) == found
+    assert (batch.rows == before[0]).all() and (batch.weights == before[1]).all()
+    assert permuted.rows.flags.c_contiguous
 
 
 # The range of the values of a column decides the number of words of a packed row.

@@ -153,6 +153,15 @@ def test_the_work_of_a_join_is_bounded_by_its_matches() -> None:
     tables = np.array([table.ctypes.data, 1] * 2, np.int64)
     work = tiers._measure_of(dbsp.kernels.multiway.extend_by_levels)
     assert work((rows[:1], weights[:1], weights, tables, weights, weights)) == 4 * 100 * 100
+    # The delta is a run of 100 rows. One use reads 200 rows, with the delta, the other 100 rows.
+    table = np.zeros((2, 3), np.int64)
+    for run in range(2):
+        dbsp.kernels.register_run(table, run, rows, weights)
+    source = [table.ctypes.data, 1, 2, 1]
+    term = [9, 0, 2, 0, 0, 1, 0, 0, 7]
+    work = tiers._measure_of(dbsp.kernels.term_sum.sum_terms)
+    measured = work((np.array(2 * term), np.array(source), 1, weights))
+    assert measured == 2 * 100 * 200 * 100 * (9 + 1)
 
 
 def test_an_interrupt_waits_until_an_interpreted_kernel_has_stored_all() -> None:

@@ -47,6 +47,8 @@ def test_faults_at_sampled_steps(circuit: FaultCircuit, how: str) -> None:
         stride *= 2
     for seed, kind in enumerate(KINDS):
         done = inject(circuit, kind, how, stride=stride, seed=seed)
+        if not done.undone + done.committed:  # a tick of few steps ends before the first sampled one
+            done = inject(circuit, kind, how, stride=stride // 8, seed=seed)
         assert not done.problems
         assert done.undone + done.committed > 0
 

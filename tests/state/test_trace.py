@@ -56,7 +56,9 @@ class Owner:
         for state in self.journal:
             state.commit()
         self.journal.clear()
+        due, runs = self.trace.due, [*self.trace.runs]
         self.trace.maintain(fuel)
+        assert due or [*map(id, runs)] == [*map(id, self.trace.runs)]
 
     def rollback(self) -> None:
         for state in self.journal:
@@ -456,6 +458,22 @@ def test_heavy_churn_does_not_accumulate_runs() -> None:
         assert owner.trace.count <= MAX_RUNS + TAIL
     assert owner.value == interval(0, 2000)
     assert owner.trace.rows <= 2000 + MAX_RUNS + TAIL
+
+
+def test_a_tick_of_one_row_seldom_has_merges() -> None:
+    owner = Owner()
+    owner.tick(interval(0, 5000))
+    due = 0
+    for at in range(10 * TAIL):
+        owner.append({(at, 7): 1})
+        for state in owner.journal:
+            state.commit()
+        owner.journal.clear()
+        if owner.trace.due:
+            due += 1
+            owner.trace.maintain(4096)
+        assert len(owner.trace.runs) < 2 * TAIL
+    assert due <= 10 * TAIL // (TAIL - 1)
 
 
 def test_an_interrupted_merge_is_repaired() -> None:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.operators.joins.semijoin_terms import SemijoinTerms
 from dbsp.operators.time.change import Change
 from dbsp.operators.time.integrate import old_integral
 from dbsp.operators.time.multilinear_terms import Terms
@@ -78,6 +79,26 @@ def multilinear(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> S
 
 
 @_law(
+    "semijoin",
+    "D(a semijoin b) = D(a) semijoin I(D(b)) + z^-1(I(D(a))) x D(distinct(b))",
+    "arXiv 2203.16684, theorem 3.4 and proposition 4.7",
+)
+def semijoin(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
+    """New rows look up their key in B; old rows come or go with a key of B."""
+    return SemijoinTerms(node.operator).over(rewriting, *deltas)
+
+
+@_law(
+    "antijoin",
+    "D(a antijoin b) = D(a) antijoin I(D(b)) - z^-1(I(D(a))) x D(distinct(b))",
+    "arXiv 2203.16684, theorem 3.4 and proposition 4.7",
+)
+def antijoin(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
+    """New rows look up their key in B; old rows go or come with a key of B."""
+    return SemijoinTerms(node.operator).over(rewriting, *deltas)
+
+
+@_law(
     "distinct",
     "D(distinct(a)) = distinct(old + D(a)) - distinct(old),  old = z^-1(I(D(a)))",
     "arXiv 2203.16684, proposition 4.7",
@@ -137,6 +158,10 @@ def output(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream
     return node.operator.copy(rewriting, node, deltas)
 
 
+_NOT_LINEAR = ("bilinear", "multilinear", "semijoin", "antijoin", "distinct", "aggregate")
+"""The laws that the law "nested" replaces inside of scopes."""
+
+
 @dataclass(frozen=True)
 class LawApplication:
     """One application of a law: the node, and the number of nodes it added."""
@@ -157,7 +182,7 @@ def incremental_form(
     def form(rewriting: Rewriting, node: Node, deltas: Sequence[Stream]) -> Stream:
         name = node.operator.law
         inside = any(delta.graph.parent is not None for delta in deltas)
-        if inside and name in ("bilinear", "multilinear", "distinct", "aggregate"):
+        if inside and name in _NOT_LINEAR:
             name = "nested"
         law = LAWS[name]
         graph = rewriting.graph_of(node.graph)

@@ -18,6 +18,7 @@ from dbsp.operators.groups.distinct import DeltaDistinct
 from dbsp.operators.groups.group_step import GroupwiseOperator, RecomputeGroups
 from dbsp.operators.groups.order_statistics import FinishAggregates
 from dbsp.operators.groups.ranking import LeadingTopK, Ordered
+from dbsp.operators.joins.delta_semijoin import DeltaSemijoin
 from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.linear.filter import Filter, FilterFunction, SameValue
@@ -64,7 +65,7 @@ def _bounds(node: Node, inputs: Sequence[Bounds]) -> Bounds:
         return inputs[0]
     if isinstance(operator, Union | Minus):
         return weakest(inputs)
-    if isinstance(operator, DeltaJoin):
+    if isinstance(operator, DeltaJoin | DeltaSemijoin):
         return _of_join(operator, inputs)
     if isinstance(operator, DeltaMultiwayJoin):
         terms = changed_values(operator, inputs)
@@ -110,8 +111,11 @@ def _of_window(window: Window, bounds: Bounds, arity: int) -> Bounds:
     return found
 
 
-def _of_join(join: DeltaJoin, inputs: Sequence[Bounds]) -> Bounds:
-    """The bounds of a join: a change of one side brings rows of the other, down to its partners."""
+def _of_join(join: DeltaJoin | DeltaSemijoin, inputs: Sequence[Bounds]) -> Bounds:
+    """The bounds of a join: a change of one side brings rows of the other, down to its partners.
+
+    A semijoin or antijoin emits the columns of its left side.
+    """
     sides = [weakest(pair) for pair in zip(inputs, partners(join, inputs), strict=True)]
     picked = [(0, column) if column >= 0 else (1, -column - 1) for column in join.columns]
     return strongest(

@@ -1,8 +1,9 @@
 """push_filters: test rows as early as possible.
 
     filter(A + B) = filter(A) + filter(B)           filter(A x B) = filter(A) x B  (columns of A
-    only) filter(distinct(A)) = distinct(filter(A))       filter(map(A)) = map(filter(A)) filter(A x
-    B x ...)                             becomes another condition of the multi-way join
+    only) filter(distinct(A)) = distinct(filter(A))       filter(map(A)) = map(filter(A))
+    filter(A antijoin B) = filter(A) antijoin B     and the same for semijoins
+    filter(A x B x ...)                             becomes another condition of the multi-way join
 
 A condition moves only below operators without other readers, and only if it has a value for every
 row: `10 / x > 1` must not be evaluated on rows that an earlier `x != 0` drops. A condition also
@@ -25,6 +26,7 @@ from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.distinct import Distinct
 from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.multiway_join import MultiwayJoin
+from dbsp.operators.joins.semijoin import Semijoin
 from dbsp.operators.linear.filter import Filter
 from dbsp.operators.linear.map import Map
 from dbsp.operators.linear.project import Project, Rename
@@ -84,6 +86,11 @@ class _Pushing:
                 return None
             inside = _renamed(predicate, node.schema, node.inputs[0].schema)
             return add(operator, self._onto(inside, node.inputs[0].node))
+        if isinstance(operator, Semijoin):
+            left, right = node.inputs
+            if is_external(left):
+                return None  # the filtered rows would have to be stored
+            return add(operator, self._onto(predicate, left.node), self._rewriting.image(right))
         if isinstance(operator, Join):
             return self._into_join(predicate, node, operator)
         if isinstance(operator, MultiwayJoin):

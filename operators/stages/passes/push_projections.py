@@ -19,6 +19,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.rewriting import Rewriting, rewrite
 from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.multiway_join import MultiwayJoin
+from dbsp.operators.joins.semijoin import Semijoin
 from dbsp.operators.linear.project import Project, Rename
 from dbsp.operators.linear.union import Union
 from dbsp.operators.ports.input import Input
@@ -44,7 +45,7 @@ def push_projections(query: Graph, changes: list[str]) -> Graph:
                     narrowed = join.expand(rewriting, below, [rewriting.image(s) for s in below.inputs])
                     return rewriting.add(Rename(operator.names), narrowed)
             # Move the projection only if a part can absorb it; otherwise it costs another sort.
-            absorbs = any(isinstance(s.node.operator, Join | Project) for s in below.inputs)
+            absorbs = any(isinstance(s.node.operator, Join | Project | Semijoin) for s in below.inputs)
             if isinstance(below.operator, Union) and readers[below] == 1 and absorbs:
                 changes.append(f"{node.describe()} moved below {below.describe()}")
                 parts = (rewriting.image(stream) for stream in below.inputs)

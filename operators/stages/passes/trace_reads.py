@@ -16,6 +16,7 @@ from dbsp.operators.groups.aggregate import AccumulatedAggregate
 from dbsp.operators.groups.distinct import DeltaDistinct
 from dbsp.operators.groups.group_step import RecomputeGroups
 from dbsp.operators.groups.ranking import LeadingTopK
+from dbsp.operators.joins.delta_semijoin import DeltaSemijoin
 from dbsp.operators.joins.interval_join import DeltaIntervalJoin
 from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
@@ -31,6 +32,10 @@ def trace_reads(node: Node, place: int, inputs: Sequence[Bounds]) -> list[Bounds
     operator = node.operator
     if isinstance(operator, DeltaJoin):
         return [partners(operator, inputs)[place]]
+    if isinstance(operator, DeltaSemijoin):
+        found = partners(operator, inputs)[place]
+        # The presence of a key is looked up for rows of the left input and for changes of the key.
+        return [found] if place == 0 else [found, inputs[1]]
     if isinstance(operator, DeltaMultiwayJoin):
         return _atoms_read(operator, place, inputs)
     if isinstance(operator, DeltaDistinct):
@@ -44,7 +49,7 @@ def trace_reads(node: Node, place: int, inputs: Sequence[Bounds]) -> list[Bounds
     return [NONE]
 
 
-def partners(join: DeltaJoin, inputs: Sequence[Bounds]) -> tuple[Bounds, Bounds]:
+def partners(join: DeltaJoin | DeltaSemijoin, inputs: Sequence[Bounds]) -> tuple[Bounds, Bounds]:
     """Return the bounds of the rows of each side that fit a change of the other side."""
     left: list[Bounds] = []
     right: list[Bounds] = []
@@ -61,7 +66,7 @@ def _shifted(bounds: Bounds, column: int, to: int, by: int) -> Bounds:
     return {(marks, to): offset + by for (marks, own), offset in bounds.items() if own == column}
 
 
-def _conditions(join: DeltaJoin) -> Iterator[tuple[int, int, int | None, int | None]]:
+def _conditions(join: DeltaJoin | DeltaSemijoin) -> Iterator[tuple[int, int, int | None, int | None]]:
     """Yield (x, y, low, high): of all partners, low <= right column y - left column x <= high."""
     for column in range(join.key):
         yield column, join.realign[column] if join.realign else column, 0, 0

@@ -14,6 +14,7 @@ from dbsp.circuit.graph import Node
 from dbsp.operators.groups.aggregate import AccumulatedAggregate, Aggregate
 from dbsp.operators.groups.distinct import DeltaDistinct
 from dbsp.operators.groups.group_step import RecomputeGroups
+from dbsp.operators.joins.delta_semijoin import DeltaSemijoin
 from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, by
@@ -83,13 +84,18 @@ def copied_inputs(placed: PlacedGraph, node: Node, reads: KeyedReads) -> list[in
 
 
 def is_small(node: Node) -> bool:
-    """Return whether a stream has few rows: constants, aggregates of all rows, or their results."""
+    """Return whether a stream has few rows: constants, aggregates of all rows, or their results.
+
+    A stream without columns has at most one row.
+    """
     operator = node.operator
-    if isinstance(operator, Constant):
+    if isinstance(operator, Constant) or not node.schema.arity:
         return True
     if isinstance(operator, AccumulatedAggregate):
         return operator.aggregate.key == 0
     if isinstance(operator, RecomputeGroups) and isinstance(operator.operator, Aggregate):
         return operator.operator.key == 0
+    if isinstance(operator, DeltaSemijoin):
+        return is_small(node.inputs[0].node)
     kept = isinstance(operator, Arrange | DeltaDistinct | DeltaJoin) or row_columns(node) is not None
     return kept and bool(node.inputs) and all(is_small(stream.node) for stream in node.inputs)

@@ -16,6 +16,7 @@ from dbsp.operators.groups.distinct import DeltaDistinct
 from dbsp.operators.groups.group_step import GroupwiseOperator, RecomputeGroups
 from dbsp.operators.groups.ranking import LeadingTopK, Ordered
 from dbsp.operators.joins.asof_join import DeltaAsofJoin
+from dbsp.operators.joins.delta_semijoin import DeltaSemijoin
 from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.stages.placing.divided_joins import divided_columns, free_variables
@@ -65,10 +66,12 @@ def keyed_reads(node: Node) -> KeyedReads | None:
         return _of_groups(node, operator.top, len(operator.over.names))
     if isinstance(operator, PerTick) and isinstance(operator.operator, GroupwiseOperator):
         return _of_groups(node, operator.operator, arities[0])
-    if isinstance(operator, DeltaJoin):
+    if isinstance(operator, DeltaJoin | DeltaSemijoin):
         key = range(operator.key)
         right = tuple(operator.realign) or tuple(key)
-        return KeyedReads((tuple(key), right), _picked(operator.columns, arities), (0, 1))
+        # A shard with a part of the keys takes the others for absent.
+        copies = (0, 1) if isinstance(operator, DeltaJoin) else (1,)
+        return KeyedReads((tuple(key), right), _picked(operator.columns, arities), copies)
     if isinstance(operator, DeltaAsofJoin):
         in_left, in_right = operator.by_left, operator.by_right
         picked = [

@@ -34,6 +34,9 @@ STORED: dict[str, Build] = {
     "a multi-way join": lambda query, friend, likes: multiway_join(
         [query("x"), friend("x", "y"), likes("y", "z")], ("x", "z")
     ),
+    "a condition on facts without a partner": lambda query, friend, likes: friend.antijoin(
+        query, on=[("a", "x")]
+    ).filter(col("b") > 1),
     "distinct rows of a join": lambda *streams: joined(*streams).distinct(),
     "distinct rows of a set": lambda query, friend, likes: friend.distinct(),
     "groups of a join": lambda *streams: joined(*streams).group_by("x").agg(n=count()),

@@ -199,6 +199,26 @@ def test_inputs_of_any_weight_are_deleted_by_a_restart() -> None:
     assert [deletes for deletes, _ in options_of(circuit)] == [False]
 
 
+@pytest.mark.parametrize("kind", ["semijoin", "antijoin"])
+def test_rows_of_no_negative_weight_with_partners_of_any_weight(kind: str) -> None:
+    """A semijoin or antijoin emits rows of its left side, whatever the weights of the other are."""
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE, kind="set")
+    other = circuit.input("other", schema=EDGE)
+    kept = getattr(edge + edge, kind)(other, on=["x"])
+    with circuit.fixpoint("path") as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (kept + then(path, kept)).distinct())
+    circuit.output("out", scope.leave(path))
+    assert [deletes for deletes, _ in options_of(circuit)] == [True]
+    run = circuit.start()
+    run.step({"edge": [(1, 2), (2, 3), (3, 4)], "other": {(1, 0): -1, (2, 0): -2, (3, 0): 1}})
+    run.step({"other": {(1, 0): 3, (2, 0): 3, (3, 0): 1}})
+    run.step({"other": {(2, 0): -1, (3, 0): -1}, "edge": {(5, 1): 1}})
+    rows = {"semijoin": {(1, 2), (3, 4)}, "antijoin": {(2, 3), (5, 1)}}[kind]
+    assert set(view(run)) == rows
+
+
 def test_the_descriptions_of_scopes_that_delete_in_two_phases() -> None:
     found = []
     for mode in ("auto", "insert-only", "incremental"):

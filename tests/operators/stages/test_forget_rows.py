@@ -430,6 +430,15 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ),
         ["rows t < watermark"],  # of the late rows, by (t, k); rows of a are by (k, t)
     ),
+    "an antijoin, and a set of its rows": (
+        lambda a, b: hidden(a.on_time.antijoin(b.on_time, on=["t"]).distinct()),
+        ["rows t < watermark"] * 3,
+    ),
+    "an antijoin whose rows are late": (
+        lambda a, b: hidden(a.late.antijoin(b.on_time, on=["t"])),
+        ["rows t < watermark"],  # of the late rows, read by changes of b; they read any key of b
+    ),
+    "an antijoin with late keys": (lambda a, b: hidden(a.on_time.antijoin(b.late, on=["t"])), []),
     # Readers of all rows.
     "a view": (lambda a, b: a.on_time, []),
     "a view of a set": (lambda a, b: a.on_time.distinct(), []),

@@ -91,6 +91,37 @@ CASES = {
         lambda a, b: reference.join(a, a, [(1, 0)], [(0, 0), (1, 1)]),
         (*OLD, "Join(a, Delay)", "Join(Integrate, a)", "Terms of Join(Join, Join)"),
     ),
+    "semijoin": Case(
+        "semijoin",
+        lambda a, b: a.semijoin(b, on=["y"]),
+        lambda a, b: reference.semijoin(a, b, [(1, 1)]),
+        (
+            "Integrate(b)",
+            "Semijoin(a, Integrate)",
+            "Project y(b)",
+            "Integrate(Project)",
+            "Delay[Integrate]",
+            "Change of Distinct(Delay, Project)",
+            "Integrate(a)",
+            "Delay[Integrate]",
+            "Join(Delay, Change)",
+            "Terms of Semijoin(Semijoin, Join)",
+        ),
+    ),
+    # The key has all columns, and the integral of a is also that of its keys.
+    "antijoin": Case(
+        "antijoin",
+        lambda a, b: a.antijoin(a, on=["x", "y"]),
+        lambda a, b: reference.antijoin(a, a, [(0, 0), (1, 1)]),
+        (
+            "Integrate(a)",
+            "Antijoin(a, Integrate)",
+            "Delay[Integrate]",
+            "Change of Distinct(Delay, a)",
+            "Join(Delay, Change)",
+            "Terms of Antijoin(Antijoin, Join)",
+        ),
+    ),
     "distinct": Case(
         "distinct",
         lambda a, b: a.distinct(),
@@ -325,5 +356,5 @@ def test_the_command_names_law_operator_and_line_of_the_program(
     applied = [line.split() for line in capsys.readouterr().out.splitlines()[:-1]]
     places = {(words[0], words[1]): words[3] for words in applied if words[2] == "at"}
     assert places["nested", "Join"].startswith(f"{program}:6:")
-    assert places["bilinear", "Join"].startswith(f"{program}:5:")
+    assert places["antijoin", "Antijoin"].startswith(f"{program}:5:")
     assert ("fixpoint", "Fixpoint") in places

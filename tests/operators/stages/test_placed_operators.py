@@ -173,6 +173,18 @@ CASES: dict[str, Build] = {
     ),
     "semijoin": lambda c, a, b, k: a.semijoin(b, on=["s"]),
     "antijoin": lambda c, a, b, k: a.antijoin(k, on=[("y", "x")]),
+    "semijoin with a constant": lambda c, a, b, k: a.semijoin(
+        c.constant([(1,), (2,)], {"y": int}), on=["y"]
+    ).distinct(),
+    "antijoin of a constant": lambda c, a, b, k: c.constant([(1,), (7,), (3,)], {"n": int}).antijoin(
+        b, on=[("n", "x")]
+    ),
+    "antijoin by two columns": lambda c, a, b, k: (
+        a.antijoin(k, on=[("x", "y"), ("y", "x")])
+        .semijoin(b, on=["y"])
+        .antijoin(a.filter(col("x") > 3), on=["s"])
+    ),
+    "antijoin without a key": lambda c, a, b, k: a.antijoin(b.filter(col("x") > 2), on=[]),
     "outer joins": lambda c, a, b, k: a.full_join(renamed(k), on=[("y", "x2")]),
     "range join": lambda c, a, b, k: a.range_join(
         renamed(b), on=[("s", "s2")], left="x", right="y2", low=-1, high=1
@@ -310,11 +322,11 @@ def test_cases(name: str) -> None:
 
 PHYSICAL = """
 AccumulatedAggregate Arrange Close ConnectedClasses Constant Delay Delta0 DeltaAsofJoin
-DeltaDistinct DeltaIntervalJoin DeltaJoin DeltaMultiwayJoin DeltaRangeJoin DeltaRecent Explode
-Filter FilterFunction FinishAggregates Fixpoint FlatMap ForgettingAggregate ForgettingArrange
-GenerateSeries Input LeadingTopK Leave Map MapFunction Minus Negate NumberRows Output Pad PerTick
-Preceded Project RecomputeGroups RefuseRows SameValue Sample Scale Timely Union Watermark Widen
-Window
+DeltaDistinct DeltaIntervalJoin DeltaJoin DeltaMultiwayJoin DeltaRangeJoin DeltaRecent
+DeltaSemijoin Explode Filter FilterFunction FinishAggregates Fixpoint FlatMap
+ForgettingAggregate ForgettingArrange GenerateSeries Input LeadingTopK Leave Map MapFunction
+Minus Negate NumberRows Output Pad PerTick Preceded Project RecomputeGroups RefuseRows SameValue
+Sample Scale Timely Union Watermark Widen Window
 """
 
 

@@ -28,6 +28,8 @@ from tests.operators.stages.support import PAIR, Build, W, X, Y, Z, after
         ),
         (lambda a, b: a.join(b, on=["x"]).filter(Y > 0), "Join(Filter y > 0(a), b)"),
         (lambda a, b: a.join(b, on=["x"]).filter(col("y_right") > 0), "Join(a, Filter y > 0(b))"),
+        (lambda a, b: a.semijoin(b, on=["x"]).filter(Y > 0), "Semijoin(Filter y > 0(a), b)"),
+        (lambda a, b: a.antijoin(b, on=["x"]).filter(X > 0), "Antijoin(Filter x > 0(a), b)"),
         (lambda a, b: (a + a).filter(X > 0), "Union(Filter x > 0(a), Filter x > 0(a))"),
         (
             lambda a, b: (a.join(b, on=["x", "y"]).distinct() + b).filter(Y > 0),
@@ -113,6 +115,11 @@ def same(row: Any) -> Any:
                 a.join(b, on=["x"]) + a.join(b, on=["x", "y"], select=["x", "y", "y_right"])
             ).project("x"),
             "Union(Project x(Join(a, b)), Project x(Join(a, b)))",
+            ["Project moved below Union"],
+        ),
+        (
+            lambda a, b: (a.antijoin(b, on=["x"]) + b).project("x"),
+            "Union(Project x(Antijoin(a, b)), Project x(b))",
             ["Project moved below Union"],
         ),
         # b has another reader, which needs all columns

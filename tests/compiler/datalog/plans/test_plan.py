@@ -233,7 +233,6 @@ traces
   path by (x, y) for itself
   Project of rule 4 by (x) for rule 4
   Project of rule 4 by (x) for rule 4
-  Distinct of rule 4 by (x) for rule 4
-  Minus of rule 4 by (x) for lonely
+  Antijoin of rule 4 by (x) for lonely
   edge by (x, y) for itself"""
     )
