@@ -27,6 +27,10 @@ class Step(ABC):
     quiet: ClassVar[bool] = False
     """Whether `out` is None whenever it is None in all inputs and nothing is staged."""
 
+    reads_in_step: ClassVar[bool] = False
+    """Whether a step with a method `commit` reads `out` of its inputs in `step` only. A tick of
+    many rows releases deltas after their last reader, but none that a commit may read."""
+
     node: Node
     out: Batch | None
 
@@ -37,6 +41,14 @@ class Step(ABC):
     def step(self) -> None:
         """Compute `out` from `out` of the inputs, and update the state."""
 
+    def step_last(self) -> None:
+        """As `step`, when no other step reads the deltas of the inputs in this tick afterwards."""
+        self.step()
+
     def forget(self) -> None:
         """Release the latest delta."""
         self.out = None
+
+    def finish(self) -> None:
+        """Release the delta within a tick: all steps that read it have done so."""
+        self.forget()

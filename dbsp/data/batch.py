@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import getrefcount
 
 import numpy as np
 
 from dbsp.kernels import consolidate, consolidate_few, consolidate_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.run_tables import merge_some
-from dbsp.parallel.range_sort import pays, rearrange, sort_parts
+from dbsp.parallel.range_sort import pays, rearrange, sort_parts, sorts_in_place
+
+LEAST_IN_PLACE = 1 << 16
+"""Smaller batches are copied: their memory does not count."""
 
 FEW = 32
 """Up to this many rows are sorted in their own memory by an insertion sort."""
@@ -46,6 +50,20 @@ class Batch:
         return int(self.rows.shape[1])
 
     @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return int(self.weights.sum())
+
+    @property
+    def units(self) -> bool:
+        """Whether all weights are 1."""
+        return bool((self.weights == 1).all())
+
+    def with_units(self) -> Batch:
+        """Return the rows with weight 1."""
+        return Batch(self.rows, np.ones(len(self), np.int64))
+
+    @property
     def nbytes(self) -> int:
         return int(self.rows.nbytes + self.weights.nbytes)
 
@@ -64,8 +82,43 @@ class Batch:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @staticmethod
+    def rearrange_sole(held: list[Batch], order: Codes) -> Batch | None:
+        """Remove the batch from the list and return it as `rearranged`, sorted in its own memory.
+
+        Returns None, and changes nothing, if it is small or if anybody else may read it.
+        """
+        batch = held[0]
+        size = len(batch.weights)
+        del batch
+        if size < LEAST_IN_PLACE or not sorts_in_place() or not _is_sole(held):
+            return None
+        rows, weights = held[0].rows, held[0].weights
+        held.clear()
+        for at in range(0, size, LEAST_IN_PLACE):
+            piece = rows[at : at + LEAST_IN_PLACE]
+            piece[...] = piece[:, order]
+        return Batch(*consolidate_owned(rows, weights))
+
     def __repr__(self) -> str:
         return f"Batch({len(self)} rows x {self.arity})"
+
+
+def _is_sole(held: list[Batch]) -> bool:
+    """Return whether the list has the only reference to a batch, and nobody else to its rows.
+
+    Its weights are not shared either, or all of them are 1, which sorting does not change.
+    """
+    # An item of a list or an attribute is a temporary reference, and the second one is its place.
+    return (
+        getrefcount(held[0]) == 2
+        and held[0].rows.base is None
+        and getrefcount(held[0].rows) == 2
+        and (
+            (held[0].weights.base is None and getrefcount(held[0].weights) == 2)
+            or bool((held[0].weights == 1).all())
+        )
+    )
 
 
 def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | None:
@@ -82,7 +135,11 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
     size = len(parts[0][1]) if len(parts) == 1 else sum([len(weights) for _, weights in parts])
     if size <= FEW and (owned or len(parts) > 1):
         return consolidated_in_place(*_joined(parts))
-    if pays(size, arity := parts[0][0].shape[1]):
+    if owned and size >= LEAST_IN_PLACE and sorts_in_place():
+        batch = Batch(*consolidate_owned(*_moved(parts, size)))
+        if 2 * len(batch) < size:
+            batch = Batch(batch.rows.copy(), batch.weights.copy())  # releases the rest of the memory
+    elif pays(size, arity := parts[0][0].shape[1]):
         batch = Batch(*sort_parts(parts, np.arange(arity), owned=owned))
     elif len(parts) == 1 and not owned:
         batch = Batch(*consolidate(*parts[0]))
@@ -106,6 +163,22 @@ def consolidated_in_place(rows: Codes, weights: Codes) -> Batch | None:
     if size == len(weights):
         return Batch(rows, weights) if size else None
     return Batch(rows[:size], weights[:size]) if size else None
+
+
+def _moved(parts: list[tuple[Codes, Codes]], size: int) -> tuple[Codes, Codes]:
+    """Return the rows and weights of all parts, and release each part when it has been copied."""
+    if len(parts) == 1:
+        return parts.pop()
+    rows = np.empty((size, parts[0][0].shape[1]), np.int64)
+    weights = np.empty(size, np.int64)
+    parts.reverse()
+    at = 0
+    while parts:
+        part, given = parts.pop()
+        rows[at : at + len(given)] = part
+        weights[at : at + len(given)] = given
+        at += len(given)
+    return rows, weights
 
 
 def merge_sorted(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:

@@ -23,8 +23,11 @@ LARGE = 1 << 14
 LEAST = 1 << 11
 """A piece has at least about this many rows."""
 
+MOST = 1 << 17
+"""A piece has at most about this many rows: what a search of it finds takes little memory."""
+
 PIECES = 4
-"""The largest number of pieces for each thread. Some pieces take longer than others."""
+"""The number of pieces for each thread. Some pieces take longer than others."""
 
 
 def pays(rows: int) -> bool:
@@ -34,7 +37,7 @@ def pays(rows: int) -> bool:
 
 def in_slices(rows: int, function: Callable[[slice], T]) -> list[T]:
     """Return the results of a function of slices of some rows, in order."""
-    pieces = max(1, min(rows // LEAST, PIECES * threads()))
+    pieces = max(1, min(rows // LEAST, max(PIECES * threads(), rows // MOST)))
     return in_pieces(
         pieces, lambda piece: function(slice(rows * piece // pieces, rows * (piece + 1) // pieces))
     )

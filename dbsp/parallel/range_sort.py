@@ -34,6 +34,9 @@ PIECE = 1 << 15
 MOST_RANGES = 256
 """Rows are moved to so many ranges at a time: more places would not fit the cache."""
 
+FEW_THREADS = 4
+"""Up to so many threads gain little from a sort by ranges over a sort in place."""
+
 CHUNK = 1 << 17
 """A thread counts and moves about this many rows at a time."""
 
@@ -44,6 +47,15 @@ SAMPLES = 32
 def pays(rows: int, columns: int) -> bool:
     """Return whether several threads sort so many rows faster than one."""
     return rows >= LARGE and columns > 0 and threads() > 1
+
+
+def sorts_in_place() -> bool:
+    """Return whether one thread is to sort rows in their own memory if nobody else reads them.
+
+    A sort in place takes half of the processor time of a sort by ranges, and no more memory. Beyond
+    a few threads, the latter takes less time.
+    """
+    return threads() <= FEW_THREADS
 
 
 def consolidate(rows: Codes, weights: Codes) -> Part:

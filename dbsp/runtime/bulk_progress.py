@@ -136,7 +136,7 @@ class BulkProgress(OpenWork):
             if change is not None:
                 self._sum_of(self._listeners, listener, "inspect", change).add(change)
         self._input_rows += sum(len(port.out) for port in run.input_ports.values() if port.out is not None)
-        if self._input_rows > run.kept_changes:
+        if self._input_rows > run.kept_changes or any(port.finished for port in run.input_ports.values()):
             self._inputs = None
         for name, port in run.input_ports.items():
             if self._inputs is not None and port.out is not None:

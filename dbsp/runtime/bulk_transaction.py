@@ -113,16 +113,18 @@ class BulkTicks(Ticks):
             if self.budget is not None:
                 self.budget.begin_tick()
             staged, taken = stage()
+            staged = dict(staged)
+            many = sum(map(len, staged.values())) > MANY
             if progress.staging is not None:
                 progress.staging.add(staged)
             else:
-                self._compute(staged)
+                self._compute(staged if self.log is None else dict(staged), release=many)
                 progress.add(self)
             if self.log is not None:
                 self.log.record_part(progress.number, staged, self)
             if progress.staging is None:
                 self._scope.commit()  # the savepoint undoes it, if necessary
-                if sum(map(len, staged.values())) > MANY:
+                if many:
                     self._scope.forget()
                 self._scope.merge()
             for part in taken:

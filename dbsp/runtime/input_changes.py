@@ -296,7 +296,13 @@ def net_change(pieces: Sequence[Piece], port: InputPort, owned: bool = False) ->
     if len(weights) > 1:
         try:
             if port.kind != "zset" and any(ordered for _, _, ordered in pieces):
-                codes, weights = _last_changes(codes, weights, port)
+                if owned and not port.key and weights[0] in (1, -1) and (weights == weights[0]).all():
+                    # Equal changes of one row: any of them is the last one.
+                    sign = weights[0]
+                    codes, weights = consolidate_owned(codes, weights)
+                    weights[:] = sign
+                else:
+                    codes, weights = _last_changes(codes, weights, port)
             elif owned:
                 codes, weights = consolidate_owned(codes, weights)
             else:

@@ -25,7 +25,7 @@ class LatestTick(NamedTuple):
 
 def up_to(limit: int, changes: Mapping[str, Batch]) -> Mapping[str, Batch] | None:
     """Return the changes, or None if they have more rows than the limit."""
-    return changes if sum([len(change.weights) for change in changes.values()]) <= limit else None
+    return changes if sum([len(change) for change in changes.values()]) <= limit else None
 
 
 def no_tick_yet() -> CircuitError:

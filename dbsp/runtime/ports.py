@@ -17,7 +17,17 @@ class InputPort(Step):
     `key`: one row per key (the columns `key`); a positive weight replaces, a negative one removes.
     """
 
-    __slots__ = ("absent", "columns", "key", "kind", "present", "relation", "staged")
+    __slots__ = (
+        "absent",
+        "columns",
+        "finished",
+        "kept_rows",
+        "key",
+        "kind",
+        "present",
+        "relation",
+        "staged",
+    )
 
     def __init__(self, relation: str, columns: Schema, kind: str, key: tuple[int, ...]) -> None:
         super().__init__()
@@ -30,6 +40,16 @@ class InputPort(Step):
         """The number of assertions in this tick whose row was already present."""
         self.absent = 0
         """The number of retractions in this tick whose row was absent."""
+        self.kept_rows = 0
+        """A delta of up to so many rows stays until the end of the tick."""
+        self.finished = False
+        """Whether the delta of this tick had more rows and has been released."""
+
+    def finish(self) -> None:
+        if self.out is not None and len(self.out.weights) > self.kept_rows:
+            self.finished = True
+            self.staged = None
+            self.forget()
 
 
 class CommitListener(ABC):

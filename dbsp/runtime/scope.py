@@ -16,6 +16,7 @@ from dbsp.circuit.step_roles import Arranged, KeepingStep, StrictStep, keeping
 from dbsp.data.interner import Interner
 from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, DbspError
+from dbsp.runtime.delta_release import ReleasePlan, release_plan
 from dbsp.runtime.located_errors import located, memory_error, overflow_error
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.pass_observer import PassObserver
@@ -202,8 +203,15 @@ class Scope:
             self.now[:-1] = self.outer.now
             self.now[-1] = iteration
 
-    def run(self) -> None:
-        """Step every node once, in order."""
+    def run(self, release: bool = False) -> None:
+        """Step every node once, in order.
+
+        With `release`, and if nothing observes the scope, each delta is released after its last
+        reader (see `dbsp.runtime.delta_release`).
+        """
+        if release and not self.observers and self.stats is None:
+            self.run_steps(self.schedule, release=self._release_plan)
+            return
         if not self.observers:
             self.run_steps(self.schedule if self.stats is None else self.steps)
             return
@@ -213,14 +221,25 @@ class Scope:
         for observer in self.observers:
             observer.end_pass(self, seconds)
 
-    def run_steps(self, steps: Sequence[Step], seconds: list[float] | None = None) -> None:
+    def run_steps(
+        self,
+        steps: Sequence[Step],
+        seconds: list[float] | None = None,
+        release: ReleasePlan | None = None,
+    ) -> None:
         """Run these steps in order; an error names the node of its step.
 
-        Appends the duration of each step to `seconds`.
+        Appends the duration of each step to `seconds`. `release` has for each step the steps whose
+        deltas to release after it.
         """
         step: Step | None = None
         try:
-            if self.stats is None and seconds is None:
+            if release is not None:
+                for step, (act, finished) in zip(steps, release, strict=True):  # noqa: B007, for errors
+                    act()
+                    for each in finished:
+                        each.finish()
+            elif self.stats is None and seconds is None:
                 for step in steps:
                     step.step()
             else:
@@ -240,6 +259,10 @@ class Scope:
         except DbspError as error:
             self._located(error, step)
             raise
+
+    @cached_property
+    def _release_plan(self) -> ReleasePlan:
+        return release_plan(self.schedule)
 
     def _located(self, error: DbspError, step: Step | None) -> DbspError:
         """Add the place to the error of a step: in the program text, or the node."""

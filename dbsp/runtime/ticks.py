@@ -32,7 +32,7 @@ from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.input_changes import InputChange, Piece, encode_change, is_copied, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, up_to
-from dbsp.runtime.memory import memory_message
+from dbsp.runtime.memory import give_back, memory_message
 from dbsp.runtime.open_tick import OpenTick, TakenPieces
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import InputPort
@@ -47,7 +47,10 @@ Changes: TypeAlias = Mapping[str, InputChange]
 
 
 MANY = 1_000
-"""After a tick of more changes than this, the deltas inside the circuit are released."""
+"""In a tick of more changes than this, the deltas inside the circuit are released."""
+
+LARGE = 10_000
+"""After a tick of more changes than this, freed memory returns to the system."""
 
 
 class Ticks(RunBase):
@@ -210,7 +213,7 @@ class Ticks(RunBase):
         work = OpenTick(self, sys._getframe(), self._ticks + 1, None)
         self.begin(work)
         try:
-            self._compute(stage())
+            self._compute(dict(stage()))
             result, _ = self._outcome(work.number)
             look()
         finally:
@@ -358,8 +361,10 @@ class Ticks(RunBase):
                 self.budget.begin_tick()
             if log is not None and bulk is None:
                 log.begin(self)
-            staged = stage(work)
-            self._compute(staged)
+            staged = dict(stage(work))
+            rows = sum([len(batch.weights) for batch in staged.values()])
+            # A log reads the changes after the tick has been computed.
+            self._compute(staged if log is None else dict(staged), release=rows > MANY)
             work.result, work.latest = self._outcome(work.number)
             if log is not None:
                 work.recording = True
@@ -367,9 +372,12 @@ class Ticks(RunBase):
             # Nothing before this line is final, and everything after it can be repeated.
             work.decided = True
             self.commit(work)
-            if sum([len(batch.weights) for batch in staged.values()]) > MANY:
+            staged.clear()
+            if rows > MANY:
                 self._scope.forget()
             self._scope.merge()
+            if rows > LARGE:
+                give_back()
             self.close_work(work)
         except (MemoryError, SystemError) as error:
             cause = interrupt_behind(error)
@@ -385,11 +393,19 @@ class Ticks(RunBase):
         self._notify()
         return result
 
-    def _compute(self, staged: Mapping[str, Batch]) -> None:
-        """Step the circuit with these changes."""
+    def _compute(self, staged: dict[str, Batch], release: bool = False) -> None:
+        """Step the circuit with these changes.
+
+        With `release`, each delta is released after its last reader, and `staged` is cleared.
+        """
         for name, port in self.input_ports.items():
             port.staged = staged.get(name)
-        self._scope.run()
+            port.finished = False
+        if release:
+            staged.clear()
+            for port in self.input_ports.values():
+                port.kept_rows = self.kept_changes
+        self._scope.run(release)
 
     def _outcome(self, number: int) -> tuple[TickResult, LatestTick]:
         """Return the result of the tick that was computed last, and its changes."""
@@ -400,6 +416,7 @@ class Ticks(RunBase):
         present: dict[str, int] = {}
         inputs: dict[str, Batch] = {}
         changed = 0
+        released = False
         for name, port in self.input_ports.items():
             change = port.out
             if change is not None:
@@ -409,6 +426,8 @@ class Ticks(RunBase):
                 absent[name] = port.absent
             if port.present:
                 present[name] = port.present
+            if port.finished:  # a released delta has more rows than are kept
+                released = True
         deltas: dict[str, ZSet] = {}
         outputs: dict[str, Batch] = {}
         emitted = 0
@@ -423,7 +442,7 @@ class Ticks(RunBase):
                 emitted += len(change.weights)
         limit = self.kept_changes
         latest = LatestTick(
-            inputs if changed <= limit else None,
+            None if released or changed > limit else inputs,
             outputs if emitted <= limit else None,
         )
         return TickResult(deltas, number, 0.0, absent, present, self.input_ports), latest

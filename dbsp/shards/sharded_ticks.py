@@ -44,7 +44,7 @@ class ShardedTicks(ValueFreeing):
     _statuses: list[ShardStatus]
     """The states of the checkpoints of the shards, which have recorded the open tick."""
 
-    def _compute(self, staged: Mapping[str, Batch]) -> None:
+    def _compute(self, staged: dict[str, Batch], release: bool = False) -> None:
         """Let the shards compute a tick; the ports then have its deltas and counts."""
         self._together(lambda: self._compute_once(staged))
 

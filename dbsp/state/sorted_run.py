@@ -194,7 +194,9 @@ class RunMerge:
             self.rows[out : out + rest],
             self.weights[out : out + rest],
         )
-        if len(weights) and not len(self.weights):
+        if len(weights) == self.size and not len(self.weights):
+            self.weights = weights
+        elif len(weights) and not len(self.weights):
             self.weights = np.ones(self.size, np.int64)
             self.weights[out : out + size] = weights[:size]
         self.state[:3] = older.size, newer.size, out + size

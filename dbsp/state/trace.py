@@ -26,6 +26,7 @@ from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.narrow_rows import widened
 from dbsp.state.recent_rows import copy_recent, count_recent
+from dbsp.state.run_batch import RunBatch
 from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.streamed_merge import StreamedMerge
 from dbsp.state.wide_merge import merge_many
@@ -217,7 +218,11 @@ class Trace:
     def contents(self) -> Batch:
         """Return the integral as one batch, in the column order of the trace. O(n log runs)."""
         whole = self._whole()
-        return Batch.empty(self.width) if whole is None else Batch(whole.rows, whole.weights)
+        if whole is None:
+            return Batch.empty(self.width)
+        if whole.narrow:
+            return RunBatch(whole.codes, whole.stored)
+        return Batch(whole.rows, whole.weights)
 
     def _whole(self) -> SortedRun | None:
         """Return the integral as one run; None without runs."""
@@ -400,6 +405,13 @@ class Trace:
             self._bound += run.largest
             self.count += 1
 
+    def narrow(self) -> None:
+        """Store the newest run of this tick in 32 bits if it may be.
+
+        Nobody reads its delta again.
+        """
+        self._narrow_newest(self.current, self.past)
+
     def _narrow_newest(self, runs: list[SortedRun], offset: int) -> None:
         """Store the newest of `runs`, which has `offset` in the table, in 32 bits if it may be.
 
@@ -526,10 +538,12 @@ class Trace:
         runs = self.current[start:]
         if len(runs) < 2:
             return
+        bound = sum([run.largest for run in runs])
         whole = merge_many(runs)
+        runs.clear()
+        self.count -= len(self.current) - start
         del self.current[start:]
-        self.count -= len(runs)
-        self._bound -= sum([run.largest for run in runs])
+        self._bound -= bound
         if whole.size:
             whole.born = self.searches
             self._push(self.current, whole)

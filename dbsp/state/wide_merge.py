@@ -64,8 +64,11 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
     spare: list[Codes] = []
     """Arrays of ones that no thread uses. New memory for each piece would take longer to get."""
 
-    def merge(piece: int) -> tuple[int, Codes | None]:
-        """Write the rows of a piece to their places; return their number, and weights if not 1."""
+    sums_of_rows = np.empty(total, np.int64)  # takes memory where weights other than 1 are written
+
+    def merge(piece: int) -> tuple[int, bool]:
+        """Write the rows of a piece to their places, and weights if not 1; return their number, and
+        whether it has weights."""
         starts, ends = bounds[piece]
         slices = zip(arrays, starts, ends, strict=True)
         place = rows[first[piece] : first[piece] + sum(ends) - sum(starts)]
@@ -86,17 +89,18 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
         if (sums == 1).all():
             if units:
                 spare.append(ones)
-            return len(sums), None
-        return len(sums), sums.copy()
+            return len(sums), False
+        sums_of_rows[first[piece] : first[piece] + len(sums)] = sums
+        return len(sums), True
 
     merged = in_pieces(len(bounds), merge)
     sizes = [size for size, _ in merged]
     weights = np.empty(0, np.int64)
-    if any(sums is not None for _, sums in merged):
-        weights = np.ones(total, np.int64)
-        for start, (size, sums) in zip(first, merged, strict=True):
-            if sums is not None:
-                weights[start : start + size] = sums
+    if any(weighted for _, weighted in merged):
+        weights = sums_of_rows
+        for start, (size, weighted) in zip(first, merged, strict=True):
+            if not weighted:
+                weights[start : start + size] = 1
     close_gaps(rows, weights, first, sizes)
     size = sum(sizes)
     if size < total * 7 // 8:

@@ -23,11 +23,14 @@ from dbsp.parallel.probe_pieces import distinct_runs
 
 def positive(batch: Batch) -> Batch:
     """The rows of positive weight, each with weight 1."""
-    if (batch.weights == 1).all():
+    if batch.units:
         return batch
     present = batch.weights > 0
-    rows = batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
-    return Batch(rows, np.ones(len(rows), np.int64))
+    return (
+        batch.with_units()
+        if present.all()
+        else Batch(batch.rows[present], batch.weights[present]).with_units()
+    )
 
 
 class DistinctStep(KeepingStep, ReplayingStep):
@@ -59,8 +62,14 @@ class DistinctStep(KeepingStep, ReplayingStep):
         self.out = None
         if batch is None:
             return
-        rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, self._source.before)
-        if len(weights):
+        runs = self._source.before
+        if not runs:
+            self.out = positive(batch) or None
+            return
+        rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, runs)
+        if len(weights) == len(batch):
+            self.out = Batch(batch.rows, weights)  # the same rows: keep no second copy
+        elif len(weights):
             self.out = Batch(rows, weights)
 
 

@@ -35,6 +35,7 @@ from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, regis
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.operators.joins.match_budget import MatchBudget
+from dbsp.operators.joins.summed_pieces import SummedPieces
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, expect_order, key_first, order_of
@@ -377,7 +378,12 @@ class JoinStep(AgendaStep):
             return [one[part] if isinstance(one, np.ndarray) else one for one in arguments]
 
         if coordinates == 0:
-            found = in_slices(size, lambda part: self._join(*sliced(part), table, runs, width, columns))
+            operator = self.node.operator
+            summed = SummedPieces(not (isinstance(operator, DeltaJoin) and operator.injective))
+            found = in_slices(
+                size,
+                lambda part: summed.add(*self._join(*sliced(part), table, runs, width, columns)),
+            )
             matches = sum([count for _, _, count in found])
             parts += [(rows, weights) for rows, weights, _ in found if len(weights)]
         else:

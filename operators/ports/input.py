@@ -217,6 +217,9 @@ class SetInputStep(InputStep, StrictStep):
         if batch is None:
             self.out = None
             return
+        if not self._past.count and (batch.weights == 1).all():
+            self.out = batch  # a load into an empty relation
+            return
         ordered = batch if self._order is None else batch.rearranged(self._order)
         rows, weights = ordered.rows, ordered.weights
         # The arrangement steps after this node, so all of its runs belong to earlier ticks.

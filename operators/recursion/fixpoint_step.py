@@ -76,6 +76,8 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         "results",
     )
 
+    reads_in_step = True
+
     def __init__(self, node: Node, body: Body, sources: Sequence[Step], scope: Scope) -> None:
         super().__init__()
         self._body = body
@@ -258,7 +260,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         gained = 0
         for export, batch in zip(self._inner.exports, done.results, strict=True):
             if batch is not None and self._decisions.counts(export.node):
-                gained += int(batch.weights.sum())
+                gained += batch.total
         (total,) = self._decisions.totals((gained,))
         return total
 

@@ -243,7 +243,7 @@ class IteratedScope:
 
     def _growth(self) -> list[int]:
         """Return the inserted less retracted rows of every result, then of every variable."""
-        grown = {step: int(step.out.weights.sum()) for step in self._growing if step.out is not None}
+        grown = {step: step.out.total for step in self._growing if step.out is not None}
         return [grown.get(step, 0) for step in (*self.exports, *self.defining)]
 
     def _next_iteration(self) -> int | None:

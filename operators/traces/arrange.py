@@ -172,6 +172,10 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
     def replay(self) -> None:
         self.out = self._trace.notify()
 
+    def forget(self) -> None:
+        super().forget()
+        self._trace.narrow()  # the trace no longer shares its newest run with the delta
+
     def step(self) -> None:
         self.out = None  # release the latest delta before the next one is computed
         batch = self._source.out
@@ -180,6 +184,19 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
             return
         if self._order is not None:
             batch = batch.rearranged(self._order)
+        self._append(batch)
+
+    def step_last(self) -> None:
+        if self._order is None or self._source.out is None or self._scope.depth:
+            self.step()
+            return
+        self.out = None
+        held = [self._source.out]
+        self._source.finish()
+        batch = Batch.rearrange_sole(held, self._order)
+        self._append(held[0].rearranged(self._order) if batch is None else batch)
+
+    def _append(self, batch: Batch) -> None:
         self.out = batch
         rows = with_time(batch.rows, self._scope.now) if self._scope.depth else batch.rows
         self._trace.append(rows, batch.weights)

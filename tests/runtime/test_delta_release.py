@@ -1,0 +1,189 @@
+"""Ticks of many rows release each delta after its last reader, and return the same deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from dbsp import Circuit, CircuitError, Run, UserFunctionError, col, count
+from dbsp.data import batch as batches
+from dbsp.operators.ports.output import OutputStep
+from dbsp.runtime import ticks as run_ticks
+from dbsp.runtime.delta_release import release_plan
+from tests.harness import deltas_of, views
+from tests.profiles import examples
+from tests.random_circuits import Choices, build, choices
+from tests.runtime.test_scheduler import changes, started
+from tests.strategies import Tick
+
+
+@pytest.fixture
+def always() -> Iterator[None]:
+    """Release the deltas in every tick, and sort every batch in its own memory if it is the only
+    one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_ticks, "MANY", -1)
+        patch.setattr(batches, "LEAST_IN_PLACE", 1)
+        yield
+
+
+def shop() -> Circuit:
+    circuit = Circuit("shop")
+    orders = circuit.input("orders", o=int, c=int, amount=int, kind="set")
+    customers = circuit.input("customers", c=int, region=int)
+    sales = orders.join(customers, on=["c"], select=["o", "region", "amount"])
+    circuit.output("sales", sales)
+    circuit.output("regions", sales.distinct().group_by("region").agg(n=count()))
+    return circuit
+
+
+def table(rows: int) -> dict[str, Any]:
+    values = np.random.default_rng(rows).permutation(rows)
+    keys = np.arange(rows // 10)
+    return {
+        "orders": {"o": values, "c": values % (rows // 10), "amount": values % 7},
+        "customers": {"c": keys, "region": keys % 5},
+    }
+
+
+def compared(run: Run, other: Run, ticks: list[Tick]) -> None:
+    for tick in ticks:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run_ticks, "MANY", -1)
+            patch.setattr(batches, "LEAST_IN_PLACE", 1)
+            found = deltas_of(run.step(tick))
+        assert found == deltas_of(other.step(tick))
+        assert views(run) == views(other)
+
+
+@settings(max_examples=examples(25))
+@given(choices())
+def test_random_circuits(chosen: Choices) -> None:
+    ticks: list[Tick] = [
+        {"a": {(1, 2, "s"): 1, (2, 3, "t"): 2}, "b": {(2, 1, "s"): 1}},
+        {"a": {(1, 2, "s"): -1, (3, 1, "t"): 1}, "b": {(3, 3, "u"): 1}},
+        {"b": {(2, 1, "s"): -1}},
+    ]
+    run, other = build(chosen).start(), build(chosen).start()
+    names = {name: port.columns.arity for name, port in run.input_ports.items()}
+    assert set(names) <= {"a", "b"}
+    compared(run, other, [{n: d for n, d in tick.items() if n in names} for tick in ticks])
+
+
+@settings(max_examples=examples(6), deadline=None)
+@given(changes(), changes(), changes())
+def test_every_stateful_operator(first: Tick, second: Tick, third: Tick) -> None:
+    compared(started(), started(), [first, second, third])
+
+
+@pytest.mark.usefixtures("always")
+def test_a_failed_tick_is_rolled_back() -> None:
+    def refuse(row: Any) -> bool:
+        if row.n == 3:
+            raise RuntimeError("three")
+        return True
+
+    circuit = shop()
+    bombs = circuit.input("bombs", n=int)
+    circuit.output("checked", bombs.filter(refuse))
+    run = circuit.start()
+    run.step({**table(200), "bombs": [(1,)]})
+    before = views(run)
+    with pytest.raises(UserFunctionError):
+        run.step({"orders": [(1000, 1, 1)], "bombs": [(3,)]})
+    assert views(run) == before
+    found = deltas_of(run.step({"orders": [(1000, 1, 1)]}))
+    assert found["sales"] == {(1000, 1, 1): 1}
+
+
+def test_deltas_that_nobody_reads_again_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = shop().start()
+    run.kept_changes = 100
+    left: list[set[str]] = []
+    widths: list[set[bool]] = []
+    genuine = OutputStep.step
+
+    def step(self: OutputStep) -> None:
+        genuine(self)
+        newest = [trace.current[-1] for trace in run.scope.traces if trace.current]
+        widths.append({each.narrow for each in newest if each.size >= 4_096})
+        left.append({each.node.operator.name for each in run.scope.steps if each.out is not None})
+
+    monkeypatch.setattr(OutputStep, "step", step)
+    run.step(table(5_000))
+    assert left[-1].isdisjoint({"Input", "Join", "Distinct"})
+    assert True in widths[-1]  # before the end of the tick
+    run.step({"orders": [(9_999, 1, 1)]})  # a small tick keeps them
+    assert left[-1] >= {"Input", "Join", "Distinct"}
+    narrow = [each.narrow for trace in run.scope.traces for each in trace.runs if each.size >= 4096]
+    assert narrow and all(narrow)
+
+
+def test_the_plan_keeps_what_is_read_later() -> None:
+    circuit = Circuit("plan")
+    a = circuit.input("a", x=int)
+    delayed = a.distinct().delay()
+    circuit.output("late", delayed)
+    circuit.output("changes", a.filter(col("x") > 1).differentiate())
+    pair = circuit.input("p", x=int, r=tuple)
+    circuit.output("pairs", pair.filter(col("x") > 0))
+    run = circuit.start()
+    steps = run.scope.steps
+    released = [step for _, finished in release_plan(steps) for step in finished]
+    assert len(set(released)) == len(released)
+    place = {step.node: at for at, step in enumerate(steps)}
+    for at, (_, finished) in enumerate(release_plan(steps)):
+        for step in finished:
+            readers = [
+                place[each.node]
+                for each in steps
+                if step.node in [stream.node for stream in (*each.node.inputs, *each.node.strict)]
+            ]
+            assert at == max([place[step.node], *readers])
+    names = {step.node.operator.name for step in steps} - {step.node.operator.name for step in released}
+    assert names >= {"Output", "Distinct", "Filter"}
+
+
+@pytest.mark.parametrize("kept", [10, 100_000])
+def test_changed_after_a_large_tick(kept: int) -> None:
+    run = shop().start()
+    run.kept_changes = kept
+    run.step(table(5_000))
+    if kept == 10:
+        with pytest.raises(CircuitError, match="the tick changed more than 10 rows"):
+            run.changed("orders")
+    else:
+        assert len(run.changed("orders")) == 5_000
+    run.step({"orders": {(-1, 1, 1): 1}})
+    assert run.changed("orders").to_dict() == {(-1, 1, 1): 1}
+
+
+def test_observers_of_a_large_tick_receive_every_delta() -> None:
+    circuit = Circuit("watched")
+    received: list[int] = []
+    source = circuit.input("a", x=int)
+    circuit.output("out", source.filter(col("x") >= 0).inspect(lambda change: received.append(len(change))))
+    run = circuit.start()
+    rows = {"a": {"x": np.arange(5_000)}}
+    run.step(rows)
+    recording = run.record(ticks=1)
+    run.step(rows)
+    assert received == [5_000, 5_000]
+    assert len(recording.delta("a", 2)) == len(recording.delta("out", 2)) == 5_000
+
+
+def test_a_transaction_of_large_parts() -> None:
+    run, other = shop().start(), shop().start()
+    run.kept_changes = 100
+    with run.transaction() as transaction:
+        for part in table(5_000).items():
+            transaction.step(dict([part]))
+    result = other.step(table(5_000))
+    assert deltas_of(transaction.result) == deltas_of(result)
+    assert views(run) == views(other)
+    with pytest.raises(CircuitError, match="does not keep"):
+        run.changed("orders")

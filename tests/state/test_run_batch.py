@@ -1,0 +1,78 @@
+"""Batches of sorted runs: equal to the run, and without a copy of it until they are read."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from dbsp import Circuit
+from dbsp.data.batch import Batch
+from dbsp.state.narrow_rows import LARGE, narrowed
+from dbsp.state.run_batch import RunBatch
+from dbsp.state.trace import Trace
+
+ROWS = np.column_stack((np.arange(LARGE), np.arange(LARGE) % 3)).astype(np.int64)
+
+
+def is_read(batch: Batch, name: str) -> bool:
+    """Return whether an array of the batch has been made."""
+    try:
+        object.__getattribute__(batch, name)
+    except AttributeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "weights", [np.ones(LARGE, np.int64), np.arange(1, LARGE + 1), -np.ones(LARGE, np.int64)]
+)
+def test_the_contents_of_a_trace_are_read_late(weights: np.ndarray) -> None:
+    trace = Trace(2, [])
+    trace.append(ROWS, weights)
+    trace.narrow()
+    found = trace.contents()
+    units = bool((weights == 1).all())
+    assert isinstance(found, RunBatch) and len(found) == LARGE and found.arity == 2
+    assert found.total == weights.sum() and found.units == units
+    assert not is_read(found, "rows") and is_read(found, "weights") != units
+    again = pickle.loads(pickle.dumps(found))
+    for each in (found, again):
+        assert each.rows.dtype == np.int64 and (each.rows == ROWS).all()
+        assert (each.weights == weights).all() and each.rows is each.rows
+    assert (found.with_units().rows == ROWS).all() and found.with_units().weights.tolist() == [1] * LARGE
+    with pytest.raises(AttributeError, match="'RunBatch' object has no attribute 'columns'"):
+        found.columns  # noqa: B018
+
+
+def test_a_narrow_run_stays_when_the_tick_is_rolled_back() -> None:
+    trace = Trace(2, [])
+    trace.append(ROWS[:10], np.ones(10, np.int64))
+    trace.commit()
+    trace.append(ROWS, np.ones(LARGE, np.int64))
+    trace.narrow()
+    assert trace.current[0].narrow and trace.count == 2
+    trace.rollback()
+    trace.append(ROWS[:2], np.ones(2, np.int64))
+    trace.commit()
+    assert trace.contents().weights.tolist() == [2, 2, *[1] * 8]
+
+
+def test_the_result_of_a_closure_takes_no_copy() -> None:
+    circuit = Circuit("closure")
+    edge = circuit.input("e", x=int, y=int)
+    with circuit.fixpoint("path") as scope:
+        path = scope.variable("path", edge.schema)
+        longer = path.join(edge, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
+        scope.define(path, (edge + longer).distinct())
+    circuit.output("path", scope.leave(path))
+    run = circuit.start()
+    nodes = np.arange(300)
+    result = run.step({"e": {"x": nodes, "y": nodes + 1}})["path"]
+    assert isinstance(result.stored, RunBatch) and len(result) == 300 * 301 // 2
+    assert not is_read(result.stored, "rows")
+    run.step({"e": {(0, 1): -1}})  # the result keeps the rows of its tick
+    expected = {(x, y): 1 for x in range(300) for y in range(x + 1, 301)}
+    assert result.to_dict() == expected
+    assert narrowed(result.stored.rows).itemsize == 4
