@@ -163,9 +163,14 @@ def _declare_ports(graph: Graph) -> None:
 
 @functools.cache
 def catalogue() -> dict[str, type]:
-    """The dataclasses of this package (operators and their parts) by class name."""
+    """The dataclasses of this package (operators and their parts) by class name.
+
+    The planner has no operators, and its `Atom` is not that of a multi-way join.
+    """
     found: dict[str, type] = {}
     for module in walk_packages(dbsp.operators.__path__, "dbsp.operators."):
+        if module.name.startswith("dbsp.operators.planner."):
+            continue
         for value in vars(import_module(module.name)).values():
             if not isinstance(value, type) or value.__module__ != module.name:
                 continue

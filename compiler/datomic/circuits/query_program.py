@@ -48,9 +48,9 @@ from dbsp.compiler.datomic.meaning.draft_writer import DraftWriter
 from dbsp.compiler.datomic.meaning.rule_writer import write_rules
 from dbsp.compiler.datomic.text.query_report import QueryReport
 from dbsp.compiler.datomic.tree import query_tree as tree
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.strategy import Strategy
 from dbsp.diagnostics import ProgramSources
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit
 
