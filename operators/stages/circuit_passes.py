@@ -22,6 +22,7 @@ from dbsp.operators.stages.passes.forget_rows import forget_rows
 from dbsp.operators.stages.passes.fuse import fuse
 from dbsp.operators.stages.passes.incrementalise import incrementalise
 from dbsp.operators.stages.passes.laws import LawApplication
+from dbsp.operators.stages.passes.plan_joins import plan_joins
 from dbsp.operators.stages.passes.push_filters import push_filters
 from dbsp.operators.stages.passes.push_projections import push_projections
 from dbsp.operators.traces.column_orders import lower_circuit
@@ -63,6 +64,8 @@ CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
          _rewriting(cancel), optional=True),
     Pass("push_filters", CORE, CORE, "move conditions towards the inputs",
          _rewriting(push_filters), optional=True),
+    Pass("plan_joins", CORE, CORE, "let the planner choose the joins of a circuit that is built by hand",
+         lambda query, context: pruned(plan_joins(query, context)), optional=True),
     Pass("push_projections", CORE, CORE, "drop unread columns before rows are stored",
          _rewriting(push_projections), optional=True),
     Pass("fuse", CORE, CORE, "merge chains of filters and chains of maps into one operator",
@@ -81,9 +84,12 @@ CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
 CIRCUIT: PassManager[PassContext] = PassManager(CIRCUIT_PASSES)
 
 
-def optimise(query: Graph) -> tuple[Graph, list[AppliedPass]]:
-    """Return the query after the passes before `incrementalise`, and the changes of each pass."""
-    context = PassContext()
+def optimise(query: Graph, context: PassContext | None = None) -> tuple[Graph, list[AppliedPass]]:
+    """Return the query after the passes before `incrementalise`, and the changes of each pass.
+
+    Only with a `CircuitContext` may the joins change.
+    """
+    context = PassContext() if context is None else context
     last = [circuit_pass.name for circuit_pass in CIRCUIT_PASSES if circuit_pass.gives is CORE][-1]
     optimised: Graph = CIRCUIT.run(query, context, until=last)
     return optimised, list(context.applied.values())

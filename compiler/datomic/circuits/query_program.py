@@ -52,6 +52,7 @@ from dbsp.diagnostics import ProgramSources
 from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.stages.join_strategy import JoinStrategy
 from dbsp.operators.streams.builder import Circuit
 
 FOUND = "find"
@@ -158,7 +159,7 @@ class QueryProgram:
 
     def circuit(self, plans: Mapping[int, RulePlan], recursion: Recursion) -> Circuit:
         """Return the query circuit of these plans."""
-        circuit = Circuit("query")
+        circuit = Circuit("query", strategy=JoinStrategy.AS_WRITTEN)  # the plans have chosen the joins
         context = LoweringContext(
             self.program,
             plans,
