@@ -30,12 +30,12 @@ class Part(NamedTuple):
 
 
 def planned_joins(rewriting: Rewriting, written: WrittenJoins, tree: Tree) -> Stream:
-    """Add the joins of a plan; return the stream with the columns of the root of the written joins."""
+    """Add the joins of a plan; return the stream with the columns of the written root."""
     stream, names = _PlannedJoins(rewriting, written).part(tree)
     columns = tuple(names.index(name) for name in written.columns)
     if columns != tuple(range(len(names))):
-        injective = set(columns) == set(range(len(names)))
-        return rewriting.add(Project(columns, written.root.schema.names, injective), stream)
+        # A plan keeps only the variables of the root, so every column is picked.
+        return rewriting.add(Project(columns, written.root.schema.names, injective=True), stream)
     if stream.schema.names != written.root.schema.names:
         return rewriting.add(Rename(written.root.schema.names), stream)
     return stream

@@ -6,8 +6,9 @@ A tree has inner equi-joins, and between them projections, renamed columns and c
 cannot fail. Only one node of the tree reads each of its other nodes. Columns that a join or a
 condition makes equal are one variable. All other streams that the tree reads are its atoms.
 
-A join is no part of a tree if a key column is optional on one side only, because the result of a
-multi-way join has another type then, or if an index outside of the circuit stores an input.
+A tree excludes two kinds of joins: with a key column that is optional on one side only, because the
+result of a multi-way join has another type then, and with an input that an index outside of the
+circuit stores.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class WrittenJoins:
 
 
 def written_joins(query: Graph) -> list[WrittenJoins]:
-    """Return the maximal trees of three to MOST_ATOMS atoms outside of scopes, the last one first."""
+    """Return the maximal trees of three to MOST_ATOMS atoms outside of scopes, last ones first."""
     readers = count_readers(query)
     named = {stream.node for stream in query.named.values()}
     atoms = _atom_counts(query)
@@ -160,7 +161,7 @@ class _Tree:
         self._columns[node], self._below[node] = columns, below
 
     def _input(self, stream: Stream) -> tuple[tuple[int, ...], frozenset[int]]:
-        """Return the columns of an input and the atoms below it; a stream from outside is an atom."""
+        """Return the columns of an input and the atoms below it; another stream is a new atom."""
         node = stream.node
         if node in self._columns:
             return self._columns[node], self._below[node]

@@ -139,9 +139,7 @@ def test_joins_can_be_kept_as_written() -> None:
 
 
 def test_an_unknown_strategy_is_refused() -> None:
-    with pytest.raises(
-        ArgumentError, match="expects one of 'auto', 'binary', 'wcoj', 'as-written'"
-    ):
+    with pytest.raises(ArgumentError, match="expects one of 'auto', 'binary', 'wcoj', 'as-written'"):
         Circuit("c", strategy="fast")
 
 
@@ -250,16 +248,46 @@ def test_a_chain_of_too_many_atoms_stays_as_written() -> None:
     assert joins_of(ring(8).circuit("physical")) == (0, 1)
 
 
-def test_equal_columns_of_one_atom_are_tested_although_no_other_atom_reads_them() -> None:
+def test_conditions_and_equal_columns_of_one_atom_are_tested() -> None:
     circuit = Circuit("loops")
     edge = edge_of(circuit)
-    wedge = edge.join(edge.rename(u="x", v="y"), on=[("y", "u")]).filter(col("x") <= col("v"))
-    looped = wedge.join(circuit.input("l", p=int, q=int), on=[("x", "p"), ("x", "q")], select=["v", "p"])
-    circuit.output("out", looped.join(edge, on=[("v", "x"), ("p", "y")], select=["v"]))
+    wedge = edge.join(edge.rename(u="x", v="y"), on=[("y", "u")], select=["x", "y", "u", "v"])
+    loop = circuit.input("l", p=int, q=int)
+    looped = wedge.filter(col("x") <= col("v")).join(loop, on=[("y", "p"), ("u", "q")])
+    circuit.output("out", looped.join(edge.rename(s="x", t="y"), on=[("v", "s"), ("x", "t")], select=["v"]))
     assert joins_of(circuit.circuit("physical"))[1] == 1
     run = circuit.start()
-    run.step({"e": {(1, 2): 1, (2, 3): 1, (3, 1): 1}, "l": {(1, 1): 2, (1, 4): 1}})
+    # The rings are 1 -> 2 -> 3 -> 1, from each node; (1, 4) has no equal columns, and 3 > 2.
+    run.step({"e": {(1, 2): 1, (2, 3): 1, (3, 1): 1}, "l": {(2, 2): 2, (2, 4): 1, (1, 1): 1}})
     assert run.view("out").to_dict() == {(3,): 2}
+
+
+def test_two_way_joins_in_a_better_order() -> None:
+    shown = {}
+    for strategy in ("as-written", "binary"):
+        circuit = Circuit("product", strategy=strategy)
+        a, b = circuit.input("a", x=int), circuit.input("b", x=int, y=int)
+        pairs = a.join(circuit.input("c", y=int), on=[])
+        circuit.output("out", pairs.join(b, on=["x", "y"]))
+        run = circuit.start()
+        run.step({"a": [(1,), (2,)], "b": {(1, 5): 2}, "c": [(5,), (6,)]})
+        assert run.view("out").to_dict() == {(1, 5): 2}
+        shown[strategy] = [line.strip() for line in circuit.explain().splitlines() if "replaced by" in line]
+        assert ("Product" in {node.operator.name for node in run.graph.nodes}) == (strategy == "as-written")
+    assert shown["as-written"] == []
+    (line,) = shown["binary"]
+    assert "replaced by join(join(a(x), b(x, y) on x), c(y) on y)" in line
+
+
+def test_a_tree_is_planned_once() -> None:
+    circuit = Circuit("clique")
+    edge = edge_of(circuit)
+    found = edge.rename(a="x", b="y")
+    for x, y in ("bc", "ac", "ad", "bd", "cd"):
+        found = found.join(edge.rename(**{x: "x", y: "y"}), on=[n for n in (x, y) if n in found.schema.names])
+    circuit.output("out", found)
+    assert circuit.explain().count("replaced by") == 1
+    assert joins_of(circuit.circuit("physical")) == (0, 1)
 
 
 # --- what the rest of a run sees ------------------------------------------------------------------
