@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,6 +16,10 @@ from tests.profiles import PROFILE
 
 # In the automatic tier, the first tests of a process would interpret the kernels, and others not.
 choose_tier(COMPILED)
+
+# A Java of a test lives for seconds: the second compiler, and threads that collect garbage, take a
+# fifth of its processor time and gain nothing.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _LONG = 900
 """The time limit, in seconds, of slow tests; pyproject.toml has the limit of the others."""

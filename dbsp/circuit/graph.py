@@ -141,8 +141,11 @@ class Graph(Displayed, metaclass=PublicNames):
         """Outer nodes whose streams enter this scope, with the stream inside, in order."""
         return self._entered
 
-    def add(self, operator: Operator, *inputs: S) -> S:
+    def add(self, operator: Operator, *inputs: S, schema: Schema | None = None) -> S:
         """Append a node that reads `inputs`, in the innermost of their scopes.
+
+        `schema` is the schema of the output, if the operator has been checked before over inputs
+        with these schemas.
 
         Raises CircuitError if the inputs belong to different circuits and SchemaError if their
         columns do not fit the operator. Both name the operator and the source line of the caller.
@@ -151,7 +154,8 @@ class Graph(Displayed, metaclass=PublicNames):
         try:
             target = self._innermost(inputs)
             entered = tuple(target.enter(stream) for stream in inputs)
-            schema = operator.checked_schema(*(stream.schema for stream in entered))
+            if schema is None:
+                schema = operator.checked_schema(*(stream.schema for stream in entered))
             operator.check_inputs(target, entered)
         except DbspError as error:
             error.where = error.where or placed(operator.name, source)
@@ -333,6 +337,9 @@ class Graph(Displayed, metaclass=PublicNames):
         """Return the deepest graph of the inputs; all others must be its ancestors."""
         if not inputs:
             return self
+        first = inputs[0].graph
+        if all(stream.node.graph is first for stream in inputs):
+            return first
         deepest = max((stream.graph for stream in inputs), key=lambda graph: graph.depth)
         for stream in inputs:
             graph: Graph | None = deepest

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
+from dbsp.data.schema import Schema
 
 Form: TypeAlias = "Callable[[Rewriting, Node, Sequence[Stream]], Stream]"
 
@@ -29,6 +30,8 @@ class Rewriting:
         self._cycles: list[tuple[str, Callable[[], object]]] = []
         self._last: list[tuple[str, Callable[[], object]]] = []
         self._graphs: dict[Graph, Graph] = {}
+        self._rewritten: Node | None = None
+        """The latest node of the source whose form was asked for."""
 
     def rewrite(self, source: Graph) -> None:
         """Add the new form of every node of `source`, and close its cycles."""
@@ -36,6 +39,7 @@ class Rewriting:
         for node in self.nodes_of(source):
             if node not in self._image:  # the fixpoint sets the images of streams that enter its scope
                 inputs = [self._image[stream.node] for stream in self.inputs_of(node)]
+                self._rewritten = node
                 with self.target.at(node.source):
                     self._image[node] = self.form(self, node, inputs)
         for origin, close in self._cycles:
@@ -92,11 +96,25 @@ class Rewriting:
         key = (place, operator, tuple(stream.node for stream in inputs))
         if operator.shareable and key in self._known:
             return self._known[key]
-        stream = place.add(operator, *inputs) if inputs else place.add_source(operator)
+        if inputs:
+            stream = place.add(operator, *inputs, schema=self._checked(operator, inputs))
+        else:
+            stream = place.add_source(operator)
         self._known[key] = stream
         for node in key[2]:
             self._readers.setdefault(node, []).append(stream)
         return stream
+
+    def _checked(self, operator: Operator, inputs: Sequence[Stream]) -> Schema | None:
+        """Return the schema of the output if the source has the operator over the same schemas.
+
+        Most nodes keep their operator in most rewritings, and a check costs more than the node.
+        """
+        node = self._rewritten
+        if node is None or operator is not node.operator or len(inputs) != len(node.inputs):
+            return None
+        same = all(new.schema is old.schema for new, old in zip(inputs, node.inputs, strict=True))
+        return node.schema if same else None
 
     def add_strict(self, operator: Operator, stream: Stream) -> Stream:
         """Add a node that reads `stream` one step late, or return the equal node."""

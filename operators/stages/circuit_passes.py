@@ -14,8 +14,13 @@ from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.listing import to_text
+from dbsp.circuit.operator import Operator
 from dbsp.circuit.pass_manager import AppliedPass, Pass, PassContext, PassManager, Representation
 from dbsp.circuit.prune import prune
+from dbsp.operators.joins.join import Join
+from dbsp.operators.linear.filter import Filter
+from dbsp.operators.linear.map import Map
+from dbsp.operators.linear.project import Project
 from dbsp.operators.stages.passes.cancel import cancel
 from dbsp.operators.stages.passes.expand_composites import expand
 from dbsp.operators.stages.passes.forget_rows import forget_rows
@@ -25,6 +30,8 @@ from dbsp.operators.stages.passes.laws import LawApplication
 from dbsp.operators.stages.passes.plan_joins import plan_joins
 from dbsp.operators.stages.passes.push_filters import push_filters
 from dbsp.operators.stages.passes.push_projections import push_projections
+from dbsp.operators.time.differentiate import Differentiate
+from dbsp.operators.time.integrate import Integrate
 from dbsp.operators.traces.column_orders import lower_circuit
 
 CircuitPass: TypeAlias = Pass[Graph, Graph, Any]
@@ -46,8 +53,29 @@ def pruned(graph: Graph) -> Graph:
     return prune(graph, [node for node in graph.nodes if node.operator.is_port])
 
 
-def _rewriting(function: Callable[[Graph, list[str]], Graph]) -> Callable[[Graph, PassContext], Graph]:
-    return lambda query, context: pruned(function(query, context.changes))
+Rewrites: TypeAlias = Callable[[Graph, list[str]], Graph]
+
+
+def _expanded(query: Graph, context: PassContext) -> Graph:
+    return pruned(expand(query, context.changes))
+
+
+def _changing(function: Rewrites, *changed: type[Operator]) -> Callable[[Graph, PassContext], Graph]:
+    """Return a pass that changes only nodes of some operators, and reports every change."""
+
+    def apply(query: Graph, context: PassContext) -> Graph:
+        if not any(isinstance(node.operator, changed) for node in query.walk()):
+            return query
+        before = len(context.changes)
+        rewritten = function(query, context.changes)
+        return rewritten if len(context.changes) == before else pruned(rewritten)
+
+    return apply
+
+
+def _planned(query: Graph, context: PassContext) -> Graph:
+    planned = plan_joins(query, context)
+    return planned if planned is query else pruned(planned)
 
 
 def _incremental(query: Graph, context: PassContext) -> Graph:
@@ -59,17 +87,17 @@ def _incremental(query: Graph, context: PassContext) -> Graph:
 
 # fmt: off
 CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
-    Pass("expand", QUERY, CORE, "replace operators that are defined by other operators", _rewriting(expand)),
+    Pass("expand", QUERY, CORE, "replace operators that are defined by other operators", _expanded),
     Pass("cancel", CORE, CORE, "drop differences of integrals and integrals of differences",
-         _rewriting(cancel), optional=True),
+         _changing(cancel, Differentiate, Integrate), optional=True),
     Pass("push_filters", CORE, CORE, "move conditions towards the inputs",
-         _rewriting(push_filters), optional=True),
+         _changing(push_filters, Filter), optional=True),
     Pass("plan_joins", CORE, CORE, "let the planner choose the joins of a circuit that is built by hand",
-         lambda query, context: pruned(plan_joins(query, context)), optional=True),
+         _planned, optional=True),
     Pass("push_projections", CORE, CORE, "drop unread columns before rows are stored",
-         _rewriting(push_projections), optional=True),
+         _changing(push_projections, Join, Project), optional=True),
     Pass("fuse", CORE, CORE, "merge chains of filters and chains of maps into one operator",
-         _rewriting(fuse), optional=True),
+         _changing(fuse, Filter, Map), optional=True),
     Pass("incrementalise", CORE, INCREMENTAL, "apply the laws that turn an operator on Z-sets into one on "
          "their deltas", _incremental),
     Pass("lower", INCREMENTAL, LOWERED, "choose physical operators, and store integrals as shared traces",

@@ -15,12 +15,12 @@ from benchmarks.spark_crash import compare, measure_crashes
 
 @pytest.mark.crash
 def test_killed_at_random(tmp_path: Path) -> None:
-    """Run three kills; `python -m benchmarks spark-crash` runs thirty."""
+    """Run two kills; `python -m benchmarks spark-crash` runs thirty."""
     folder = tmp_path / "crash"
-    crashes = measure_crashes(3, folder, seed=5, files=(3, 6))
+    crashes = measure_crashes(2, folder, seed=5, files=(3, 6))
     assert crashes.problems == []
-    assert crashes.kills == {"driver": 1, "jvm": 1, "driver and jvm": 1}
-    assert crashes.with_running_queries >= 2
+    assert crashes.kills == {"driver": 1, "jvm": 1}
+    assert crashes.with_running_queries >= 1
 
     printed = io.StringIO()
     print_crashes(Console(file=printed, width=190), crashes)
