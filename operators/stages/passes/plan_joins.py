@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.pass_manager import PassContext
 from dbsp.circuit.rewriting import Rewriting, rewrite
+from dbsp.operators.joins.join import Join
 from dbsp.operators.planner.acyclic import reduce_ears
 from dbsp.operators.planner.choose import ChosenPlan, choose
 from dbsp.operators.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of, nodes
@@ -27,6 +28,8 @@ from dbsp.operators.stages.passes.written_joins import WrittenJoins, written_joi
 def plan_joins(query: Graph, context: PassContext) -> Graph:
     """Replace the trees of joins for which the planner chooses another plan."""
     if not isinstance(context, CircuitContext) or context.strategy is JoinStrategy.AS_WRITTEN:
+        return query
+    if sum(isinstance(node.operator, Join) for node in query.nodes) < 2:
         return query
     plans = {}
     for written in reversed(written_joins(query)):

@@ -43,6 +43,7 @@ def planned_joins(rewriting: Rewriting, written: WrittenJoins, tree: Tree) -> St
 
 class _PlannedJoins:
     def __init__(self, rewriting: Rewriting, written: WrittenJoins) -> None:
+        self._rewriting = rewriting
         self._add = rewriting.add
         self._image = rewriting.image
         self._written = written
@@ -102,7 +103,8 @@ class _PlannedJoins:
                 parts.append(self.part(child))
         atoms = tuple(part.names for part in parts)
         join = MultiwayJoin(atoms, node.keep, conditions=tuple(conditions), orders=node.orders)
-        return Part(self._add(join, *(part.stream for part in parts)), node.keep)
+        # Unread columns would be arranged; all conditions have values, so nothing else is expanded.
+        return Part(join.narrowed(self._rewriting, [part.stream for part in parts]), node.keep)
 
     def _conditions(self, tree: Tree) -> list[Expression]:
         """Return the conditions whose variables this tree binds, and no tree below it."""
