@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from dbsp import (
     from_networkx,
 )
 from dbsp.circuit.graph import Graph
+from dbsp.circuit.stage import Stage
 from dbsp.operators.joins.join import DeltaJoin, Join
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.ports.output import Output
@@ -71,13 +73,18 @@ def circuit_of(tree: JoinTree, strategy: str) -> Circuit:
     return circuit
 
 
-@settings(max_examples=examples(240))
-@given(join_trees(), st.sampled_from([JoinStrategy.BINARY, JoinStrategy.WCOJ]), tree_ticks())
+@settings(max_examples=examples(160))
+@given(
+    join_trees(),
+    st.sampled_from([JoinStrategy.BINARY, JoinStrategy.WCOJ]),
+    st.sampled_from([Stage.PHYSICAL, Stage.DISTRIBUTED]),
+    tree_ticks(),
+)
 def test_every_plan_has_the_deltas_of_the_definition(
-    tree: JoinTree, other: JoinStrategy, ticks: list[Tick]
+    tree: JoinTree, other: JoinStrategy, stage: Stage, ticks: list[Tick]
 ) -> None:
     circuits = [circuit_of(tree, strategy) for strategy in (JoinStrategy.AUTO, other)]
-    runs = [circuit.start() for circuit in circuits]
+    runs = [circuit.start(stage) for circuit in circuits]
     inputs: dict[str, Z] = {}
     before: dict[str, Z] = {name: {} for name in runs[0].outputs}
     for tick in ticks:
@@ -322,6 +329,14 @@ def test_an_error_names_the_line_of_the_last_join() -> None:
         run.step({"e": {(1, 2): 2**30, (2, 3): 2**30, (1, 3): 2**30}})
     assert error.value.where == f"MultiwayJoin at {line}"
     assert run.tick == 0
+
+
+def test_shards_run_the_planned_joins() -> None:
+    alone, shared = triangles().start(), triangles().start(shards=2)
+    with contextlib.closing(shared):
+        for tick in (EDGES, {(1, 2): -2, (2, 1): 1}, {(0, 2): -1}):
+            assert deltas_of(shared.step({"e": tick})) == deltas_of(alone.step({"e": tick}))
+        assert "MultiwayJoin" in triangles().explain(shared)
 
 
 @pytest.mark.parametrize("strategy", ["auto", "as-written"])
