@@ -127,4 +127,5 @@ CASES = (
     Case("min, max of strings", lambda a: a.group_by("k").agg(r=min_("x"), s=max_("x")), str, word),
     Case("lag", lambda a: a.lag("x", by="x", partition=["k"]), int, scattered),
     Case("rank", lambda a: a.rank(by="x", partition=["k"]), int, scattered),
+    Case("dense_rank", lambda a: a.dense_rank(by="x", partition=["k"]), int, scattered),
 )

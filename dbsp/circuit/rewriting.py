@@ -31,7 +31,7 @@ class Rewriting:
         self._last: list[tuple[str, Callable[[], object]]] = []
         self._graphs: dict[Graph, Graph] = {}
         self._rewritten: Node | None = None
-        """The latest node of the source whose form was asked for."""
+        """The node of the source whose form is built, or was built last."""
 
     def rewrite(self, source: Graph) -> None:
         """Add the new form of every node of `source`, and close its cycles."""

@@ -1,4 +1,4 @@
-"""Recomputing the ranks after changed rows: the incremental form of rank and row_number.
+"""Recomputing the ranks after changed rows: the incremental form of the ranks.
 
 The rows of a partition are in an arrangement by (partition, order). A change moves the ranks of the
 rows after it, up to the last change if the number of rows stays the same, else up to the end of the
@@ -11,7 +11,8 @@ of rows before W, which does not change. Cost: O(log n) for n rows, plus the row
 many as the changed results unless rows tie. A *block* is the rows that agree in the order.
 
 A row of negative weight counts as absent. The state has the missing weight of such rows, so that
-rows can be counted by the totals of sorted runs (`dbsp.kernels.counted_runs`).
+rows can be counted by the totals of sorted runs (`dbsp.kernels.counted_runs`). A dense rank counts
+blocks instead of rows, so its state also has the blocks that are present, with weight 1.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.types import Type
-from dbsp.kernels import count_beyond, project
+from dbsp.kernels import count_beyond, count_values, project
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.operators.groups.group_step import Reduce, difference
-from dbsp.operators.groups.kept_state import MissingWeights, weigh_delta
+from dbsp.operators.groups.kept_state import MissingWeights, ValueWeights, weigh_delta
 from dbsp.operators.groups.neighbours_step import BlocksStep
 from dbsp.state.counted_tables import counted_table
 
@@ -63,23 +64,23 @@ class RankStep(BlocksStep):
             return
         weighed = weigh_delta(batch, self._trace.width, self._trace, self._source.before)
         self._missing.follow(weighed)
+        blocks, _ = project(batch.rows, np.ones(len(batch), np.int64), self._block)
+        counted = self._counted(weighed, blocks)
         if self.is_large(batch):
             super().step()
             return
-        blocks, _ = project(batch.rows, np.ones(len(batch), np.int64), self._block)
         new = np.r_[True, (blocks[1:, : self._key] != blocks[:-1, : self._key]).any(axis=1)]
         first = np.flatnonzero(new)
         last = np.r_[first[1:], len(blocks)] - 1
         keys = np.ascontiguousarray(blocks[first, : self._key])
         starts, ends = blocks[first].copy(), blocks[last].copy()
-        moving = self._moving(keys, weighed.rows, *weighed.positive())
+        moving = self._moving(keys, *counted)
         if self._descending:
             starts[np.ix_(moving, self._block[self._key :])] = INT64_MIN
         else:
             ends[np.ix_(moving, self._block[self._key :])] = INT64_MAX
         edges = np.ascontiguousarray(blocks[last if self._descending else first])
-        missing = self._missing.trace
-        table = counted_table((self._trace, self._source.count), (missing, missing.count))
+        table = self._count_table()
         beyond = count_beyond(edges, self._key, table, len(table), self._descending)
         change = difference(
             self._ranked(self.rows_between(starts, ends, self._source.count), keys, beyond),
@@ -87,8 +88,17 @@ class RankStep(BlocksStep):
         )
         self.out = change if len(change) else None
 
+    def _counted(self, weighed: ValueWeights, blocks: Rows) -> ValueWeights:
+        """Return how often each changed row counts, before and after the tick."""
+        return ValueWeights(weighed.rows, *weighed.positive())
+
+    def _count_table(self) -> Rows:
+        """Return the counted table of the rows as often as they count."""
+        missing = self._missing.trace
+        return counted_table((self._trace, self._source.count), (missing, missing.count))
+
     def _moving(self, keys: Rows, rows: Rows, before: Codes, after: Codes) -> Codes:
-        """Return the partitions in which the number of rows changes."""
+        """Return the partitions in which the number of counted rows changes."""
         number = np.zeros(len(rows), np.int64)
         number[1:] = np.cumsum((rows[1:, : self._key] != rows[:-1, : self._key]).any(axis=1))
         change = np.zeros(len(keys), np.int64)
@@ -107,3 +117,34 @@ class RankStep(BlocksStep):
             added = beyond[np.argsort(number[: len(keys)])][number[len(keys) :]]
         ranked.rows[:, -1] += added
         return ranked
+
+
+class DenseRankStep(RankStep):
+    """The same for dense ranks. The order is the first `leading` columns after the partition."""
+
+    __slots__ = ("_present",)
+
+    def __init__(
+        self,
+        source: Arranged,
+        partition: Sequence[int],
+        leading: int,
+        descending: bool,
+        types: Sequence[Type],
+        reduce: Reduce,
+        scope: StepScope,
+    ) -> None:
+        super().__init__(source, partition, leading, descending, types, reduce, scope)
+        self._present = scope.new_trace(len(self._block), types[: len(self._block)])
+
+    def _counted(self, weighed: ValueWeights, blocks: Rows) -> ValueWeights:
+        present, rows = self._count_table(), super()._count_table()
+        before = count_values(blocks, present, len(present), False)
+        after = (count_values(blocks, rows, len(rows), False) > 0).astype(np.int64)
+        moving = np.flatnonzero(after - before)
+        if len(moving):
+            self._present.append(blocks[moving], (after - before)[moving])
+        return ValueWeights(blocks, before, after)
+
+    def _count_table(self) -> Rows:
+        return counted_table((self._present, self._present.count))

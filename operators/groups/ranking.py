@@ -13,7 +13,7 @@ deterministic. A row of weight w > 0 counts as w equal rows, a row of weight w <
 
 All are functions of groups (`dbsp.operators.groups.group_step`): a tick recomputes the partitions
 with changes. At the top level shift recomputes the neighbours of the changed rows only
-(`dbsp.operators.groups.neighbours_step`), rank and row_number the rows from the first change on
+(`dbsp.operators.groups.neighbours_step`), the ranks recompute the rows from the first change on
 (`dbsp.operators.groups.rank_step`), and top_k reads only the first rows of a partition from
 an arrangement by (partition, order): O(k + log n) rows for each partition with changes, plus the
 rows that tie with the k-th.
@@ -53,7 +53,7 @@ from dbsp.operators.groups.group_step import (
 )
 from dbsp.operators.groups.neighbours_step import NeighboursStep
 from dbsp.operators.groups.order_statistics import refuse_null
-from dbsp.operators.groups.rank_step import RankStep
+from dbsp.operators.groups.rank_step import DenseRankStep, RankStep
 from dbsp.operators.traces.arrange import arranged, order_of
 
 MOST_COPIES = 1_000_000
@@ -271,10 +271,13 @@ class Rank(Ordered):
         scope: StepScope,
     ) -> Step:
         leading = common_prefix(order[key:], self.leading(over))
-        if not leading or self.kind == "dense_rank":
+        ordering = {column for column, _ in self.order}.difference(self.partition)
+        dense = self.kind == "dense_rank"
+        if not leading or (dense and leading < len(ordering)):
             return GroupsStep(source, key, reduce, scope)
         types = [over.types[column] for column in order]
-        return RankStep(source, order[:key], leading, self.order[0][1], types, reduce, scope)
+        step = DenseRankStep if dense else RankStep
+        return step(source, order[:key], leading, self.order[0][1], types, reduce, scope)
 
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(self.names, (*inputs[0].types, INT))

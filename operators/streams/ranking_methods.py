@@ -117,8 +117,10 @@ class RankingMethods(graph.Stream):
         """Add the rank of each row in its partition, counted without gaps after ties.
 
         The rank is 1 + the number of different values of `by` that come before the row's value.
-        A tick recomputes the partitions of the changed rows, O(m log m) for their m rows; the state
-        is a trace.
+        A tick recomputes the rows from the first change of a partition to the last one, or to the
+        end if the number of different values changes; the state is a trace, and the different
+        values. If `by` contains strings, or both directions, a tick recomputes the partitions of
+        the changed rows, O(m log m) for their m rows.
 
 
         Parameters:

@@ -34,6 +34,8 @@ def build(c: Circuit) -> dict[str, Stream]:
         "number": a.row_number(by="x"),
         "down_number": a.row_number(by=["x", "k"], descending=True),
         "dense": a.dense_rank(by="x", partition=["k"]),
+        "down_dense": a.dense_rank(by=["x", "k"], descending=True),
+        "dense_words": a.dense_rank(by=["x", "s"], partition=["k"]),
     }
 
 
@@ -49,6 +51,8 @@ def model(inputs: Mapping[str, dict[tuple[object, ...], int]]) -> dict[str, dict
         "number": ranked("row_number", [], [(1, False)])(a),
         "down_number": ranked("row_number", [], [(1, True), (0, True)])(a),
         "dense": ranked("dense_rank", [0], [(1, False)])(a),
+        "down_dense": ranked("dense_rank", [], [(1, True), (0, True)])(a),
+        "dense_words": ranked("dense_rank", [0], [(1, False), (2, False)])(a),
     }
 
 
@@ -73,14 +77,14 @@ def test_large_and_small_ticks_keep_the_same_state(sequence: list[Tick], data: s
     assert {name: view(run, name) for name in run.outputs} == expected
 
 
-@pytest.mark.parametrize("name", ["lag", "rank"])
+@pytest.mark.parametrize("name", ["lag", "rank", "dense_rank"])
 def test_a_large_partition_is_not_read(name: str) -> None:
     """A tick that moves a row by one place reads and emits a few rows of 20,000."""
     draw = random.Random(1)
 
     def only(c: Circuit) -> Stream:
         a = c.input("a", n=int, x=int)
-        return a.lag("n", by="x") if name == "lag" else a.rank(by="x")
+        return a.lag("n", by="x") if name == "lag" else getattr(a, name)(by="x")
 
     run = start(only)
     held = list(range(20_000))
