@@ -154,6 +154,8 @@ from dbsp.errors import SetupError
 ENTRIES = [
     Entry("engine (rules)", "benchmarks.engine", "Live"),
     Entry("engine (streams)", "benchmarks.engine", "LiveStreams"),
+    Entry("engine (joins)", "benchmarks.engine", "LiveJoins", frozenset(GRAPHS)),
+    Entry("engine (joins as written)", "benchmarks.engine", "LiveWrittenJoins", frozenset(GRAPHS)),
     Entry("engine (binary)", "benchmarks.engine", "LiveBinary", frozenset(GRAPHS)),
     Entry("engine (wcoj)", "benchmarks.engine", "LiveMultiway", frozenset(GRAPHS)),
     Entry("engine, from scratch", "benchmarks.engine", "FromScratch"),

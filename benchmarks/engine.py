@@ -105,6 +105,19 @@ class LiveStreams(Live):
         return (regions() if self.workload == "w1" else closure()).start()
 
 
+class LiveJoins(Live):
+    """The pattern as a chain of joins of two streams, which the planner may replace."""
+
+    def start(self) -> dbsp.Run:
+        return GRAPHS[self.workload].joins(self.strategy).start()
+
+
+class LiveWrittenJoins(LiveJoins):
+    """The same chain, as it is written."""
+
+    strategy = "as-written"
+
+
 class LiveBinary(Live):
     """Rules with binary joins."""
 

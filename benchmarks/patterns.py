@@ -51,9 +51,9 @@ class Pattern:
         circuit.output("result", matches)
         return circuit
 
-    def binary(self) -> Circuit:
-        """Return a circuit of binary joins, in the order of the edges."""
-        circuit = Circuit(self.name)
+    def joins(self, strategy: str = "auto") -> Circuit:
+        """Return a circuit that writes the pattern as binary joins, in the order of the edges."""
+        circuit = Circuit(self.name, strategy=strategy)
         edge = circuit.input("e", x=int, y=int, kind="set")
         matches: Stream | None = None
         for x, y in self.edges:

@@ -75,7 +75,7 @@ GRAPHS: dict[str, tuple[Callable[[int], Codes], Callable[[int], float]]] = {
 
 PLANS: dict[str, Callable[[], Circuit]] = {
     "multi-way": PATTERNS["triangle"].multiway,
-    "binary": PATTERNS["triangle"].binary,
+    "binary": lambda: PATTERNS["triangle"].joins("as-written"),
 }
 
 

@@ -11,11 +11,11 @@ from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
 from dbsp.compiler.datalog.text.preprocess import Sources
-from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import ArgumentError, CompileError, choice, wrong_argument
 from dbsp.io.allowed_folders import AllowedFolders
+from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
 
 

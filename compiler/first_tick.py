@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from dbsp.compiler.datalog.circuits.lower import lower_program
 from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
 from dbsp.compiler.datalog.tree import syntax
-from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import PlannableProgram, ProgramPlanner, statistics
 from dbsp.data.batch import Batch
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.planner.statistics import Statistics
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.replanning import Proposal
 from dbsp.runtime.run import Run

@@ -35,7 +35,6 @@ from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.rewrites.demanded_keys import why_few_keys
 from dbsp.compiler.first_tick import count_relations, load
-from dbsp.compiler.planner.statistics import Statistics
 from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.compiler.question_methods import QuestionMethods
 from dbsp.compiler.sharded_load import load_sharded
@@ -45,6 +44,7 @@ from dbsp.diagnostics import Diagnostic
 from dbsp.display.displayed import Displayed
 from dbsp.display.report_text import Report
 from dbsp.errors import ArgumentError, InputError, counted, wrong_argument
+from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit

@@ -14,10 +14,10 @@ from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
 from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
-from dbsp.compiler.planner.statistics import Source, Statistics
 from dbsp.data.schema import Schema
 from dbsp.data.values import encode_value
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.planner.statistics import Source, Statistics
 from dbsp.operators.streams.builder import Circuit
 from dbsp.runtime.replanning import CountedRun, Proposal
 

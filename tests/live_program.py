@@ -11,9 +11,9 @@ import pytest
 
 import dbsp
 from dbsp.compiler.datalog.tree.kinds import Kind
-from dbsp.compiler.planner.statistics import Statistics
 from dbsp.data.terms import Branch, Record
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.planner.statistics import Statistics
 
 from .reference_datalog.evaluation import evaluate
 from .reference_datalog.values import NoValueError, Row, TooLargeError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
 
 

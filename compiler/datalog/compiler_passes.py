@@ -65,7 +65,7 @@ from dbsp.compiler.datalog.text.parse import parse_tokens
 from dbsp.compiler.datalog.text.parsed import ParsedProgram
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.text.report import Report
-from dbsp.compiler.planner.statistics import Statistics
+from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.stages.circuit_passes import CIRCUIT_PASSES, QUERY
 
 MAX_ITERATIONS = 100_000

@@ -44,8 +44,6 @@ from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import map_children
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.equivalence_pairs import GrowingClasses
 from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.opaque_relations import as_plain, selected_relations, selects
@@ -55,6 +53,8 @@ from dbsp.data.recode import recode_rows
 from dbsp.data.zset import ZSet
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.strategy import Strategy
 from dbsp.runtime.run import Run
 
 

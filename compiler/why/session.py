@@ -18,8 +18,6 @@ from dbsp.compiler.datalog.plans.join_bodies import Policy
 from dbsp.compiler.datalog.plans.merge_aggregates import merge_aggregates
 from dbsp.compiler.datalog.plans.normalise import normalise
 from dbsp.compiler.datalog.plans.plan import plan
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.strategy import Strategy
 from dbsp.compiler.why.change_evidence import EvidenceSearch
 from dbsp.compiler.why.change_reason import ChangeReason
 from dbsp.compiler.why.change_search import ChangeSearch
@@ -45,6 +43,8 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.strategy import Strategy
 from dbsp.runtime.run import Run
 
 if TYPE_CHECKING:

@@ -248,7 +248,7 @@ class Graph(Displayed, metaclass=PublicNames):
         )
 
     def settings(self) -> dict[str, int | str]:
-        """Return the arguments of a nested scope besides its name, for `to_json`."""
+        """Return the arguments of a scope or a circuit besides its name, for `to_json`."""
         return {}
 
     @ends_at_caller

@@ -48,7 +48,10 @@ def document(graph: Graph, *, sources: bool = True) -> dict[str, Any]:
             f"expected a circuit, got the nested scope '{graph.name}'; write the circuit around it",
             code="scope-misuse",
         )
-    return {"format": FORMAT, "version": VERSION, "form": form_of(graph), **_nodes(graph, sources)}
+    head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "form": form_of(graph)}
+    if settings := graph.settings():
+        head["settings"] = settings
+    return {**head, **_nodes(graph, sources)}
 
 
 def form_of(graph: Graph) -> str:

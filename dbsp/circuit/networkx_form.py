@@ -30,7 +30,7 @@ def to_networkx(graph: Graph) -> nx.MultiDiGraph:
     """
     import networkx as nx  # slow to import
 
-    result = nx.MultiDiGraph(name=graph.name, form=form_of(graph))
+    result = nx.MultiDiGraph(name=graph.name, form=form_of(graph), **graph.settings())
     _add_nodes(result, graph, "")
     return result
 
@@ -117,7 +117,9 @@ def networkx_document(graph: nx.MultiDiGraph) -> dict[str, Any]:
         }
 
     try:
-        return {"name": graph.graph["name"], "form": graph.graph["form"], **scope("")}
+        head = {"name": graph.graph["name"], "form": graph.graph["form"]}
+        settings = {name: value for name, value in graph.graph.items() if name not in head}
+        return {**head, "settings": settings, **scope("")}
     except KeyError as error:
         raise CircuitError(
             f"expected a graph from circuit.to_networkx(), got one without the attribute {error}",

@@ -11,11 +11,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from dbsp.compiler.planner.strategy import Strategy
 from dbsp.errors import ArgumentError
 from dbsp.io import unpack
 from dbsp.kernels.thread_count import set_threads
 from dbsp.kernels.thread_pool import MOST_THREADS
+from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.runtime import memory
 

@@ -151,6 +151,20 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
     return batch if len(batch) else None
 
 
+def _joined(parts: Sequence[tuple[Codes, Codes]]) -> tuple[Codes, Codes]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
+
+
+def consolidated_in_place(rows: Codes, weights: Codes) -> Batch | None:
+    """Return the sum of at most FEW rows that nobody else reads, in their memory; None if empty."""
+    size = consolidate_few(rows, weights)
+    if size == len(weights):
+        return Batch(rows, weights) if size else None
+    return Batch(rows[:size], weights[:size]) if size else None
+
+
 def _moved(parts: list[tuple[Codes, Codes]], size: int) -> tuple[Codes, Codes]:
     """Return the rows and weights of all parts, and release each part when it has been copied."""
     if len(parts) == 1:
@@ -165,20 +179,6 @@ def _moved(parts: list[tuple[Codes, Codes]], size: int) -> tuple[Codes, Codes]:
         weights[at : at + len(given)] = given
         at += len(given)
     return rows, weights
-
-
-def _joined(parts: Sequence[tuple[Codes, Codes]]) -> tuple[Codes, Codes]:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
-
-
-def consolidated_in_place(rows: Codes, weights: Codes) -> Batch | None:
-    """Return the sum of at most FEW rows that nobody else reads, in their memory; None if empty."""
-    size = consolidate_few(rows, weights)
-    if size == len(weights):
-        return Batch(rows, weights) if size else None
-    return Batch(rows[:size], weights[:size]) if size else None
 
 
 def merge_sorted(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:

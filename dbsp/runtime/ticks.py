@@ -416,17 +416,18 @@ class Ticks(RunBase):
         present: dict[str, int] = {}
         inputs: dict[str, Batch] = {}
         changed = 0
+        released = False
         for name, port in self.input_ports.items():
             change = port.out
             if change is not None:
                 inputs[name] = change
                 changed += len(change.weights)
-            elif port.finished:  # it had more rows than are kept
-                changed = self.kept_changes + 1
             if port.absent:
                 absent[name] = port.absent
             if port.present:
                 present[name] = port.present
+            if port.finished:  # a released delta has more rows than are kept
+                released = True
         deltas: dict[str, ZSet] = {}
         outputs: dict[str, Batch] = {}
         emitted = 0
@@ -441,7 +442,7 @@ class Ticks(RunBase):
                 emitted += len(change)  # its weights may not have been made
         limit = self.kept_changes
         latest = LatestTick(
-            inputs if changed <= limit else None,
+            None if released or changed > limit else inputs,
             outputs if emitted <= limit else None,
         )
         return TickResult(deltas, number, 0.0, absent, present, self.input_ports), latest

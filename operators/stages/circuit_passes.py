@@ -27,6 +27,7 @@ from dbsp.operators.stages.passes.forget_rows import forget_rows
 from dbsp.operators.stages.passes.fuse import fuse
 from dbsp.operators.stages.passes.incrementalise import incrementalise
 from dbsp.operators.stages.passes.laws import LawApplication
+from dbsp.operators.stages.passes.plan_joins import plan_joins
 from dbsp.operators.stages.passes.push_filters import push_filters
 from dbsp.operators.stages.passes.push_projections import push_projections
 from dbsp.operators.time.differentiate import Differentiate
@@ -72,6 +73,11 @@ def _changing(function: Rewrites, *changed: type[Operator]) -> Callable[[Graph, 
     return apply
 
 
+def _planned(query: Graph, context: PassContext) -> Graph:
+    planned = plan_joins(query, context)
+    return planned if planned is query else pruned(planned)
+
+
 def _incremental(query: Graph, context: PassContext) -> Graph:
     applications: list[LawApplication] = []
     incremental = pruned(incrementalise(query, applications))
@@ -86,6 +92,8 @@ CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
          _changing(cancel, Differentiate, Integrate), optional=True),
     Pass("push_filters", CORE, CORE, "move conditions towards the inputs",
          _changing(push_filters, Filter), optional=True),
+    Pass("plan_joins", CORE, CORE, "let the planner choose the joins of a circuit that is built by hand",
+         _planned, optional=True),
     Pass("push_projections", CORE, CORE, "drop unread columns before rows are stored",
          _changing(push_projections, Join, Project), optional=True),
     Pass("fuse", CORE, CORE, "merge chains of filters and chains of maps into one operator",
@@ -104,9 +112,12 @@ CIRCUIT_PASSES: tuple[CircuitPass, ...] = (
 CIRCUIT: PassManager[PassContext] = PassManager(CIRCUIT_PASSES)
 
 
-def optimise(query: Graph) -> tuple[Graph, list[AppliedPass]]:
-    """Return the query after the passes before `incrementalise`, and the changes of each pass."""
-    context = PassContext()
+def optimise(query: Graph, context: PassContext | None = None) -> tuple[Graph, list[AppliedPass]]:
+    """Return the query after the passes before `incrementalise`, and the changes of each pass.
+
+    Only with a `CircuitContext` may the joins change.
+    """
+    context = PassContext() if context is None else context
     last = [circuit_pass.name for circuit_pass in CIRCUIT_PASSES if circuit_pass.gives is CORE][-1]
     optimised: Graph = CIRCUIT.run(query, context, until=last)
     return optimised, list(context.applied.values())

@@ -51,24 +51,28 @@ def incremental_circuit(query: Graph) -> tuple[Graph, list[LawApplication]]:
     return pruned(incrementalise(expand(query, []), applications)), applications
 
 
-def physical(query: Graph) -> Graph:
-    """Return the physical circuit of a query: optimised, incremental, with traces for integrals."""
-    circuit: Graph = CIRCUIT.run(query, PassContext())
+def physical(query: Graph, context: PassContext | None = None) -> Graph:
+    """Return the physical circuit of a query: optimised, incremental, with traces for integrals.
+
+    Only with a `CircuitContext` may the joins change.
+    """
+    circuit: Graph = CIRCUIT.run(query, PassContext() if context is None else context)
     return circuit
 
 
-def circuit(query: Graph, stage: Stage) -> Graph:
-    """Return one of the forms of a query."""
+def circuit(query: Graph, stage: Stage, context: PassContext | None = None) -> Graph:
+    """Return one of the forms of a query; the context is that of `physical`."""
     if stage is Stage.QUERY:
         return query
     if stage is Stage.INCREMENTAL:
         return incremental_circuit(query)[0]
-    return physical(query) if stage is Stage.PHYSICAL else distribute(physical(query))
+    lowered = physical(query, context)
+    return lowered if stage is Stage.PHYSICAL else distribute(lowered)
 
 
-def runnable(query: Graph, stage: Stage) -> Graph:
+def runnable(query: Graph, stage: Stage, context: PassContext | None = None) -> Graph:
     """Return the circuit that a run of this stage steps: a query runs between integrals."""
-    return between_integrals(query) if stage is Stage.QUERY else circuit(query, stage)
+    return between_integrals(query) if stage is Stage.QUERY else circuit(query, stage, context)
 
 
 def _lifted(rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:

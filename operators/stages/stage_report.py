@@ -15,8 +15,10 @@ from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.evaluation_options import describe_evaluation
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from dbsp.operators.shards.exchange import Placing
+from dbsp.operators.stages.circuit_context import CircuitContext
 from dbsp.operators.stages.circuit_passes import optimise
 from dbsp.operators.stages.circuit_stages import incremental_circuit, physical
+from dbsp.operators.stages.join_strategy import JoinStrategy
 from dbsp.operators.stages.passes.distribute import distribute
 from dbsp.operators.stages.passes.forget_rows import bounded_traces
 from dbsp.operators.stages.passes.laws import LAWS
@@ -28,18 +30,20 @@ if TYPE_CHECKING:
     from dbsp.shards.sharded_run import ShardedRun
 
 
-def explain(query: Graph, run: Run | ShardedRun | None = None) -> str:
+def explain(
+    query: Graph, run: Run | ShardedRun | None = None, strategy: JoinStrategy = JoinStrategy.AS_WRITTEN
+) -> str:
     """Report the passes and their changes, the laws, the traces and joins of the physical circuit,
     and the exchanges of the distributed circuit.
 
     With a `run` of the query, also report the rows and bytes of its traces, and the rows and
     prefixes that its multi-way joins processed.
     """
-    return "\n".join(_report(query, run))
+    return "\n".join(_report(query, run, strategy))
 
 
-def _report(query: Graph, run: Run | ShardedRun | None) -> Iterator[str]:
-    optimised, applied = optimise(query)
+def _report(query: Graph, run: Run | ShardedRun | None, strategy: JoinStrategy) -> Iterator[str]:
+    optimised, applied = optimise(query, CircuitContext(strategy=strategy))
     yield "passes"
     for record in applied:
         size = (
@@ -55,7 +59,7 @@ def _report(query: Graph, run: Run | ShardedRun | None) -> Iterator[str]:
         times = sum(application.law.name == name for application in applications)
         if times:
             yield f"  {name}, {times} x:  {law.equation}"
-    lowered = physical(query)
+    lowered = physical(query, CircuitContext(strategy=strategy))
     circuit = lowered if run is None else run.graph
     kept = {} if run is None else run.kept()
     counts = {} if run is None else run.join_terms()

@@ -25,12 +25,15 @@ from dbsp.circuit.stage import Stage
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
 from dbsp.display.report_text import Report
+from dbsp.durable.step_memory import signature
 from dbsp.errors import ArgumentError, CircuitError, SchemaError, choice, shorten, wrong_argument
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.stages import circuit_stages
+from dbsp.operators.stages.circuit_context import CircuitContext
+from dbsp.operators.stages.join_strategy import JoinStrategy
 from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.fit import expect_stream, located, widened
@@ -62,6 +65,19 @@ if TYPE_CHECKING:
 class Circuit(graph.Graph):
     """A dataflow circuit over Z-sets, built stream by stream; `start` runs it incrementally.
 
+    Chains of `join` outside of scopes are planned. With "auto", a cyclic chain, such as the joins
+    that find triangles, becomes a multi-way join, and an acyclic one stays as written. "binary"
+    orders two-way joins by the shape of the chain, and "wcoj" makes one multi-way join of each
+    chain. "as-written" keeps all joins. The strategy changes the cost and no row; the stream of a
+    replaced join cannot be read from a run any more. `explain` shows the replaced joins.
+
+    Parameters:
+        name: the name of the circuit.
+        strategy: "auto", "binary", "wcoj" or "as-written".
+
+    Raises:
+        ArgumentError: `strategy` is unknown.
+
     Examples:
         >>> circuit = Circuit("orders")
         >>> order = circuit.input("order", id=int, price=float)
@@ -73,6 +89,7 @@ class Circuit(graph.Graph):
     stream_class = Stream
     public_names = (
         "name",
+        "strategy",
         "input",
         "constant",
         "output",
@@ -92,9 +109,18 @@ class Circuit(graph.Graph):
         "same_as",
     )
 
-    def __init__(self, name: str = "circuit") -> None:
+    def __init__(self, name: str = "circuit", *, strategy: JoinStrategy | str = JoinStrategy.AUTO) -> None:
         super().__init__(name)
+        self._strategy = choice("strategy", JoinStrategy, strategy)
         self._relations: dict[str, set[str]] = {"input": set(), "output": set()}
+
+    @property
+    def strategy(self) -> JoinStrategy:
+        """How the planner may change the joins of this circuit."""
+        return self._strategy
+
+    def settings(self) -> dict[str, int | str]:
+        return {} if self._strategy is JoinStrategy.AUTO else {"strategy": self._strategy.value}
 
     @located("Input")
     def input(
@@ -413,7 +439,7 @@ class Circuit(graph.Graph):
             <circuit 'evens': 4 nodes>
         """
         self.validate()
-        return circuit_stages.circuit(self, choice("stage", Stage, stage))
+        return circuit_stages.circuit(self, choice("stage", Stage, stage), self._context())
 
     def draw(
         self,
@@ -496,7 +522,7 @@ class Circuit(graph.Graph):
         self.validate()
         if run is not None and not isinstance(run, Ticks):
             raise wrong_argument("run", "a run of the circuit", run)
-        return Report(explain(self, run))
+        return Report(explain(self, run, self._strategy))
 
     @overload
     def start(
@@ -576,7 +602,10 @@ class Circuit(graph.Graph):
         if checkpoint is None:
             return self.start_within(stage, limit, None)
         opened = open_checkpoint(checkpoint)
-        return opened.resume(self, lambda _: self.start_within(stage, limit, opened.spill))
+        return opened.resume(
+            self,
+            lambda written: Run(self._resumed(stage, written), memory_limit=limit, spill=opened.spill),
+        )
 
     def start_within(self, stage: Stage | str, limit: int | None, spill: Path | None) -> Run:
         """Start a run whose state beyond `limit` bytes is stored in the folder `spill`."""
@@ -631,11 +660,10 @@ class Circuit(graph.Graph):
         """
         from dbsp.durable.past_ticks import PastTicks
 
-        runnable = self.runnable(stage)
         past = PastTicks(
             folder,
             self,
-            lambda _: runnable,
+            lambda written: self._resumed(stage, written),
             allow_pickle=allow_pickle,
             verify=verify,
             memory_limit=capacity_of(memory_limit),
@@ -646,7 +674,21 @@ class Circuit(graph.Graph):
     def runnable(self, stage: Stage | str) -> graph.Graph:
         """Return the circuit that a run of this stage steps. Raises as `start`."""
         self.validate()
-        return circuit_stages.runnable(self, choice("stage", Stage, stage))
+        return circuit_stages.runnable(self, choice("stage", Stage, stage), self._context())
+
+    def _resumed(self, stage: Stage | str, written: str | None) -> graph.Graph:
+        """Return the circuit that continues a checkpoint: its own one if it has another plan."""
+        own = self.runnable(stage)
+        if written is None or stage != Stage.PHYSICAL:
+            return own
+        from dbsp.operators.streams.circuit_reader import read_circuit  # it imports this module
+
+        stored = read_circuit(written, {}, like=own)
+        fits = signature(stored) in (signature(own), signature(own, whole=True))
+        return own if fits else stored
+
+    def _context(self) -> CircuitContext:
+        return CircuitContext(strategy=self._strategy)
 
     def declare(self, kind: str, name: str) -> None:
         """Reserve a name for an "input" or "output"; raise CircuitError if it is in use."""

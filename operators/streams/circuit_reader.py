@@ -20,11 +20,13 @@ from dbsp.circuit.graph_json import fill, parse, places_in
 from dbsp.circuit.named_parts import Functions, classes_by_name, functions_by_name, names_in
 from dbsp.circuit.networkx_form import networkx_document
 from dbsp.circuit.value_json import DecodeContext
+from dbsp.errors import CircuitError, shorten
 from dbsp.expressions import Expression
 from dbsp.expressions.origin import Origin
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.recursion.body import Body
+from dbsp.operators.stages.join_strategy import JoinStrategy
 from dbsp.operators.streams.builder import Circuit
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ def _circuit(
     origins: Mapping[tuple[Any, ...], Origin[Expression]] = NO_ORIGINS,
 ) -> Graph:
     name = written["name"]
-    graph = Graph(name) if written["form"] == "lowered" else Circuit(name)
+    graph = Graph(name) if written["form"] == "lowered" else Circuit(name, strategy=_strategy(written))
     scopes: list[Body] = []
 
     def new_scope(parent: Graph, inside: Mapping[str, Any]) -> Body:
@@ -141,6 +143,19 @@ def _circuit(
     _declare_ports(graph)
     graph.validate()
     return graph
+
+
+def _strategy(written: Mapping[str, Any]) -> JoinStrategy:
+    """Return the strategy of a circuit. Raises CircuitError if it is none."""
+    settings = written.get("settings", {})
+    try:
+        return JoinStrategy(settings.get("strategy", JoinStrategy.AUTO))
+    except (AttributeError, ValueError):
+        raise CircuitError(
+            f"expected the settings of a circuit, such as {{'strategy': 'as-written'}}, got "
+            f"{shorten(settings)}",
+            code="invalid-circuit-file",
+        ) from None
 
 
 def _declare_ports(graph: Graph) -> None:
@@ -163,9 +178,14 @@ def _declare_ports(graph: Graph) -> None:
 
 @functools.cache
 def catalogue() -> dict[str, type]:
-    """The dataclasses of this package (operators and their parts) by class name."""
+    """The dataclasses of this package (operators and their parts) by class name.
+
+    The planner has no operators, and its `Atom` is not that of a multi-way join.
+    """
     found: dict[str, type] = {}
     for module in walk_packages(dbsp.operators.__path__, "dbsp.operators."):
+        if module.name.startswith("dbsp.operators.planner."):
+            continue
         for value in vars(import_module(module.name)).values():
             if not isinstance(value, type) or value.__module__ != module.name:
                 continue

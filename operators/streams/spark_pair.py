@@ -70,7 +70,7 @@ def plain_ports(circuit: Circuit) -> Circuit:
 def _copy(
     circuit: Circuit, keeps: Callable[[Node], bool], replaced: Mapping[Node, Operator]
 ) -> tuple[Circuit, GraphCopy]:
-    copied = Circuit(circuit.name)
+    copied = Circuit(circuit.name, strategy=circuit.strategy)
     ports = {
         (isinstance(node.operator, Input), node.operator.relation)
         for node in circuit.nodes

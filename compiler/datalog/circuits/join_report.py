@@ -18,11 +18,11 @@ from dbsp.compiler.datalog.plans.plan_steps import (
 )
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind
-from dbsp.compiler.planner.estimate import TermEstimate
-from dbsp.compiler.planner.estimate_report import report, show_number
 from dbsp.errors import expect_type
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.joins.term_rows import TermRows
+from dbsp.operators.planner.estimate import TermEstimate
+from dbsp.operators.planner.estimate_report import report, show_number
 
 Terms = Mapping[Node, tuple[TermRows, ...]]
 

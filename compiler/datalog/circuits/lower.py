@@ -10,6 +10,7 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import needed_relations
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.stages.join_strategy import JoinStrategy
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.stream import Stream
 
@@ -30,7 +31,7 @@ def lower_program(
     program and the relations whose size is printed. Relations that no output depends on are
     omitted.
     """
-    circuit = Circuit(name)
+    circuit = Circuit(name, strategy=JoinStrategy.AS_WRITTEN)  # the plans have chosen the joins
     context = LoweringContext(program, plans, circuit, max_iterations, recursion, external)
     streams = lower_relations(context, program)
     for name in dict.fromkeys((*program.outputs, *program.sizes)):

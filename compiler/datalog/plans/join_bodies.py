@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from dbsp.compiler.datalog.plans.literals import equations, is_partial, is_safe, uses
 from dbsp.compiler.datalog.plans.normalise import Condition, NormalLiteral, Scan
 from dbsp.compiler.datalog.tree.traversal import variables
-from dbsp.compiler.planner.choose import ChosenPlan, choose
-from dbsp.compiler.planner.conjunction import Atom, Conjunction, Functions, determined
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of
+from dbsp.operators.planner.choose import ChosenPlan, choose
+from dbsp.operators.planner.conjunction import Atom, Conjunction, Functions, determined
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.strategy import Strategy
+from dbsp.operators.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of
 
 
 @dataclass(frozen=True)

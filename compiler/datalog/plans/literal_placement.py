@@ -24,7 +24,7 @@ from dbsp.compiler.datalog.plans.plan_steps import (
 )
 from dbsp.compiler.datalog.plans.ranges import FoundRange, find_range
 from dbsp.compiler.datalog.tree.traversal import variables
-from dbsp.compiler.planner.conjunction import determined
+from dbsp.operators.planner.conjunction import determined
 
 
 class LiteralPlacement:

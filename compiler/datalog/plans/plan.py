@@ -71,11 +71,11 @@ from dbsp.compiler.datalog.plans.plan_steps import (
 )
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import variables
-from dbsp.compiler.planner import tree as trees
-from dbsp.compiler.planner.conjunction import determined
-from dbsp.compiler.planner.estimate import TermEstimate
-from dbsp.compiler.planner.statistics import Statistics
 from dbsp.errors import InvariantError, expect_present
+from dbsp.operators.planner import tree as trees
+from dbsp.operators.planner.conjunction import determined
+from dbsp.operators.planner.estimate import TermEstimate
+from dbsp.operators.planner.statistics import Statistics
 
 
 def plan(rule: NormalRule, policy: Policy | None = None) -> RulePlan:

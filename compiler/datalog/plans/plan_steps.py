@@ -15,8 +15,8 @@ from typing import TypeAlias
 from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, Scan
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import variables
-from dbsp.compiler.planner.choose import ChosenPlan
-from dbsp.compiler.planner.estimate import TermEstimate
+from dbsp.operators.planner.choose import ChosenPlan
+from dbsp.operators.planner.estimate import TermEstimate
 
 
 @dataclass(frozen=True, slots=True)

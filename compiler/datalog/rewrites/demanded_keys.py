@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from dbsp.compiler.datalog.rewrites.choose_demand import DemandSearch, DemandStep, InputColumn
-from dbsp.compiler.planner.statistics import Statistics
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.planner.statistics import Statistics
 
 SHARE = 0.1
 """The largest part of the values to demand, and of the rows with these values."""

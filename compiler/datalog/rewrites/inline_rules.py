@@ -30,7 +30,7 @@ from dbsp.compiler.datalog.rewrites.simple_terms import is_total
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 from dbsp.compiler.datalog.tree.traversal import free_variables, rename, substitute, variables
-from dbsp.compiler.planner.acyclic import reduce_ears
+from dbsp.operators.planner.acyclic import reduce_ears
 
 MAX_ATOMS = 8
 """The planner is slow for bodies of more atoms."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from dbsp.compiler.planner.acyclic import reduce_ears
-from dbsp.compiler.planner.conjunction import Atom, Conjunction
-from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.planner.acyclic import reduce_ears
+from dbsp.operators.planner.conjunction import Atom, Conjunction
+from dbsp.operators.planner.strategy import Strategy
 
 _TOLERATED = 4
 """Joins of two relations may create this many times as many rows as the largest relation has."""

@@ -48,10 +48,11 @@ from dbsp.compiler.datomic.meaning.draft_writer import DraftWriter
 from dbsp.compiler.datomic.meaning.rule_writer import write_rules
 from dbsp.compiler.datomic.text.query_report import QueryReport
 from dbsp.compiler.datomic.tree import query_tree as tree
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.strategy import Strategy
 from dbsp.diagnostics import ProgramSources
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.stages.join_strategy import JoinStrategy
 from dbsp.operators.streams.builder import Circuit
 
 FOUND = "find"
@@ -158,7 +159,7 @@ class QueryProgram:
 
     def circuit(self, plans: Mapping[int, RulePlan], recursion: Recursion) -> Circuit:
         """Return the query circuit of these plans."""
-        circuit = Circuit("query")
+        circuit = Circuit("query", strategy=JoinStrategy.AS_WRITTEN)  # the plans have chosen the joins
         context = LoweringContext(
             self.program,
             plans,

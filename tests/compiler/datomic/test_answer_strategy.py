@@ -7,8 +7,8 @@ from collections.abc import Collection
 import pytest
 
 from dbsp.compiler.datomic.circuits.answer_strategy import strategy_for
-from dbsp.compiler.planner.conjunction import Atom, Conjunction
-from dbsp.compiler.planner.strategy import Strategy
+from dbsp.operators.planner.conjunction import Atom, Conjunction
+from dbsp.operators.planner.strategy import Strategy
 
 
 class FixedCounts:

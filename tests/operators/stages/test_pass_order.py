@@ -13,8 +13,9 @@ import pytest
 
 import dbsp
 from dbsp import Circuit
-from dbsp.circuit.pass_manager import PassContext
+from dbsp.operators.stages.circuit_context import CircuitContext
 from dbsp.operators.stages.circuit_passes import CIRCUIT, CIRCUIT_PASSES
+from dbsp.operators.stages.join_strategy import JoinStrategy
 from tests.pass_fixtures import PassCase, pass_cases
 
 CASES = list(pass_cases(Path(__file__).parent / "passes"))
@@ -29,7 +30,7 @@ def text_after(name: str, code: str) -> str:
     names |= {name: circuit.input(name, schema=columns) for name in ("a", "b")}
     exec(code, names)
     circuit.output("out", names["out"])
-    context = PassContext(disabled=OPTIONAL - {name})
+    context = CircuitContext(disabled=OPTIONAL - {name}, strategy=JoinStrategy.AUTO)
     return re.sub(r"  \[.*\]$", "", CIRCUIT.text_after(name, circuit, context), flags=re.MULTILINE)
 
 

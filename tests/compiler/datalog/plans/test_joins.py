@@ -9,7 +9,7 @@ import pytest
 
 import dbsp
 from dbsp.compiler.datalog.plans.plan_steps import PlannedMultiwayJoin, all_steps
-from dbsp.compiler.planner.statistics import Statistics
+from dbsp.operators.planner.statistics import Statistics
 
 RELATIONS = """
 .decl e(x: number, y: number)  .decl n(x: number)  .decl t(x: number, y: number, z: number)

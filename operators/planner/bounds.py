@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from dbsp.compiler.planner.simplex import least_cover
+from dbsp.operators.planner.simplex import least_cover
 
 EXACT_VARIABLES = 9
 """With at most this many variables the best decomposition is found, otherwise a good one."""

@@ -6,8 +6,8 @@ import networkx as nx
 import pytest
 from hypothesis import given
 
-from dbsp.compiler.planner.acyclic import blocks, reduce_ears
-from tests.compiler.planner.planner_support import edges, hypergraphs
+from dbsp.operators.planner.acyclic import blocks, reduce_ears
+from tests.operators.planner.planner_support import edges, hypergraphs
 
 
 @pytest.mark.parametrize(

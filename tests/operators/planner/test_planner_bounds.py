@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.compiler.planner.acyclic import reduce_ears
-from dbsp.compiler.planner.bounds import agm_bound, decompose, fractional_cover, packed
-from dbsp.compiler.planner.conjunction import Conjunction
 from dbsp.kernels.arrays import Codes
-from tests.compiler.planner.planner_support import conjunctions, edges, hypergraphs, joined, query, relations
+from dbsp.operators.planner.acyclic import reduce_ears
+from dbsp.operators.planner.bounds import agm_bound, decompose, fractional_cover, packed
+from dbsp.operators.planner.conjunction import Conjunction
+from tests.operators.planner.planner_support import conjunctions, edges, hypergraphs, joined, query, relations
 
 
 @pytest.mark.parametrize(

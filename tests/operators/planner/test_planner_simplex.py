@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from dbsp.compiler.planner.simplex import least_cover
+from dbsp.operators.planner.simplex import least_cover
 
 
 @st.composite

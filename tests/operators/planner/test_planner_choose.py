@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.compiler.planner.choose import ChosenPlan, choose
-from dbsp.compiler.planner.conjunction import Atom, Conjunction
-from dbsp.compiler.planner.estimate import Estimator
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of, nodes
 from dbsp.kernels.arrays import Codes
-from tests.compiler.planner.planner_support import conjunctions, graph, joined, query, relations
+from dbsp.operators.planner.choose import ChosenPlan, choose
+from dbsp.operators.planner.conjunction import Atom, Conjunction
+from dbsp.operators.planner.estimate import Estimator
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.strategy import Strategy
+from dbsp.operators.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of, nodes
+from tests.operators.planner.planner_support import conjunctions, graph, joined, query, relations
 
 
 def show(tree: Tree, conjunction: Conjunction) -> str:

@@ -13,17 +13,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbsp.compiler.planner.acyclic import Reduction, reduce_ears
-from dbsp.compiler.planner.bounds import agm_bound, decompose, fractional_cover
-from dbsp.compiler.planner.combine import Combiner, CostedPlan, NodeEstimate
-from dbsp.compiler.planner.conjunction import Conjunction
-from dbsp.compiler.planner.costs import Cost
-from dbsp.compiler.planner.estimate import Estimator
-from dbsp.compiler.planner.search import Search
-from dbsp.compiler.planner.shape import by_shape, greedy_order, left_deep, multiway
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.strategy import Strategy
-from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, nodes
+from dbsp.operators.planner.acyclic import Reduction, reduce_ears
+from dbsp.operators.planner.bounds import agm_bound, decompose, fractional_cover
+from dbsp.operators.planner.combine import Combiner, CostedPlan, NodeEstimate
+from dbsp.operators.planner.conjunction import Conjunction
+from dbsp.operators.planner.costs import Cost
+from dbsp.operators.planner.estimate import Estimator
+from dbsp.operators.planner.search import Search
+from dbsp.operators.planner.shape import by_shape, greedy_order, left_deep, multiway
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.strategy import Strategy
+from dbsp.operators.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from dbsp.compiler.planner.choose import ChosenPlan
-from dbsp.compiler.planner.combine import NodeEstimate
-from dbsp.compiler.planner.conjunction import Atom
-from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, nodes
+from dbsp.operators.planner.choose import ChosenPlan
+from dbsp.operators.planner.combine import NodeEstimate
+from dbsp.operators.planner.conjunction import Atom
+from dbsp.operators.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, nodes
 
 
 def report(choice: ChosenPlan) -> Iterator[str]:

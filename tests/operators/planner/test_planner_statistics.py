@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from dbsp.compiler.planner.conjunction import Atom, Conjunction
-from dbsp.compiler.planner.statistics import SAMPLE, Degree, FanOut, Statistics
 from dbsp.kernels.arrays import Codes
-from tests.compiler.planner.planner_support import conjunctions, graph, joined, relations
+from dbsp.operators.planner.conjunction import Atom, Conjunction
+from dbsp.operators.planner.statistics import SAMPLE, Degree, FanOut, Statistics
+from tests.operators.planner.planner_support import conjunctions, graph, joined, relations
 
 
 @given(conjunctions(), relations())

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dbsp.compiler.planner import costs
-from dbsp.compiler.planner.acyclic import blocks, reduce_ears
-from dbsp.compiler.planner.combine import Combiner, CostedPlan
-from dbsp.compiler.planner.conjunction import connected
-from dbsp.compiler.planner.estimate import Part
+from dbsp.operators.planner import costs
+from dbsp.operators.planner.acyclic import blocks, reduce_ears
+from dbsp.operators.planner.combine import Combiner, CostedPlan
+from dbsp.operators.planner.conjunction import connected
+from dbsp.operators.planner.estimate import Part
 
 SUBSETS = 300
 """With at most this many connected subsets of atoms the search is exact (a path of 10 atoms has 55,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from hypothesis import strategies as st
 
-from dbsp.compiler.planner.conjunction import Atom, Conjunction
 from dbsp.kernels.arrays import Codes
+from dbsp.operators.planner.conjunction import Atom, Conjunction
 
 
 def edges(text: str) -> list[frozenset[str]]:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dbsp.compiler.planner.conjunction import Atom
 from dbsp.errors import expect_present
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.operators.planner.conjunction import Atom
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Source: TypeAlias = Callable[[str], Codes | None]

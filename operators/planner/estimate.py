@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from dbsp.compiler.planner import costs
-from dbsp.compiler.planner.bounds import agm_bound, packed
-from dbsp.compiler.planner.conjunction import Conjunction, connected
-from dbsp.compiler.planner.sampling import Prefixes, Sampling
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.variable_orders import candidates
 from dbsp.errors import expect_present
+from dbsp.operators.planner import costs
+from dbsp.operators.planner.bounds import agm_bound, packed
+from dbsp.operators.planner.conjunction import Conjunction, connected
+from dbsp.operators.planner.sampling import Prefixes, Sampling
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.variable_orders import candidates
 
 EXHAUSTIVE = 5
 """With at most this many variables to bind, all orders of a delta term are compared; otherwise the

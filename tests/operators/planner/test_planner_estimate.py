@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from dbsp.compiler.planner.bounds import agm_bound
-from dbsp.compiler.planner.conjunction import Atom, Conjunction
-from dbsp.compiler.planner.estimate import Estimator
-from dbsp.compiler.planner.sampling import LINK
-from dbsp.compiler.planner.statistics import Statistics
 from dbsp.kernels.arrays import Codes
-from tests.compiler.planner.planner_support import conjunctions, graph, joined, query, relations
+from dbsp.operators.planner.bounds import agm_bound
+from dbsp.operators.planner.conjunction import Atom, Conjunction
+from dbsp.operators.planner.estimate import Estimator
+from dbsp.operators.planner.sampling import LINK
+from dbsp.operators.planner.statistics import Statistics
+from tests.operators.planner.planner_support import conjunctions, graph, joined, query, relations
 
 
 def estimator(conjunction: Conjunction, data: dict[str, Codes]) -> Estimator:

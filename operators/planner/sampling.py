@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dbsp.compiler.planner.conjunction import Atom, Conjunction
-from dbsp.compiler.planner.statistics import SAMPLE, Statistics
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.operators.planner.conjunction import Atom, Conjunction
+from dbsp.operators.planner.statistics import SAMPLE, Statistics
 
 LIMIT = 2_000
 """The maximum number of prefixes of a sample."""

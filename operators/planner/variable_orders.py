@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dbsp.compiler.planner.conjunction import Functions, determined
+from dbsp.operators.planner.conjunction import Functions, determined
 
 
 def default_orders(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbsp.compiler.planner.acyclic import blocks, reduce_ears
-from dbsp.compiler.planner.conjunction import Conjunction
-from dbsp.compiler.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of
-from dbsp.compiler.planner.variable_orders import default_orders
+from dbsp.operators.planner.acyclic import blocks, reduce_ears
+from dbsp.operators.planner.conjunction import Conjunction
+from dbsp.operators.planner.tree import BinaryNode, LeafNode, MultiwayNode, Tree, atoms_of
+from dbsp.operators.planner.variable_orders import default_orders
 
 
 def by_shape(conjunction: Conjunction) -> Tree:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbsp.compiler.planner import costs
-from dbsp.compiler.planner.costs import Cost
-from dbsp.compiler.planner.estimate import Estimator, Part, TermEstimate
-from dbsp.compiler.planner.shape import binary, multiway
-from dbsp.compiler.planner.tree import LeafNode, Tree
+from dbsp.operators.planner import costs
+from dbsp.operators.planner.costs import Cost
+from dbsp.operators.planner.estimate import Estimator, Part, TermEstimate
+from dbsp.operators.planner.shape import binary, multiway
+from dbsp.operators.planner.tree import LeafNode, Tree
 from dbsp.operators.traces.column_orders import Chain, orders_for
 
 LAST_MARGIN = 0.8

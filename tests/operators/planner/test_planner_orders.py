@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from dbsp.compiler.planner.conjunction import Conjunction
-from dbsp.compiler.planner.variable_orders import default_orders
-from tests.compiler.planner.planner_support import conjunctions
+from dbsp.operators.planner.conjunction import Conjunction
+from dbsp.operators.planner.variable_orders import default_orders
+from tests.operators.planner.planner_support import conjunctions
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.compiler.planner.choose import choose
-from dbsp.compiler.planner.conjunction import Atom, Conjunction
-from dbsp.compiler.planner.estimate_report import report, show_atom
-from dbsp.compiler.planner.statistics import Statistics
-from dbsp.compiler.planner.strategy import Strategy
-from tests.compiler.planner.planner_support import query
+from dbsp.operators.planner.choose import choose
+from dbsp.operators.planner.conjunction import Atom, Conjunction
+from dbsp.operators.planner.estimate_report import report, show_atom
+from dbsp.operators.planner.statistics import Statistics
+from dbsp.operators.planner.strategy import Strategy
+from tests.operators.planner.planner_support import query
 
 
 def test_a_query_by_its_shape() -> None:
