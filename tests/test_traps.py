@@ -295,7 +295,7 @@ def test_hundreds_of_ticks_on_a_larger_graph(small: int, monkeypatch: pytest.Mon
     a time, so that all kinds of merges occur.
     """
     generator = random.Random(small)
-    monkeypatch.setattr("dbsp.state.trace.SMALL", small)
+    monkeypatch.setattr("dbsp.state.merging_stack.SMALL", small)
     monkeypatch.setattr("dbsp.runtime.scope_state.MERGE_FUEL", 8 * small)
     run = dbsp.compile(LIVE / "churn.dl").start()
     pairs: set[Pair] = set()

@@ -21,7 +21,7 @@ MERGE_FUEL = 4096
 MERGE_FACTOR = 32
 """The additional rows that a trace may merge for each row that the tick added to it. Merging keeps
 up at this rate, since a row takes part in a few merges with sorted runs up to
-`dbsp.state.trace.RATIO` times as large as its own."""
+`dbsp.state.merging_stack.RATIO` times as large as its own."""
 
 State: TypeAlias = "Trace | StateTable[Any, Any]"
 """A trace or a table that a scope keeps for a step between ticks."""

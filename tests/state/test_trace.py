@@ -18,10 +18,11 @@ from dbsp.data.batch import Batch
 from dbsp.kernels import consolidate, sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.state import trace as trace_module
+from dbsp.state import merging_stack
 from dbsp.state.journal import Journalled
+from dbsp.state.merging_stack import MAX_RUNS, RATIO, SMALL, TAIL
 from dbsp.state.sorted_run import RunMerge, SortedRun
-from dbsp.state.trace import MAX_RUNS, RATIO, SMALL, TAIL, Trace
+from dbsp.state.trace import Trace
 from tests import reference
 from tests.profiles import examples
 from tests.reference import Z
@@ -140,7 +141,7 @@ class TraceMachine(RuleBasedStateMachine):
     def unite(self) -> None:
         """The runs of the tick become one run, if they are large."""
         trace = self.owner.trace
-        many = sum(run.size for run in trace.current) > trace_module.TAIL * trace_module.SMALL
+        many = sum(run.size for run in trace.current) > merging_stack.TAIL * merging_stack.SMALL
         trace.unite()
         if many and trace._budget is None:
             assert len(trace.current) <= 1
@@ -183,7 +184,8 @@ class SmallStepsMachine(TraceMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patches = contextlib.ExitStack()
-        self.patches.enter_context(mock.patch.multiple("dbsp.state.trace", **self.limits))
+        self.patches.enter_context(mock.patch.multiple(merging_stack, **self.limits))
+        self.patches.enter_context(mock.patch("dbsp.state.run_stack.ROOM", 4))
         self.patches.enter_context(mock.patch("dbsp.state.narrow_rows.LARGE", 2))
 
     def teardown(self) -> None:

@@ -12,7 +12,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
-from dbsp.state import seen_rows, trace, wide_merge
+from dbsp.state import merging_stack, seen_rows, trace, wide_merge
 from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
 from tests.operators.recursion.closures import EDGE, SETS, STEPS, reachable
@@ -20,7 +20,12 @@ from tests.profiles import examples
 from tests.reference import Z, minus
 from tests.strategies import Tick
 
-NOW = [(seen_rows, "LEAST", 1), (seen_rows, "DISTANCE", 0), (trace, "SMALL", 1), (trace, "TAIL", 2)]
+NOW = [
+    (seen_rows, "LEAST", 1),
+    (seen_rows, "DISTANCE", 0),
+    (merging_stack, "SMALL", 1),
+    (merging_stack, "TAIL", 2),
+]
 NOW += [(wide_merge, "FEW", 2), (wide_merge, "PIECE", 4), (wide_merge, "SLICE", 1)]
 
 
