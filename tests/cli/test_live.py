@@ -289,8 +289,8 @@ def interrupt(at: str, commands: ConsoleCommands) -> None:
     commands.handle('+edge("c", "d")')
     method = getattr(Scope, at)
 
-    def interrupting(scope: Scope) -> None:
-        method(scope)
+    def interrupting(scope: Scope, *arguments: object) -> None:
+        method(scope, *arguments)
         setattr(Scope, at, method)
         raise KeyboardInterrupt
 
