@@ -30,9 +30,10 @@ from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.memory import memory_message
 from dbsp.runtime.open_tick import TakenPieces
 from dbsp.runtime.open_work import OpenWork
+from dbsp.runtime.staged_inputs import Changes
 from dbsp.runtime.table_parts import parts_of
 from dbsp.runtime.tick_result import TickResult
-from dbsp.runtime.ticks import MANY, Changes, Ticks
+from dbsp.runtime.ticks import MANY, Ticks
 
 Part: TypeAlias = tuple[Mapping[str, Batch], Sequence[TakenPieces]]
 """The changes of one step of a transaction, and the staged ones among them."""

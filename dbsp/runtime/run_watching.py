@@ -9,11 +9,11 @@ from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.errors import ArgumentError, expect_present, wrong_argument
 from dbsp.runtime.observed_run import ObservedRun
 from dbsp.runtime.recorded_tick import RecordedTick
+from dbsp.runtime.staged_inputs import Changes
 from dbsp.runtime.stream_lookup import StreamChoice
 from dbsp.runtime.stream_watch import StreamWatch, WatchedTick
 from dbsp.runtime.tick_recording import Recording
 from dbsp.runtime.tick_trace import TickTrace, TickTracer
-from dbsp.runtime.ticks import Changes
 
 MAX_ROWS = 1_000_000
 """The rows that a recording keeps by default."""
