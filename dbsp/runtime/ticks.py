@@ -1,4 +1,4 @@
-"""The ticks of a run: stage changes and step the circuit, all or nothing."""
+"""The ticks of a run: step the circuit with the changes of its inputs, all or nothing."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
 from dbsp.deferred_signals import interrupt_behind
-from dbsp.errors import (
-    DbspError,
-    MemoryLimitError,
-    expect_present,
-)
+from dbsp.errors import DbspError, MemoryLimitError, expect_present
 from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, up_to
 from dbsp.runtime.memory import give_back, memory_message

@@ -64,11 +64,11 @@ class RankStep(BlocksStep):
             return
         weighed = weigh_delta(batch, self._trace.width, self._trace, self._source.before)
         self._missing.follow(weighed)
-        blocks, _ = project(batch.rows, np.ones(len(batch), np.int64), self._block)
-        counted = self._counted(weighed, blocks)
+        counted = self._counted(weighed)
         if self.is_large(batch):
             super().step()
             return
+        blocks = self._blocks_of(counted.rows)
         new = np.r_[True, (blocks[1:, : self._key] != blocks[:-1, : self._key]).any(axis=1)]
         first = np.flatnonzero(new)
         last = np.r_[first[1:], len(blocks)] - 1
@@ -88,9 +88,14 @@ class RankStep(BlocksStep):
         )
         self.out = change if len(change) else None
 
-    def _counted(self, weighed: ValueWeights, blocks: Rows) -> ValueWeights:
+    def _counted(self, weighed: ValueWeights) -> ValueWeights:
         """Return how often each changed row counts, before and after the tick."""
         return ValueWeights(weighed.rows, *weighed.positive())
+
+    def _blocks_of(self, rows: Rows) -> Rows:
+        """Return the different blocks of sorted rows."""
+        blocks, _ = project(rows, np.ones(len(rows), np.int64), self._block)
+        return blocks
 
     def _count_table(self) -> Rows:
         """Return the counted table of the rows as often as they count."""
@@ -137,7 +142,8 @@ class DenseRankStep(RankStep):
         super().__init__(source, partition, leading, descending, types, reduce, scope)
         self._present = scope.new_trace(len(self._block), types[: len(self._block)])
 
-    def _counted(self, weighed: ValueWeights, blocks: Rows) -> ValueWeights:
+    def _counted(self, weighed: ValueWeights) -> ValueWeights:
+        blocks = self._blocks_of(weighed.rows)
         present, rows = self._count_table(), super()._count_table()
         before = count_values(blocks, present, len(present), False)
         after = (count_values(blocks, rows, len(rows), False) > 0).astype(np.int64)
