@@ -38,6 +38,7 @@ from dbsp.compiler.first_tick import count_relations, load
 from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.compiler.question_methods import QuestionMethods
 from dbsp.compiler.sharded_load import load_sharded
+from dbsp.compiler.started_program import StartedProgram
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
@@ -442,6 +443,7 @@ class Program(QuestionMethods, Displayed):
             expect_unobserved(observe)
             stage = Stage.PHYSICAL
         planner = None
+        updatable = circuit is None and stage == Stage.PHYSICAL
         if circuit is None and self._replans(stage):
             planner = ProgramPlanner(self, self.plans if plans is None else plans, max_iterations)
         if circuit is None and plans is None and max_iterations == MAX_ITERATIONS:
@@ -476,6 +478,8 @@ class Program(QuestionMethods, Displayed):
         try:
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
+            if updatable:
+                run.program = StartedProgram(self, self.plans if plans is None else plans, max_iterations)
             if observe:
                 run.observe()
             if run.tick:
@@ -569,9 +573,13 @@ class Program(QuestionMethods, Displayed):
         text = "\0".join(self._texts.values())
         return hashlib.sha256((text + word).encode(errors="surrogatepass")).hexdigest()
 
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether rows keep numbers that `autoinc` gave them, so that runs keep their plans."""
+        return any(map(numbers_rows, self.rewritten.rules))
+
     def _replans(self, stage: Stage | str) -> bool:
-        # A row keeps the number that autoinc() gave it, so the circuit keeps its plans.
-        return stage == Stage.PHYSICAL and not any(map(numbers_rows, self.rewritten.rules))
+        return stage == Stage.PHYSICAL and not self.numbers_rows
 
     def _graph_of(self, circuit: Circuit, stage: Stage | str, written: str | None) -> Graph:
         """Return the graph to run: that of a checkpoint if it has one; a new plan may differ."""

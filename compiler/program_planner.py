@@ -59,6 +59,10 @@ class ProgramPlanner:
         self._written = program
         self._proposed = (program, plans)
 
+    def use(self, program: PlannableProgram, plans: Mapping[int, RulePlan]) -> None:
+        """Record that the run uses these plans of the program, with these relations on demand."""
+        self.program, self.plans = program, plans
+
     def propose(self, run: CountedRun) -> Proposal | None:
         """Return the circuit for the current rows of the run, or None if no plan changes."""
         counted = statistics(self._written, run, run.rows)
@@ -74,14 +78,7 @@ class ProgramPlanner:
         """
         program = self._written.suited_to(statistics(self._written, run, rows), {})
         plans = self.plans if program is self.program else program.plans
-        rules_to_count = [
-            rule
-            for rule in program.rewritten.clauses
-            if any(
-                len(group.scans) > 2 and group.choice.kind != "multiway"
-                for group in plans[rule.number].joined
-            )
-        ]
+        rules_to_count = worth_counting(program.rewritten.clauses, plans)
         if rules_to_count:
             plans = {**plans, **program.plans_for(statistics(program, run, rows), rules_to_count)}
         return self._proposal(program, plans)
@@ -104,6 +101,17 @@ class ProgramPlanner:
         """Record that the run switched to the latest proposal."""
         self.program, self.plans = self._proposed
         self.restored = False
+
+
+def worth_counting(rules: Iterable[Rule], plans: Mapping[int, RulePlan]) -> list[Rule]:
+    """Return the rules whose plans counts may improve much (see `ProgramPlanner.propose_first`)."""
+    return [
+        rule
+        for rule in rules
+        if any(
+            len(group.scans) > 2 and group.choice.kind != "multiway" for group in plans[rule.number].joined
+        )
+    ]
 
 
 def statistics(program: PlannableProgram, run: CountedRun, rows: Source) -> Statistics:

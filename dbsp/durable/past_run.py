@@ -64,7 +64,7 @@ class PastRun(Run):
 
     Its views, rows and reports are those of the run at that tick, and `program.query`, `why` and
     `explain` accept it. It is independent of the folder and of the run that writes there. `step`,
-    `replan` and everything else that would make a new tick raise CircuitError.
+    `update` and everything else that would make a new tick raise CircuitError.
 
     Examples:
         >>> import tempfile
@@ -280,6 +280,10 @@ class PastRun(Run):
     def switch_to(self, proposal: Any) -> NoReturn:
         """Raise CircuitError: the circuit is that of the past."""
         self._refuse("switch_to")
+
+    def update(self, program: Any) -> NoReturn:
+        """Raise CircuitError: the program is that of the past."""
+        self._refuse("update")
 
     def snapshot(self) -> NoReturn:
         """Raise CircuitError: the folder belongs to the run that writes there."""

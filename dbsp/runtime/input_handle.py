@@ -11,7 +11,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.deferred_signals import interrupt_behind
 from dbsp.display.displayed import Displayed
-from dbsp.errors import counted
+from dbsp.errors import InputError, counted
 from dbsp.runtime.input_changes import Piece, encode_deletions, encode_staged, encode_upserts
 from dbsp.runtime.ports import InputPort
 
@@ -32,13 +32,15 @@ class InputHandle(Displayed):
         <input 'sale' (id: int, x: float): 2 rows staged>
     """
 
-    __slots__ = ("_pieces", "interner", "port")
+    __slots__ = ("_pieces", "dropped", "interner", "port")
 
     def __init__(self, port: InputPort, interner: Interner) -> None:
         self.port = port
         """The input's port in the current circuit of the run."""
         self.interner = interner
         """The interner of the run."""
+        self.dropped = False
+        """Whether an update of the run has dropped the input."""
         self._pieces: list[Piece] = []
 
     _described_by = "dbsp.runtime.run_display:handle_document"
@@ -139,6 +141,12 @@ class InputHandle(Displayed):
 
     def _stage(self, encode: Callable[[Any, InputPort, Interner], Piece], change: Any) -> None:
         """Stage a change: nothing is staged unless all of it is encoded."""
+        if self.dropped:
+            raise InputError(
+                f"an update of the run has dropped the input '{self.port.relation}'; run.inputs has the "
+                "inputs of the new program",
+                code="unknown-input",
+            )
         try:
             self._pieces.append(encode(change, self.port, self.interner))
         except SystemError as error:

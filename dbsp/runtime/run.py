@@ -17,13 +17,12 @@ from dbsp.circuit.shard_link import ShardLink
 from dbsp.data.interner import Interner
 from dbsp.display.displayed import Displayed
 from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
-from dbsp.runtime.bulk_transaction import BulkTicks
 from dbsp.runtime.compaction import Compaction
 from dbsp.runtime.memory import capacity_of, give_back
 from dbsp.runtime.open_work import OpenWork
+from dbsp.runtime.program_update import ProgramUpdates
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
 from dbsp.runtime.run_watching import Watching
-from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.transplant import Transplant
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
@@ -33,7 +32,7 @@ _TABLE_ROW = 200
 """An estimate of the bytes of a key and its value in a table."""
 
 
-class Run(BulkTicks, Compaction, Watching, StoredRelations, Displayed):
+class Run(ProgramUpdates, Compaction, Watching, Displayed):
     """A running circuit. `step` applies changes and returns the delta of every output.
 
     `Circuit.start` and `Program.start` return runs. A tick is all or nothing: when `step` raises,

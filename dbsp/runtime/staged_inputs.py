@@ -41,8 +41,9 @@ class StagedInputs(RunBase):
         link: ShardLink | None = None,
     ) -> None:
         self._handles: dict[str, InputHandle] = {}
+        self._every_handle: dict[str, InputHandle] = {}
+        """The handles of the inputs, and of those that an update that is not decided drops."""
         super().__init__(graph, interner, traces, budget, link)
-        self._handles = {name: InputHandle(port, self.interner) for name, port in self.input_ports.items()}
         self._prepared = WeakSet[Batch]()
         """The batches of `prepare` that the caller still has."""
         self.ranges: Mapping[str, Mapping[str, IntRange]] = {}
@@ -50,8 +51,27 @@ class StagedInputs(RunBase):
 
     def install(self, graph: Graph, scope: Scope) -> None:
         super().install(graph, scope)
-        for name, handle in self._handles.items():
-            handle.port = self.input_ports[name]
+        every = self._every_handle
+        for name, port in self.input_ports.items():
+            if name in every:
+                every[name].port = port
+            else:
+                every[name] = InputHandle(port, self.interner)
+        self._handles = {name: every[name] for name in self.input_ports}
+
+    def drop_handles(self) -> None:
+        """Make the handles of inputs unusable that the circuit does not have; can be repeated."""
+        for name in self._every_handle.keys() - self._handles.keys():
+            self._every_handle[name].dropped = True
+            del self._every_handle[name]
+
+    def encoded(self, changes: Changes) -> dict[str, Batch]:
+        """Return the changes by input, without the staged ones. Raises as `step`."""
+        staged: dict[str, Batch] = {}
+        for name, change in changes.items():
+            port = self.input_port(name)
+            self._stage(staged, port, (encode_change(change, port, self.interner),), is_copied(change))
+        return staged
 
     @ends_at_caller
     def input(self, name: str) -> InputHandle:

@@ -21,6 +21,7 @@ from dbsp.runtime.memory import give_back, memory_message
 from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_log import RunLog
+from dbsp.runtime.scope import Scope
 from dbsp.runtime.staged_inputs import Changes, StagedInputs
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.external_traces import ExternalTraces
@@ -45,10 +46,6 @@ class Ticks(StagedInputs):
         link: ShardLink | None = None,
     ) -> None:
         super().__init__(graph, interner, traces, budget, link)
-        self._nothing = {
-            name: ZSet.wrap(port.columns, self.interner, Batch.empty(port.columns.arity))
-            for name, port in self.output_ports.items()
-        }
         self._unnotified = False
         """Whether listeners have not been notified of the latest tick."""
         self.kept_changes = KEPT_CHANGES
@@ -56,6 +53,13 @@ class Ticks(StagedInputs):
         self._latest: LatestTick | None = None
         self.log: RunLog | None = None
         """The checkpoint that makes ticks durable, if there is one (see `dbsp.durable`)."""
+
+    def install(self, graph: Graph, scope: Scope) -> None:
+        super().install(graph, scope)
+        self._nothing = {
+            name: ZSet.wrap(port.columns, scope.interner, Batch.empty(port.columns.arity))
+            for name, port in self.output_ports.items()
+        }
 
     @ends_at_caller
     def step(self, changes: Changes | None = None, *, label: Any = None) -> TickResult:

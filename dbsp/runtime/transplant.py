@@ -14,6 +14,9 @@ Therefore one step can apply all past changes. Nodes that compute the same in bo
     inputs         emit their rows, as an arrangement of the old circuit keeps them;
     exchanges      move the rows that the old circuit keeps in another placement.
 
+An update moves the state into the circuit of another query in the same way; then the outputs and
+their views may differ, and inputs may be added and dropped.
+
 A node whose state depends on ticks and not on sums (a delay, a watermark) must be in both circuits,
 else the transplant is refused. The old scope does not change, except that traces may be merged, so
 it stays usable after an error. Cost: one step of the rebuilt nodes, and O(n) for a replayed trace
@@ -32,7 +35,8 @@ from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, TracedStep
 from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime import observation
 from dbsp.runtime.moved_integrals import MovableStreams, same_view
-from dbsp.runtime.ports import InputPort, OutputPort
+from dbsp.runtime.port_match import check_inputs, check_ports, inputs_of, outputs_of
+from dbsp.runtime.ports import InputPort
 from dbsp.runtime.rebuilt_steps import continued
 from dbsp.runtime.scope import Scope
 
@@ -40,15 +44,18 @@ from dbsp.runtime.scope import Scope
 class Transplant:
     """One transplant: `scope` replaces `old`, which stays usable until the run switches.
 
-    Raises CircuitError when the new circuit has other inputs or outputs, needs rows that the old
-    one does not keep, has a node that depends on ticks and is not in the old one, or has other
-    views. Also raises the errors of evaluating the new nodes.
+    Raises CircuitError when the new circuit needs rows that the old one does not keep, or has a
+    node that depends on ticks and is not in the old one. For a circuit of the `same_query`, it also
+    raises CircuitError if it has other inputs, outputs or views; for one of another query, if an
+    input has other columns. Also raises the errors of evaluating the new nodes.
     """
 
-    def __init__(self, old: Scope, graph: Graph) -> None:
+    def __init__(self, old: Scope, graph: Graph, same_query: bool = True) -> None:
         self.old = old
+        self._same_query = same_query
+        self._inputs = inputs_of(old)
         self._draft = Scope(graph, old.interner, budget=old.budget, link=old.link)
-        _check_ports(old, self._draft)
+        (check_ports if same_query else check_inputs)(old, self._draft)
         numbers = equal_nodes([old.graph, graph])
         self._equal: dict[int, list[Node]] = {}
         for node in old.graph.nodes:
@@ -58,6 +65,8 @@ class Transplant:
         """For each new node the old node whose state it takes over."""
         self._actions: dict[Node, Callable[[Step], None]] = {}
         """The action of every node that takes part in the rebuilding step."""
+        self.replayed_rows = 0
+        """The number of rows that the rebuilding step read from kept state."""
         if not old.first_tick:
             self._movable = MovableStreams(old, numbers)
             self._decide(graph)
@@ -88,6 +97,14 @@ class Transplant:
         """Release the traces that only the new scope keeps."""
         for trace in self._new:
             trace.release()
+
+    def keeps(self, node: Node) -> bool:
+        """Return whether the old circuit has the stream of a node, and it is not rebuilt."""
+        return self._numbers[node] in self._equal and self._actions.get(node) is not _step
+
+    def same_stream(self, old: Node, new: Node) -> bool:
+        """Return whether top-level nodes of the two circuits have the same stream."""
+        return self._numbers[old] == self._numbers[new]
 
     # --- pairs of equal nodes ---------------------------------------------------------------------
 
@@ -142,6 +159,9 @@ class Transplant:
             if moved is not None:
                 self._actions[node] = moved
                 continue
+            if isinstance(step, InputPort) and step.relation not in self._inputs:
+                self._actions[node] = _emit_nothing
+                continue
             if isinstance(step, InputPort) or depends_on_ticks(node):
                 raise CircuitError(
                     "the new circuit needs all past rows of this node, and the running circuit does not "
@@ -180,11 +200,18 @@ class Transplant:
         ]
         try:
             scope.run_steps([_Acting(step, action) for step, action in taking_part])
-            self._check_views()
+            if self._same_query:
+                self._check_views()
+            self.replayed_rows = sum(
+                len(step.out.weights)
+                for step, action in taking_part
+                if action is not _step and step.out is not None
+            )
         except BaseException as error:
             scope.rollback()
             if isinstance(error, DbspError):
-                error.add_note("This happened during replanning; the run continues with its current circuit.")
+                work, kept = ("replanning", "circuit") if self._same_query else ("the update", "program")
+                error.add_note(f"This happened during {work}; the run continues with its current {kept}.")
             raise
         finally:
             for step, action in taking_part:
@@ -197,8 +224,8 @@ class Transplant:
 
     def _check_views(self) -> None:
         """Check that the rebuilt views equal the old ones, as those of an equal query do."""
-        before = _outputs(self.old)
-        for name, port in _outputs(self.scope).items():
+        before = outputs_of(self.old)
+        for name, port in outputs_of(self.scope).items():
             if port.node in self._pairs and not any(s.node in self._actions for s in port.node.inputs):
                 continue
             if not same_view(before[name], port, self.scope):
@@ -228,6 +255,11 @@ def _step(step: Step) -> None:
     step.step()
 
 
+def _emit_nothing(step: Step) -> None:
+    """Step an input that the old circuit does not have: it has no past rows."""
+    step.out = None
+
+
 def _replay(step: Step) -> None:
     if not isinstance(step, ReplayingStep):
         raise AssertionError(f"{type(step).__name__} cannot replay its past")
@@ -244,30 +276,3 @@ class _EmitIntegral:
 
     def __call__(self, step: Step) -> None:
         step.out = self._keeper.integral() or None
-
-
-def _outputs(scope: Scope) -> dict[str, OutputPort]:
-    return {step.relation: step for step in scope.steps if isinstance(step, OutputPort)}
-
-
-def _check_ports(old: Scope, new: Scope) -> None:
-    """Raise CircuitError unless both have the same inputs and outputs."""
-    before, after = _ports(old), _ports(new)
-    for kind, name in sorted(before.keys() | after.keys()):
-        if before.get((kind, name)) != after.get((kind, name)):
-            raise CircuitError(
-                f"the new circuit belongs to another query: {kind} '{name}' is not the same in both",
-                where=f"circuit '{new.graph.name}'",
-                code="different-circuits",
-            )
-
-
-def _ports(scope: Scope) -> dict[tuple[str, str], tuple[object, ...]]:
-    """Return the inputs and outputs of a scope with the properties that a new circuit must keep."""
-    ports: dict[tuple[str, str], tuple[object, ...]] = {}
-    for step in scope.steps:
-        if isinstance(step, InputPort):
-            ports["input", step.relation] = (step.columns, step.kind, step.key)
-        elif isinstance(step, OutputPort):
-            ports["output", step.relation] = (step.columns,)
-    return ports

@@ -129,7 +129,6 @@ class ValueFreeing(Ticks):
             self.log.result = TickResult(
                 deltas, result.number, result.seconds, result.absent, result.present, tuple(self.input_ports)
             )
-        self._nothing = {name: _moved(nothing, interner) for name, nothing in self._nothing.items()}
         for handle in self._handles.values():
             handle.interner = interner
         old = self._scope

@@ -18,6 +18,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import FrameType
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -133,6 +134,14 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
                 self.planner.adopt(proposal)
         self.record_sizes()
         return replace(done, seconds=time.perf_counter() - started)
+
+    @ends_at_caller
+    def update(self, program: Any) -> NoReturn:
+        """Raise CircuitError: only a run in one process continues with another program."""
+        raise CircuitError(
+            "a run on shards cannot be updated; close it, and start the new program with shards=...",
+            code="update-refused",
+        )
 
     def switch_to(self, proposal: Proposal) -> Replanned:
         """Switch to a circuit that the caller has chosen, as `replan` does."""

@@ -1,0 +1,269 @@
+"""Updates: a run continues with another program, and keeps the state that both programs share.
+
+The circuit of the new program takes over the state of every node that the running circuit has,
+too (see `dbsp.runtime.transplant`). One step rebuilds the rest from that state. Then the facts that
+only one of the two programs has change their inputs, in a step of the new circuit. Both steps
+together are one tick:
+
+    delta of an output  =  view in the new program - view in the old program
+
+An output that only the new program has emits its rows. One that only the old program has emits
+nothing. Cost: O(n log n) for the n rows that the rebuilt nodes read or store, and for the views of
+the outputs that changed; planning counts the rows of relations that new rules join.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Protocol
+
+from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.circuit.graph import Graph
+from dbsp.data.batch import Batch, combine
+from dbsp.data.zset import ZSet
+from dbsp.errors import CircuitError, expect_present
+from dbsp.runtime.bulk_transaction import BulkTicks
+from dbsp.runtime.input_changes import InputChange
+from dbsp.runtime.latest_tick import LatestTick, up_to
+from dbsp.runtime.memory import give_back
+from dbsp.runtime.open_work import OpenWork
+from dbsp.runtime.port_match import outputs_of
+from dbsp.runtime.scope import Scope
+from dbsp.runtime.stored_relations import StoredRelations
+from dbsp.runtime.tick_result import TickResult
+from dbsp.runtime.ticks import LARGE
+from dbsp.runtime.transplant import Transplant
+from dbsp.runtime.update_report import Updated, states_of_relations
+
+
+@dataclass(frozen=True)
+class ProposedUpdate:
+    """The circuit of another program, and the other changes that come with it."""
+
+    graph: Graph
+    facts: Mapping[str, InputChange]
+    """By input, the facts that only the new program has, and retractions of those that it lacks."""
+    adopt: Callable[[], None]
+    """Makes the run one of the new program; raises nothing, and may be called more than once."""
+
+
+class RunningProgram(Protocol):
+    """The program of a run; its compiler provides it."""
+
+    def update_to(self, run: Any, program: Any) -> ProposedUpdate:
+        """Return the circuit of another program for a run, and change nothing."""
+
+
+class ProgramUpdates(BulkTicks, StoredRelations):
+    """The part of a run that continues with another program."""
+
+    program: RunningProgram | None = None
+    """The program that the run was started from; None for a circuit that was built by hand."""
+
+    @ends_at_caller
+    def update(self, program: Any) -> Updated:
+        """Continue with another program, as one tick; state that both programs share is kept.
+
+        Rules, relations and outputs may be added, dropped and replaced. A relation is *kept* if its
+        rules, and everything that they read, are the same in both programs: its state is not
+        touched. The other relations are *rebuilt* from the rows of kept relations and inputs.
+        Positions, white space, comments and the order of declarations do not count.
+
+        The tick emits for each output the difference between its rows in the two programs. A new
+        output, and one whose columns have other types, emits all of its rows; a dropped output is
+        not in the result. Facts that only the new program has are inserted, and facts that it lacks
+        are retracted; the other rows of inputs stay, and a new input is empty. A dropped input
+        loses its rows. Staged changes stay staged. Later ticks return what a run of the new program
+        returns.
+
+        All or nothing: when this raises, the run continues with its program, and nothing has
+        changed.
+
+        Parameters:
+            program: the new program, as `dbsp.compile` returns it.
+
+        Returns:
+            The deltas of the tick, and the relations that were kept, rebuilt, added and dropped.
+
+        Raises:
+            CircuitError: the run was not started from a program, has a checkpoint, is watched or
+                recorded, or steps another stage than the physical one; an input has other columns,
+                or a dropped input has staged changes; or a rule of the new program depends on past
+                ticks, as with `autoinc()`.
+            DbspError: the evaluation of a new rule fails.
+
+        Examples:
+            >>> text = '''
+            ...     .decl edge(x: number, y: number) .input edge
+            ...     .decl loop(x: number) .output loop
+            ...     loop(x) :- edge(x, x).
+            ... '''
+            >>> run = dbsp.compile(text).start({"edge": [(1, 1), (1, 2), (2, 1)]})
+            >>> done = run.update(dbsp.compile(text + "loop(x) :- edge(x, y), edge(y, x), x < y."))
+            >>> done.deltas["loop"].to_dict(), done.deltas.number
+            ({}, 2)
+            >>> done = run.update(dbsp.compile(text + "loop(x) :- edge(x, y), edge(y, x)."))
+            >>> done.deltas["loop"].to_dict(), dict(done.relations)
+            ({(2,): 1}, {'edge': 'kept', 'loop': 'rebuilt'})
+        """
+        started = time.perf_counter()
+        self.refuse_inside_tick("update")
+        running = self._expect_updatable()
+        self._notify()
+        proposed = running.update_to(self, program)
+        work = OpenUpdate(self, sys._getframe())
+        self.begin(work)
+        try:
+            if self.budget is not None:
+                self.budget.begin_tick()
+            self._switch_program(work, proposed)
+            work.decided = True
+            self.commit_update(work)
+        finally:
+            self.settle()
+        self._scope.forget()
+        self._scope.merge()
+        if work.rows > LARGE:
+            give_back()
+        self.record_sizes()
+        done = expect_present(work.updated, "the report of a committed update")
+        done.deltas.seconds = time.perf_counter() - started
+        return done
+
+    def _expect_updatable(self) -> RunningProgram:
+        """Return the program of the run. Raises CircuitError if the run cannot be updated."""
+        if self.program is None:
+            raise CircuitError(
+                "update needs a run of a compiled program in its physical stage, and this run was started "
+                "from a circuit, from another stage, or with circuit=...; start it with "
+                "dbsp.compile(text).start()",
+                code="update-refused",
+            )
+        if self.log is not None:
+            raise CircuitError(
+                "a run with a checkpoint cannot be updated, because the checkpoint belongs to one program; "
+                "start the new program with another folder",
+                code="update-refused",
+            )
+        if self.observers:
+            raise CircuitError(
+                "a run with watches, recordings or an inspector cannot be updated, because they follow the "
+                "streams of one program; stop them first",
+                code="update-refused",
+            )
+        return self.program
+
+    def _switch_program(self, work: OpenUpdate, proposed: ProposedUpdate) -> None:
+        """Compute the update up to its decision."""
+        transplant = work.transplant = Transplant(self._scope, proposed.graph, same_query=False)
+        changed = _differences(transplant)
+        self._refuse_staged(proposed.graph, transplant.scope)
+        self.install(proposed.graph, transplant.scope)
+        facts = self.encoded(proposed.facts)
+        if facts or transplant.old.first_tick:
+            self._compute(facts)
+        deltas: dict[str, ZSet] = {}
+        for name, port in self.output_ports.items():
+            parts = [batch for batch in (changed.get(name), port.out) if batch is not None]
+            total = combine([(batch.rows, batch.weights) for batch in parts])
+            deltas[name] = (
+                self._nothing[name] if total is None else ZSet.wrap(port.columns, self.interner, total)
+            )
+        inputs = {name: port.out for name, port in self.input_ports.items() if port.out is not None}
+        absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
+        present = {name: port.present for name, port in self.input_ports.items() if port.present}
+        result = TickResult(deltas, self._ticks + 1, 0.0, absent, present, self.input_ports)
+        work.rows = transplant.replayed_rows + sum(map(len, deltas.values()))
+        work.latest = LatestTick(
+            up_to(self.kept_changes, inputs),
+            up_to(self.kept_changes, {name: delta.stored for name, delta in deltas.items()}),
+        )
+        work.adopt = proposed.adopt
+        work.updated = Updated(
+            result,
+            states_of_relations(transplant),
+            transplant.kept,
+            transplant.rebuilt,
+            transplant.dropped,
+            transplant.replayed_rows,
+        )
+
+    def _refuse_staged(self, graph: Graph, scope: Scope) -> None:
+        """Raise CircuitError if an input has staged changes that a new circuit does not have."""
+        inputs = self.ports_of(scope)[0]
+        for name, handle in self._handles.items():
+            if name not in inputs and handle.staged:
+                raise CircuitError(
+                    f"the new program has no input '{name}', and changes of it are staged; apply them with "
+                    f"run.step(), or drop them with run.input({name!r}).clear(), before the update",
+                    where=f"circuit '{graph.name}'",
+                    code="update-refused",
+                )
+
+    def commit_update(self, work: OpenUpdate) -> None:
+        """Make a decided update final. If this is interrupted, call it again."""
+        done = expect_present(work.updated, "the report of a decided update")
+        self._scope.commit()
+        self._ticks = done.deltas.number
+        self._latest = work.latest
+        expect_present(work.adopt, "the adoption of a decided update")()
+        self.drop_handles()
+        expect_present(work.transplant, "the state of a decided update").release()
+        work.committed = True
+
+
+class OpenUpdate(OpenWork):
+    """The switch of a run to another program."""
+
+    __slots__ = ("_graph", "_run", "_scope", "adopt", "committed", "latest", "rows", "transplant", "updated")
+
+    def __init__(self, run: ProgramUpdates, frame: FrameType) -> None:
+        super().__init__("update", frame)
+        self._run = run
+        self._graph = run.graph
+        self._scope = run._scope
+        self.transplant: Transplant | None = None
+        self.updated: Updated | None = None
+        self.latest: LatestTick | None = None
+        self.adopt: Callable[[], None] | None = None
+        self.rows = 0
+        """The number of rows that the update read and emitted."""
+        self.committed = False
+
+    def settle(self) -> None:
+        if self.decided:
+            if not self.committed:
+                self._run.commit_update(self)
+            return
+        self._run.install(self._graph, self._scope)
+        self._run.roll_back()  # the journal of the kept state is that of both scopes
+        if self.transplant is not None:
+            self.transplant.withdraw()
+
+
+def _differences(transplant: Transplant) -> dict[str, Batch]:
+    """Return for each output of the new circuit its rows minus those in the old circuit.
+
+    Outputs without a difference are left out, and so are those of a circuit without ticks.
+    """
+    before = outputs_of(transplant.old)
+    found: dict[str, Batch] = {}
+    for name, port in outputs_of(transplant.scope).items():
+        known = before.get(name)
+        if known is not None and known.columns.types != port.columns.types:
+            known = None
+        if known is not None and transplant.same_stream(known.node.inputs[0].node, port.node.inputs[0].node):
+            continue
+        after = port.view()
+        parts = [(after.rows, after.weights)]
+        if known is not None:
+            earlier = known.view()
+            parts.append((earlier.rows, -earlier.weights))
+        difference = combine(parts)
+        if difference is not None:
+            found[name] = difference
+    return found

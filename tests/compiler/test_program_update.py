@@ -1,0 +1,435 @@
+"""Updates of a running program: afterwards the run equals a fresh start of the new program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+import dbsp
+from benchmarks.faults import Injector
+from dbsp import ArgumentError, CircuitError, DbspError, InputError, IterationLimitError, Run
+from dbsp.compiler.program import Program
+from dbsp.errors import expect_present
+from dbsp.runtime.program_update import ProposedUpdate
+from dbsp.runtime.update_report import Updated
+from dbsp.shards.sharded_run import ShardedRun
+from tests.harness import deltas_of, view, views
+from tests.profiles import examples
+from tests.random_datalog import CONSTANTS, INPUTS
+from tests.random_edits import versions
+
+Inputs = dict[str, set[tuple[Any, ...]]]
+
+
+def compiled(text: str) -> Program:
+    return dbsp.compile(text)
+
+
+def fresh(program: Program, inputs: Mapping[str, set[tuple[Any, ...]]]) -> Run:
+    """Return a run of the program that starts with exactly these rows in its inputs."""
+    run = program.start()
+    facts = {name: set(rows) for name, rows in program.facts.items()}
+    changes = {
+        name: dict.fromkeys(inputs[name] - facts.get(name, set()), 1)
+        | dict.fromkeys(facts.get(name, set()) - inputs[name], -1)
+        for name in program.inputs
+    }
+    run.step(changes)
+    return run
+
+
+def with_facts(program: Program, before: Program | None, inputs: Inputs) -> Inputs:
+    """Return the rows of the inputs of a program when it replaces another one."""
+    after: Inputs = {}
+    for name in program.inputs:
+        old = set(before.facts.get(name, ())) if before else set()
+        new = set(program.facts.get(name, ()))
+        after[name] = (inputs.get(name, set()) - (old - new)) | (new - old)
+    return after
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[Any, int]]:
+    """Return the differences of the views `after`, by output, without the empty ones."""
+    found = {}
+    for name, rows in after.items():
+        weights = {row: 1 for row in rows if row not in before.get(name, {})}
+        weights |= {row: -1 for row in before.get(name, {}) if row not in rows}
+        if weights:
+            found[name] = weights
+    return found
+
+
+@st.composite
+def row_changes(draw: st.DrawFn) -> dict[str, dict[tuple[int, ...], int]]:
+    found: dict[str, dict[tuple[int, ...], int]] = {}
+    for name, arity in INPUTS.items():
+        values = st.tuples(*[st.sampled_from([int(each) for each in CONSTANTS])] * arity)
+        found[name] = draw(st.dictionaries(values, st.sampled_from([1, 1, -1]), max_size=4))
+    return found
+
+
+def follow(texts: list[str], ticks: list[list[dict[str, dict[tuple[int, ...], int]]]]) -> None:
+    """Update a run through all versions; compare every delta and view with a fresh start."""
+    programs = [compiled(text) for text in texts]
+    inputs = with_facts(programs[0], None, {})
+    run = programs[0].start()
+    number, before = run.tick, views(run)
+    for place, program in enumerate(programs):
+        if place:
+            inputs = with_facts(program, programs[place - 1], inputs)
+            states = {id(state) for state in (*run.scope.traces, *run.scope.tables)}
+            done = run.update(program)
+            number += 1
+            check_sharing(done, run, states)
+            expected = views(fresh(program, inputs))
+            assert views(run) == expected, place
+            assert {k: v.to_dict() for k, v in done.deltas.items() if v} == changed(before, expected), place
+            assert done.deltas.number == run.tick == number
+            assert list(run.inputs) == list(program.inputs)
+            assert dict(run.outputs) == dict(program.outputs)
+            before = expected
+        for tick in ticks[place]:
+            result = run.step(tick)
+            number += 1
+            for name, weights in tick.items():
+                inputs[name] |= {row for row, weight in weights.items() if weight > 0}
+                inputs[name] -= {row for row, weight in weights.items() if weight < 0}
+            expected = views(fresh(program, inputs))
+            assert {k: v.to_dict() for k, v in result.items() if v} == changed(before, expected), place
+            assert views(run) == expected
+            before = expected
+
+
+def check_sharing(done: Updated, run: Run, before: set[int]) -> None:
+    """Check the counts of an update against the objects that hold the state."""
+    after = {id(state) for state in (*run.scope.traces, *run.scope.tables)}
+    if not any(run.changed(name) for name in run.inputs):  # a changed fact may restart a recursion
+        shared = len(after & before), len(after - before), len(before - after)
+        assert (done.kept, done.rebuilt, done.dropped) == shared
+    event("kept and rebuilt" if done.kept and done.rebuilt else "not both")
+    assert all(state == "kept" for name, state in done.relations.items() if name in INPUTS)
+
+
+ticks_of = st.lists(st.lists(row_changes(), min_size=1, max_size=2), min_size=3, max_size=3)
+
+
+@settings(max_examples=examples(60))
+@given(versions(3) | versions(3, cyclic=True) | versions(3, kinds=True), ticks_of)
+def test_every_version_equals_a_fresh_start(texts: list[str], ticks: Any) -> None:
+    follow(texts, ticks)
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+GRAPH = """
+    .decl edge(x: number, y: number) .input edge
+    .decl colour(x: number, c: symbol) .input colour
+    .decl path(x: number, y: number) .output path
+    path(x, y) :- edge(x, y).
+    path(x, z) :- path(x, y), edge(y, z).
+    .decl red(x: number) .output red
+"""
+RED = GRAPH + 'red(y) :- path(x, y), colour(x, "red").'
+OTHER = GRAPH + 'red(x) :- path(x, y), colour(y, "red").'
+ROWS: Any = {"edge": [(n, n + 1) for n in range(9)], "colour": [(2, "red"), (5, "red")]}
+
+
+def started(text: str = RED) -> Run:
+    return compiled(text).start(ROWS)
+
+
+def states(run: Run) -> set[int]:
+    return {id(state) for state in (*run.scope.traces, *run.scope.tables)}
+
+
+def test_an_update_keeps_what_the_edit_does_not_reach() -> None:
+    run = started()
+    path = {id(state) for scope in run.scope.children for state in (*scope.traces, *scope.tables)}
+    done = run.update(compiled(OTHER))
+    assert done.deltas["red"].to_dict() == {
+        **{(n,): 1 for n in range(3)},
+        **{(n,): -1 for n in range(5, 10)},
+    }
+    assert not done.deltas["path"]
+    assert dict(done.relations) == {"edge": "kept", "colour": "kept", "path": "kept", "red": "rebuilt"}
+    assert path <= states(run)
+    assert done.replayed_rows == len(run.view("path")) + 2
+    assert run.step({"colour": [(9, "red")]})["red"].to_dict() == {(n,): 1 for n in range(5, 9)}
+
+
+def test_a_program_that_differs_in_its_text_only_changes_nothing() -> None:
+    run = started()
+    before = states(run)
+    lines = RED.strip().splitlines()
+    other = "// a comment\n" + "\n".join([*lines[1:3], lines[0], *lines[3:]])
+    done = run.update(compiled(other))
+    assert states(run) == before
+    assert (done.rebuilt, done.dropped, done.replayed_rows) == (0, 0, 0)
+    assert done.names("kept") == ("colour", "edge", "path", "red")
+    assert not any(done.deltas.values())
+    assert (done.deltas.number, run.tick) == (2, 2)
+    assert str(done).splitlines()[1:] == ["  kept: colour, edge, path, red"]
+
+
+def test_a_renamed_relation_keeps_its_state() -> None:
+    run = started()
+    done = run.update(compiled(RED.replace("red(", "crimson(").replace("output red", "output crimson")))
+    assert (done.rebuilt, done.replayed_rows) == (0, 0)
+    assert done.relations["crimson"] == "kept"
+    assert done.relations["red"] == "dropped"
+    assert done.deltas["crimson"].to_dict() == {(n,): 1 for n in range(3, 10)}
+
+
+def test_the_plan_of_a_kept_rule_stays_although_other_counts_have_chosen_it() -> None:
+    """The join order of the first tick suits its counts; the new program has no counts."""
+    text = """
+        .decl a(x: number, y: number) .input a
+        .decl b(y: number, z: number) .input b
+        .decl c(z: number, w: number) .input c
+        .decl out(x: number, w: number) .output out
+        out(x, w) :- a(x, y), b(y, z), c(z, w).
+    """
+    program = compiled(text)
+    rows: Any = {
+        "a": [(n, n % 10) for n in range(500)],
+        "b": [(n % 10, n) for n in range(50)],
+        "c": [(0, 0)],
+    }
+    run = program.start(rows)
+    assert not run.graph.same_as(program.circuit("physical"))
+    run.step({"a": dict.fromkeys(rows["a"][1:], -1), "c": [(n % 50, n) for n in range(500)]})
+    before = states(run)
+    more = compiled("\n" + text + ".decl n(x: number) .output n n(x) :- c(x, x), x > 200.")
+    assert run.update(more).relations["out"] == "kept"
+    assert before <= states(run)
+    assert more.explain(run).count("<program>:7:") == 1  # with its new place
+    assert run.replan().changes  # another order suits the counts now
+
+
+def test_facts_follow_the_text_of_the_program() -> None:
+    run = started(RED + " edge(20, 21). edge(30, 31).")
+    run.step({"edge": {(30, 31): -1}})
+    done = run.update(compiled(RED + " edge(30, 31). edge(40, 41)."))
+    assert done.deltas["path"].to_dict() == {(20, 21): -1, (40, 41): 1}
+    assert done.deltas.number == 3
+    assert done.relations["path"] == "kept"
+    assert run.changed("edge").to_dict() == {(20, 21): -1, (40, 41): 1}
+    assert run.changed_output("path").to_dict() == {(20, 21): -1, (40, 41): 1}
+
+
+def test_inputs_are_added_and_dropped() -> None:
+    run = started()
+    handle = run.input("colour")
+    handle.insert([(1, "red")])
+    without = compiled(GRAPH.replace(".decl colour(x: number, c: symbol) .input colour", ""))
+    with pytest.raises(CircuitError, match=r"no input 'colour', and changes of it are staged.*-refused\]$"):
+        run.update(without)
+    assert run.step()["red"].to_dict() == {(2,): 1}
+    run.update(without)
+    assert list(run.inputs) == ["edge", "red"]
+    with pytest.raises(InputError, match=r"an update of the run has dropped the input 'colour'; run.inputs"):
+        handle.insert([(1, "red")])
+    assert run.step({"red": [(7,)]})["red"].to_dict() == {(7,): 1}
+    done = run.update(compiled(RED))
+    assert done.deltas["red"].to_dict() == {(7,): -1}
+    run.input("edge").insert([(9, 10)])
+    assert run.step({"colour": [(8, "red")]})["red"].to_dict() == {(9,): 1, (10,): 1}
+
+
+def test_staged_changes_stay_staged() -> None:
+    run = started()
+    run.input("edge").insert([(9, 10)])
+    assert len(run.update(compiled(OTHER)).deltas["path"]) == 0
+    assert len(run.step()["path"]) == 10
+
+
+def test_before_the_first_tick() -> None:
+    run = compiled(RED).start()
+    assert run.tick == 0
+    done = run.update(compiled(OTHER + ' edge(1, 2). colour(2, "red"). red(7) :- true.'))
+    assert done.deltas["red"].to_dict() == {(1,): 1, (7,): 1}
+    assert run.tick == 1
+
+
+def test_an_output_with_other_types_emits_its_rows() -> None:
+    run = started()
+    done = run.update(compiled(GRAPH.replace("red(x: number)", "red(c: symbol)") + "red(c) :- colour(_, c)."))
+    assert done.deltas["red"].to_dict() == {("red",): 1}
+
+
+def test_another_order_of_columns_is_another_output() -> None:
+    text = ".decl a(x: number, y: number) .input a .decl b(x: number, y: number) .output b "
+    run = compiled(text + "b(x, y) :- a(x, y).").start({"a": [(1, 2), (3, 3)]})
+    assert run.update(compiled(text + "b(y, x) :- a(x, y).")).deltas["b"].to_dict() == {(1, 2): -1, (2, 1): 1}
+
+
+def test_statistics_continue() -> None:
+    run = started()
+    run.observe()
+    run.step({"edge": [(20, 21)]})
+    run.update(compiled(OTHER))
+    assert {stats.steps for stats in run.stats() if stats.node.label == "Input edge"} == {1}
+
+
+def test_replan_after_an_update_uses_the_new_program() -> None:
+    run = started()
+    program = compiled(OTHER)
+    run.update(program)
+    assert all("red(x) :- path" in change for change in run.replan().changes)
+    assert "red(x) :- path(x, y)" in program.explain(run)
+    assert view(run, "red") == {(n,): 1 for n in range(5)}
+
+
+def test_a_recursion_limit_stays() -> None:
+    run = compiled(RED).start(ROWS, max_iterations=15)
+    run.update(compiled(OTHER))
+    with pytest.raises(IterationLimitError):
+        run.step({"edge": [(n, n + 1) for n in range(9, 30)]})
+
+
+# --- all or nothing -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        'red(10 / (x - 3)) :- path(x, y), colour(y, "red").',  # raises while the relation is rebuilt
+        'red(10 / (x - 50)) :- path(x, y), colour(y, "red"). edge(50, 5).',  # raises for the fact
+    ],
+)
+def test_an_error_leaves_the_run_as_it_was(clause: str) -> None:
+    run, other = started(), started()
+    before, graph = states(run), run.graph
+    with pytest.raises(DbspError, match="division by zero"):
+        run.update(compiled(GRAPH + clause))
+    assert states(run) == before
+    assert run.graph is graph
+    assert run.tick == 1
+    assert list(run.inputs) == list(other.inputs)
+    tick: Any = {"edge": {(3, 4): -1, (50, 5): 1}, "colour": [(3, "red")]}
+    assert deltas_of(run.step(tick)) == deltas_of(other.step(tick))
+    assert views(run) == views(other)
+
+
+class Prepared:
+    """A program of a run whose update has been compiled before."""
+
+    def __init__(self, proposed: ProposedUpdate) -> None:
+        self._proposed = proposed
+
+    def update_to(self, run: Any, program: Any) -> ProposedUpdate:
+        return self._proposed
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
+def test_faults_at_sampled_steps_of_an_update(kind: type[BaseException]) -> None:
+    program = compiled(OTHER + " edge(20, 21). .decl n(x: number) .output n n(x) :- edge(x, 21).")
+    tick: Any = {"edge": {(3, 4): -1, (21, 5): 1}}
+    right = started()
+    right.update(program)
+    updated = views(right)
+    stepped = deltas_of(right.step(tick))
+    before = views(started())
+    undone, committed, at = 0, 0, 11 if kind is MemoryError else 350
+    run = started()
+    while True:
+        proposed = expect_present(run.program, "a program").update_to(run, program)
+        run.program = Prepared(proposed)
+        injector = Injector(kind, at, None, False)
+        injector.call(lambda run=run: run.update(program))  # type: ignore[misc]
+        if run.tick == 1:
+            undone += 1
+            assert views(run) == before
+            assert sorted(run.inputs) == ["colour", "edge"]
+            run.program = started().program
+        else:
+            committed += 1
+            assert views(run) == updated
+            assert deltas_of(run.step(tick)) == stepped
+            run = started()
+        if not injector.place:
+            break
+        at += 701
+    assert undone > 10
+    assert committed > 1
+
+
+# --- refused --------------------------------------------------------------------------------------
+
+
+def test_an_input_with_other_columns_is_refused() -> None:
+    run = started()
+    with pytest.raises(
+        CircuitError,
+        match=r"input 'colour' with its columns \(x: int, c: str\), got \(x: int, "
+        r"c: int\).*changed-input\]$",
+    ):
+        run.update(compiled(GRAPH.replace("c: symbol", "c: number") + "red(x) :- colour(x, 1)."))
+    other = dbsp.compile(GRAPH, word_size=32)
+    with pytest.raises(
+        CircuitError, match=r"input 'edge' with its ranges of ints, got other.*changed-input\]$"
+    ):
+        run.update(other)
+    assert run.step({"colour": [(1, "red")]})["red"].to_dict() == {(2,): 1}
+
+
+def test_new_numbers_of_rows_are_refused() -> None:
+    text = ".decl a(x: number) .input a .decl b(n: number, x: number) .output b "
+    numbered = text + "b(autoinc(), x) :- a(x)."
+    run = compiled(text + "b(x, x) :- a(x).").start({"a": [(7,)]})
+    with pytest.raises(CircuitError, match=r"depends on the past ticks.*\[different-circuits\]$"):
+        run.update(compiled(numbered))
+    assert view(run, "b") == {(7, 7): 1}
+    run = compiled(numbered).start({"a": [(7,)]})
+    more = numbered + ".decl c(x: number) .output c c(x) :- b(_, x), x > 7."
+    assert run.update(compiled(more)).relations["b"] == "kept"
+    assert deltas_of(run.step({"a": [(8,)]})) == {"b": {(1, 8): 1}, "c": {(8,): 1}}
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda: compiled(RED).start(stage="query"), "update needs a run of a compiled program"),
+        (lambda: compiled(RED).circuit_for(compiled(RED).plans).start(), "update needs a run of a compiled"),
+        (lambda: watched(started()), "a run with watches, recordings or an inspector cannot be updated"),
+    ],
+)
+def test_runs_that_cannot_be_updated(run: Callable[[], Run], message: str) -> None:
+    with pytest.raises(CircuitError, match=rf"{message}.*\[update-refused\]$"):
+        run().update(compiled(OTHER))
+
+
+def watched(run: Run) -> Run:
+    run.record()
+    return run
+
+
+def test_a_run_with_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    run = compiled(RED).start(ROWS, checkpoint=tmp_path)
+    with pytest.raises(CircuitError, match=r"a run with a checkpoint cannot be updated.*\[update-refused\]$"):
+        run.update(compiled(OTHER))
+    expect_present(run.log, "a checkpoint").close()
+    with pytest.raises(CircuitError, match=r"update: .* was opened as of tick 1.*\[read-only-run\]$"):
+        compiled(RED).open(tmp_path).update(compiled(OTHER))
+
+
+def test_sharded_runs_are_refused() -> None:
+    run: Any = None  # the method refuses every run
+    with pytest.raises(CircuitError, match=r"a run on shards cannot be updated.*\[update-refused\]$"):
+        ShardedRun.update(run, compiled(OTHER))
+
+
+def test_a_text_is_not_a_program() -> None:
+    run = started()
+    with pytest.raises(ArgumentError, match=r"program: expected a compiled program, as dbsp.compile\(text\)"):
+        run.update(OTHER)
+    with run.transaction() as transaction:
+        with pytest.raises(CircuitError, match="update was called inside a transaction"):
+            run.update(compiled(OTHER))
+        transaction.step({"edge": [(9, 10)]})
