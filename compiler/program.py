@@ -163,6 +163,16 @@ class Program(QuestionMethods, Displayed):
         return self.source.file
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The file of the program and the files that it includes.
+
+        Examples:
+            >>> compile(".decl edge(x: number) .input edge .output edge").files
+            ('<program>',)
+        """
+        return tuple(self._texts)
+
+    @property
     def relations(self) -> Mapping[str, checked.Relation]:
         """Every declared relation by name: columns, directives, position."""
         return self.checked.relations

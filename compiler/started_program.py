@@ -98,8 +98,8 @@ class StartedProgram:
     def _check_ranges(self, program: UpdatableProgram) -> None:
         """Raise CircuitError if a column of a common input has another range of ints."""
         before, after = self.program.ranges, program.ranges
-        for name in self.program.inputs.keys() & program.inputs.keys():
-            if before.get(name) != after.get(name):
+        for name in self.program.inputs:
+            if name in program.inputs and before.get(name) != after.get(name):
                 raise CircuitError(
                     f"expected the input '{name}' with its ranges of ints, got other ranges: an update keeps "
                     "the rows of an input, and cannot change them; give the new input another name, or "

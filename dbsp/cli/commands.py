@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dbsp.cli import program_files, why_answers
 from dbsp.cli.console import QuitConsole, remark
+from dbsp.cli.program_reload import LiveProgram, report_lines
 from dbsp.cli.result_outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.tables import LIMIT, aligned, table_of
 from dbsp.cli.unquoted_texts import remark_in_answers
@@ -44,6 +45,7 @@ HELP = (
         "load FILE",
         "apply a change script, tick by tick; NAME.facts, .parquet, .csv or .ndjson: insert its rows",
     ),
+    ("update [FILE]", "compile the program again, or another one, and continue with it"),
     ("help [COMMAND]", "print this list"),
     ("quit", "exit, like Ctrl-D"),
 )
@@ -70,9 +72,12 @@ class ConsoleCommands:
     pending.
     """
 
-    def __init__(self, program: Program, run: Run, *, timed: bool = True) -> None:
+    def __init__(
+        self, program: Program, run: Run, *, timed: bool = True, source: LiveProgram | None = None
+    ) -> None:
         self.program = program
         self.run = run
+        self._source = LiveProgram(program, run) if source is None else source
         self.pending = ScriptTick(1, 1)
         self._timed = timed
         self._reader = program_files.change_reader(program, FILE)
@@ -90,6 +95,7 @@ class ConsoleCommands:
             "stats": self._stats,
             "save": self._save,
             "load": self._load,
+            "update": self._update,
             "help": self._help,
             "quit": self._quit,
             "exit": self._quit,
@@ -101,8 +107,10 @@ class ConsoleCommands:
         return list(self._by_name)
 
     def handle(self, line: str) -> None:
-        """Run the command of a line."""
+        """Run the command of a line; before it, update the program if its watched file changed."""
         text = line.strip()
+        if not self.pending and self._source.changed():
+            self._update("")
         word, _, argument = text.partition(" ")
         command = self._by_name.get(word.rstrip(";"))
         if text.startswith("?"):
@@ -192,6 +200,17 @@ class ConsoleCommands:
         place = fact_source(name, parameters, path.parent)
         rows = program_files.read_place_of(self.program, name, place)
         self._print(self.run.step({name: rows}))
+
+    def _update(self, argument: str) -> None:
+        if self.pending:
+            raise InputError("changes are pending; run commit or rollback first", code="changes-pending")
+        done = self._source.update(argument)
+        self.program = self._source.program
+        line = self._reader.line
+        self._reader = program_files.change_reader(self.program, FILE)
+        self._reader.line = line
+        self._print(done.deltas)
+        print(*report_lines(done), sep="\n")
 
     # --- queries ---------------------------------------------------------------------------------
 

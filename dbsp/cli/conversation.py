@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 from dbsp.cli import program_files
-from dbsp.cli.console import report
+from dbsp.cli.console import remark, report
+from dbsp.cli.program_reload import LiveProgram, report_lines
 from dbsp.cli.result_outputs import tick_lines
 from dbsp.compiler.program import Program
 from dbsp.errors import DbspError, InputError
@@ -20,7 +21,8 @@ from dbsp.runtime.tick_result import TickResult
 HELP = """\
 +edge(1, "text")   insert a row          show path   print the rows of a result
 -edge(1, "text")   delete a row          quit        exit (as at the end of the input)
-commit             apply the changes and print the changes of the results"""
+commit             apply the changes and print the changes of the results
+update [FILE]      compile the program again, or another one, and continue with it"""
 
 FILE = "<stdin>"
 
@@ -53,10 +55,17 @@ class Conversation:
     a script cannot correct it.
     """
 
-    def __init__(self, program: Program, run: Run, ticked: Callable[[TickResult], None]) -> None:
-        self._program = program
+    def __init__(
+        self,
+        program: Program,
+        run: Run,
+        ticked: Callable[[TickResult], None],
+        source: LiveProgram | None = None,
+    ) -> None:
+        self.program = program
         self._run = run
         self._ticked = ticked
+        self._source = LiveProgram(program, run) if source is None else source
         self.failed = False
         self._reader = program_files.change_reader(program, FILE)
         self._tick: ScriptTick | None = None
@@ -66,7 +75,9 @@ class Conversation:
         """Process lines until they end or `quit`; the uncommitted changes become the last tick."""
         for line in lines:
             words = line.split()
-            if words and words[0] in ("help", "quit", "exit", "show") and "(" not in line:
+            if self._tick is None and self._source.changed():
+                self._update("")
+            if words and words[0] in ("help", "quit", "exit", "show", "update") and "(" not in line:
                 self._reader.line += 1
                 if words[0] in ("quit", "exit"):
                     break
@@ -110,11 +121,32 @@ class Conversation:
             report(error)
             self.failed = True
 
+    def _update(self, argument: str) -> None:
+        """Continue with the program of its file, or of another one; print the changes as a tick."""
+        try:
+            if self._tick is not None:
+                raise InputError("changes are pending; write commit before update", code="changes-pending")
+            done = self._source.update(argument)
+        except DbspError as error:
+            report(error)
+            self.failed = True
+            return
+        self.program = self._source.program
+        line = self._reader.line
+        self._reader = program_files.change_reader(self.program, FILE)
+        self._reader.line = line
+        self._ticked(done.deltas)
+        for text in report_lines(done):
+            remark(text)
+
     def _answer(self, words: list[str]) -> None:
         if words[0] == "help":
             print(HELP, flush=True)
             return
-        names = words[1:] or list(self._program.checked.outputs)
+        if words[0] == "update":
+            self._update(" ".join(words[1:]))
+            return
+        names = words[1:] or list(self.program.checked.outputs)
         for name in names:
             try:
                 data, _ = format_rows(self._run.view(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -27,6 +26,9 @@ def live(
     initial: Annotated[
         bool, typer.Option("--initial", help="Print the results of the loaded facts as the first tick.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Update the program when its file has changed.")
+    ] = False,
     compilation: options.Compilation,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
@@ -41,23 +43,30 @@ def live(
     the previous commit as one tick and prints the changes of the results as a change script that
     ends with commit. A tick with an error changes nothing.
 
+    The line 'update' compiles the program again and continues with it: rules that are the same keep
+    their state. With --watch this happens before a line if a file of the program has changed.
+
     At a terminal, shows a prompt with history and completion and accepts more commands: queries,
     proofs of rows, drawings. 'help' lists them.
     """
     from dbsp.cli import program_files
     from dbsp.cli.conversation import Conversation, print_deltas, show_initial, stdin_lines
+    from dbsp.cli.program_reload import LiveProgram
 
     compiled = program_files.load_program(program, compilation)
     run = program_files.start(compiled, fact_dir, max_iterations, memory_limit, changes_from_stdin=True)
     if initial:
         show_initial(compiled, run)
+    source = LiveProgram(compiled, run, compilation, watched=watch)
     if sys.stdin.isatty():
         from dbsp.cli.commands import ConsoleCommands
         from dbsp.cli.prompt import converse
 
-        converse(ConsoleCommands(compiled, run))
+        converse(ConsoleCommands(compiled, run, source=source))
         return
-    conversation = Conversation(compiled, run, partial(print_deltas, compiled, timed=time))
+    conversation = Conversation(
+        compiled, run, lambda result: print_deltas(conversation.program, result, timed=time), source
+    )
     conversation.follow(stdin_lines())
     if conversation.failed:
         raise typer.Exit(1)

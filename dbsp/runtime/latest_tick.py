@@ -21,6 +21,8 @@ class LatestTick(NamedTuple):
 
     inputs: Mapping[str, Batch] | None
     outputs: Mapping[str, Batch] | None
+    update: bool = False
+    """Whether the tick was an update; its inputs are None, as they do not explain the outputs."""
 
 
 def up_to(limit: int, changes: Mapping[str, Batch]) -> Mapping[str, Batch] | None:
@@ -32,6 +34,15 @@ def no_tick_yet() -> CircuitError:
     """Return the error for a question about a tick of a run that has made none."""
     return CircuitError(
         "expected a run with a tick, got one that has made no tick yet; apply changes with run.step first",
+        code="changes-not-kept",
+    )
+
+
+def tick_of_update(number: int) -> CircuitError:
+    """Return the error for the changes of the inputs in a tick that was an update."""
+    return CircuitError(
+        f"tick {number} was an update to another program, so the changes of the inputs do not explain "
+        "it; ask again after the next tick",
         code="changes-not-kept",
     )
 

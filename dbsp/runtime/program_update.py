@@ -173,15 +173,12 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             deltas[name] = (
                 self._nothing[name] if total is None else ZSet.wrap(port.columns, self.interner, total)
             )
-        inputs = {name: port.out for name, port in self.input_ports.items() if port.out is not None}
         absent = {name: port.absent for name, port in self.input_ports.items() if port.absent}
         present = {name: port.present for name, port in self.input_ports.items() if port.present}
         result = TickResult(deltas, self._ticks + 1, 0.0, absent, present, self.input_ports)
         work.rows = transplant.replayed_rows + sum(map(len, deltas.values()))
-        work.latest = LatestTick(
-            up_to(self.kept_changes, inputs),
-            up_to(self.kept_changes, {name: delta.stored for name, delta in deltas.items()}),
-        )
+        outputs = {name: delta.stored for name, delta in deltas.items()}
+        work.latest = LatestTick(None, up_to(self.kept_changes, outputs), update=True)
         work.adopt = proposed.adopt
         work.updated = Updated(
             result,

@@ -16,7 +16,7 @@ from dbsp.data.zset import ZSet
 from dbsp.deferred_signals import interrupt_behind
 from dbsp.errors import DbspError, MemoryLimitError, expect_present
 from dbsp.runtime.bulk_progress import BulkProgress
-from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, up_to
+from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, tick_of_update, up_to
 from dbsp.runtime.memory import give_back, memory_message
 from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.open_work import OpenWork
@@ -224,6 +224,8 @@ class Ticks(StagedInputs):
         Raises CircuitError if the run does not keep it.
         """
         latest = self._latest
+        if latest is not None and latest.update:
+            raise tick_of_update(self.tick)
         if latest is None or latest.inputs is None:
             raise not_kept(self.tick, latest, self.kept_changes, name)
         return latest.inputs.get(name)

@@ -17,7 +17,7 @@ from dbsp.runtime.transplant import Transplant
 if TYPE_CHECKING:
     from dbsp.display.document import Document
 
-KEPT, REBUILT, ADDED, DROPPED = "kept", "rebuilt", "added", "dropped"
+STATES = KEPT, REBUILT, ADDED, DROPPED = "kept", "rebuilt", "added", "dropped"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Updated(Displayed):
             f"{self.dropped} dropped; {counted(self.replayed_rows, 'row')} read from kept traces, "
             f"{self.deltas.seconds:.3f} s"
         )
-        for state in (KEPT, REBUILT, ADDED, DROPPED):
+        for state in STATES:
             names = self.names(state)
             if names:
                 yield f"  {state}: {', '.join(names)}"

@@ -443,3 +443,29 @@ def test_an_interrupt_after_a_commit_names_the_tick(
     monkeypatch.setattr(commands, "handle", interrupted)
     conversation(commands, "commit\r\x04")
     assert capsys.readouterr().err.endswith("interrupted; 1 tick committed\n")
+
+
+def test_the_program_is_updated_from_its_file(say: Say, commands: ConsoleCommands) -> None:
+    Path("reach.dl").write_text(PROGRAM.replace("inner(x) :- path(_, x)", "inner(x) :- edge(_, x)"))
+    assert say("update").splitlines() == [
+        "commit  // tick 2",
+        "// kept: edge, path",
+        "// rebuilt: inner, lonely",
+    ]
+    Path("reach.dl").write_text(PROGRAM.replace("path(x, z) :- path(x, y), edge(y, z).", ""))
+    assert say("update").splitlines()[:2] == ['-path("a", "c")', "commit  // tick 3"]
+    Path("other.dl").write_text(PROGRAM + ".decl node(x: symbol) .input node .output node\n")
+    assert say("update other.dl").splitlines()[0] == '+path("a", "c")'
+    assert say('+node("n")', "commit") == '+node("n")\ncommit  // tick 5\n'
+    assert say("? node(x)").splitlines()[2] == '"n"'
+    say('+node("m")')
+    with pytest.raises(dbsp.InputError, match="changes are pending; run commit or rollback first"):
+        say("update")
+
+
+def test_why_after_an_update(say: Say) -> None:
+    Path("reach.dl").write_text(PROGRAM + 'path(y, x) :- path(x, y), x = "a".\n')
+    assert '+path("b", "a")' in say("update")
+    assert say('why path("b", "a")').startswith('path("b", "a")\n')
+    with pytest.raises(dbsp.CircuitError, match="tick 2 was an update to another program"):
+        say('why tick path("b", "a")')

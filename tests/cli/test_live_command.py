@@ -7,11 +7,15 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.support import DIVIDE, PATHS, Command, read_answer, read_until
+import dbsp
+from dbsp.cli.conversation import Conversation, print_deltas
+from dbsp.cli.program_reload import LiveProgram
+from tests.cli.support import DIVIDE, PATHS, REACH, Command, read_answer, read_until
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
@@ -113,3 +117,64 @@ def test_live_continues_after_bytes_that_are_not_text(folder: Path) -> None:
     assert b"<stdin>:1:8: error: expected UTF-8 text [invalid-encoding]" in done.stderr
     assert b"<stdin>:4:8: error: \\ud800 is only half of a surrogate pair" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+MORE = REACH + ".decl loop(x: number) .output loop loop(x) :- path(x, x).\n"
+
+
+def test_live_continues_with_another_program(folder: Path, run: Command) -> None:
+    (folder / "more.dl").write_text(MORE)
+    lines = "+edge(1, 1)\nupdate more.dl\ncommit\nupdate more.dl\n+edge(2, 2)\nupdate nothing.dl\ncommit\n"
+    done = run("live", "reach.dl", stdin=lines + "update reach.dl\n+edge(3, 3)\n")
+    assert done.out == (
+        "+path(1, 1)\ncommit  // tick 1\n+loop(1)\ncommit  // tick 2\n"
+        "+path(2, 2)\n+loop(2)\ncommit  // tick 3\ncommit  // tick 4\n+path(3, 3)\ncommit  // tick 5\n"
+    )
+    pending = "dbsp: error: changes are pending; write commit before update [changes-pending]"
+    assert done.err.splitlines() == [
+        pending,
+        "// kept: edge, path",
+        "// added: loop",
+        pending,
+        "// kept: edge, path",
+        "// dropped: loop",
+    ]
+    assert done.code == 1
+
+
+def test_a_program_with_an_error_does_not_replace_the_running_one(folder: Path, run: Command) -> None:
+    (folder / "wrong.dl").write_text(REACH + "path(x) :- edge(x, _).\n")
+    done = run("live", "reach.dl", stdin="update wrong.dl\n+edge(1, 1)\n")
+    assert done.out == "+path(1, 1)\ncommit  // tick 1\n"
+    assert "wrong.dl:7:1: error:" in done.err
+    assert done.code == 1
+
+
+def test_a_watched_program_is_updated_when_a_file_of_it_changes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "rules.dl").write_text("path(x, y) :- edge(x, y).\n")
+    head = ".decl edge(x: number, y: number) .input edge .decl path(x: number, y: number) .output path\n"
+    (folder / "main.dl").write_text(head + '#include "rules.dl"\n')
+    program = dbsp.compile("main.dl")
+    run = program.start()
+
+    def lines() -> Iterator[str]:
+        yield "+edge(1, 2)\n"
+        (folder / "rules.dl").write_text("path(y, x) :- edge(x, y).\n")
+        yield "commit\n"  # of the program that the tick began with
+        yield "\n"
+        (folder / "rules.dl").write_text("path(y, x) :- .\n")
+        yield "+edge(3, 4)\n"
+        yield "commit\n"
+
+    source = LiveProgram(program, run, watched=True)
+    talk = Conversation(program, run, lambda tick: print_deltas(talk.program, tick, timed=False), source)
+    talk.follow(lines())
+    shown = capsys.readouterr()
+    assert shown.out == (
+        "+path(1, 2)\ncommit  // tick 1\n-path(1, 2)\n+path(2, 1)\ncommit  // tick 2\n"
+        "+path(4, 3)\ncommit  // tick 3\n"
+    )
+    assert shown.err.count("rules.dl:1") == 1  # an error is reported once
+    assert LiveProgram(program, run).changed() is False
