@@ -1,8 +1,8 @@
 """The iterations of a linear recursion in one call: rows, and what is derived from them.
 
-A *table of rows* has the rows that the iterations have derived. Row i of `rows` has found[i]
-derivations so far, and a mark, 2 * iteration + present, with the latest iteration that derived it.
-A row is present if it was so before or has a derivation. `slots` find a row by its hash (open
+A *table* has the rows that the iterations have derived. Two numbers follow the columns of each row:
+its derivations so far, and a mark, 2 * iteration + present, with the latest iteration that derived
+it. A row is present if it was so before or has a derivation. `slots` find a row by its hash (open
 addressing).
 
 `queue` has the numbers of the present rows in the order in which they became so. Those of one
@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dbsp.kernels.arrays import Codes, Rows, RunCodes
+from dbsp.kernels.arrays import Codes, Rows, RunCodes, Words
+from dbsp.kernels.bloom_filter import may_have
 from dbsp.kernels.jit import add_weights, at_address, codes_at, kernel
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
 
@@ -61,18 +62,18 @@ def _search(run: RunCodes, k: int, low: int, high: int, keys: Rows, i: int, m: i
 
 
 @kernel
-def _near_slot(rows: Rows, i: int, size: int) -> int:
-    """Return where the search for a row starts in a table of `size` slots, a power of two.
+def _near_slot(table: Rows, i: int, size: int) -> int:
+    """Return where the search for row i starts in `size` slots, a power of two.
 
     Rows that differ only in the low bits of their last column have neighbouring slots: iterations
     often visit neighbours one after another, and these share a line of the cache.
     """
-    last = rows.shape[1] - 1
+    last = table.shape[1] - 3
     mixed = np.uint64(0x9E3779B97F4A7C15)
     for c in range(last):
-        mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ np.uint64(table[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)
-    value = np.uint64(rows[i, last])
+    value = np.uint64(table[i, last])
     mixed = (mixed ^ (value >> np.uint64(3))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = ((mixed >> np.uint64(32)) << np.uint64(3)) | (value & np.uint64(7))
     slot: int = np.int64(mixed & np.uint64(size - 1))  # type: ignore[assignment]
@@ -80,11 +81,11 @@ def _near_slot(rows: Rows, i: int, size: int) -> int:
 
 
 @kernel
-def insert_rows(rows: Rows, used: int, slots: Codes) -> None:
-    """Insert the first `used` rows, all different, into slots that are all 0."""
+def insert_rows(table: Rows, used: int, slots: Codes) -> None:
+    """Insert the first `used` rows of a table, all different, into slots that are all 0."""
     size = slots.shape[0]
     for number in range(used):
-        slot = _near_slot(rows, number, size)
+        slot = _near_slot(table, number, size)
         while slots[slot] != 0:
             slot = (slot + 1) & (size - 1)
         slots[slot] = number + 1
@@ -137,30 +138,32 @@ def _list_starts(joins: Codes, width: int, room: int, runs: int) -> tuple[Rows, 
 
 
 @kernel
-def _was_present(rows: Rows, i: int, table: Rows, runs: int) -> int:
-    """Return 1 if the weights of a row in the runs have a positive sum, else 0."""
-    k = rows.shape[1]
+def _was_present(table: Rows, i: int, past: Rows, committed: int, runs: int, noted: Words) -> int:
+    """Return 1 if the weights of row i in the runs have a positive sum, else 0."""
+    k = table.shape[1] - 2
+    if noted.shape[0] and not may_have(table, i, k, noted):
+        runs = committed
     weight = 0
     for r in range(runs):
-        run = codes_at(table[r, 0])
-        size = table[r, 2]
-        at = _search(run, k, 0, size, rows, i, k)
-        if at < size and compare_prefix(run, at * k, rows, i, k) == 0:
-            weights, mask = weights_at(table[r, 1])
+        run = codes_at(past[r, 0])
+        size = past[r, 2]
+        at = _search(run, k, 0, size, table, i, k)
+        if at < size and compare_prefix(run, at * k, table, i, k) == 0:
+            weights, mask = weights_at(past[r, 1])
             weight = add_weights(weight, weights[at & mask])
     return 1 if weight > 0 else 0
 
 
 @kernel
 def expand_frontier(
-    rows: Rows,
-    found: Codes,
-    marks: Codes,
+    table: Rows,
     queue: Codes,
     slots: Codes,
     joins: Codes,
     past: Rows,
-    past_runs: int,
+    committed: int,
+    runs: int,
+    noted: Words,
     state: Codes,
     limits: Codes,
 ) -> int:
@@ -170,12 +173,14 @@ def expand_frontier(
 
         F' = distinct(sum over the joins of (F join E)) - present
 
-    A row that is new in the table was present before if its weights in the first `past_runs` runs
-    of the run table `past` have a positive sum. After FULL, call it again with more room in the
+    A row that is new in the table was present before if its weights in the first `runs` runs of the
+    run table `past` have a positive sum. The filter `noted` has the rows of the runs from
+    `committed` on, or no words. After FULL, call it again with more room in the
     table and in the queue; after PAUSED, as it is. O(matches), and O(log) for each search in
     a run. Raises OverflowError if a number of derivations is outside int64.
     """
-    room, width = rows.shape
+    room = table.shape[0]
+    width = table.shape[1] - 2
     mask_slots = slots.shape[0] - 1
     searches = 0
     widest = 1
@@ -205,11 +210,11 @@ def expand_frontier(
                 m = joins[at]
                 k = joins[at + 1]
                 for c in range(m):
-                    key[0, c] = rows[source, joins[at + JOIN + c]]
-                table = at_address(joins[at + 3])
+                    key[0, c] = table[source, joins[at + JOIN + c]]
+                side = at_address(joins[at + 3])
                 for r in range(joins[at + 2]):
                     low = 0
-                    high = table[3 * r + 2]
+                    high = side[3 * r + 2]
                     if spans[search, 1]:
                         value = key[0, 0] - spans[search, 0]
                         if 0 <= value < spans[search, 1]:
@@ -218,7 +223,7 @@ def expand_frontier(
                         else:
                             high = 0
                     if m > 1 or (m == 1 and spans[search, 1] == 0):
-                        run = codes_at(table[3 * r])
+                        run = codes_at(side[3 * r])
                         low = _search(run, k, low, high, key, 0, m)
                         high = gallop(run, k, low, high, key, 0, m, 1)
                     ranges[search, 0] = low
@@ -240,20 +245,20 @@ def expand_frontier(
                 m = joins[at]
                 k = joins[at + 1]
                 result = at + JOIN + m
-                table = at_address(joins[at + 3])
+                side = at_address(joins[at + 3])
                 for r in range(joins[at + 2]):
-                    run = codes_at(table[3 * r])
-                    weights, mask = weights_at(table[3 * r + 1])
+                    run = codes_at(side[3 * r])
+                    weights, mask = weights_at(side[3 * r + 1])
                     for j in range(ranges[search, 0], ranges[search, 1]):
                         for c in range(width):
                             v = joins[result + c]
-                            rows[count, c] = rows[source, v] if v >= 0 else run[j * k - v - 1]
-                        slot = _near_slot(rows, count, slots.shape[0])
+                            table[count, c] = table[source, v] if v >= 0 else run[j * k - v - 1]
+                        slot = _near_slot(table, count, slots.shape[0])
                         number = -1
                         while slots[slot] != 0:
                             number = slots[slot] - 1
                             for c in range(width):
-                                if rows[number, c] != rows[count, c]:
+                                if table[number, c] != table[count, c]:
                                     number = -1
                                     break
                             if number >= 0:
@@ -262,17 +267,17 @@ def expand_frontier(
                         if number < 0:
                             number = count
                             slots[slot] = count + 1
-                            found[count] = 0
-                            marks[count] = _was_present(rows, count, past, past_runs)
+                            table[count, width] = 0
+                            table[count, width + 1] = _was_present(table, count, past, committed, runs, noted)
                             count += 1
-                        mark = marks[number]
+                        mark = table[number, width + 1]
                         if mark >> 1 != iteration:
-                            marks[number] = 2 * iteration + (mark & 1)
+                            table[number, width + 1] = 2 * iteration + (mark & 1)
                             derived += 1
                             if mark & 1 == 0:
                                 new += 1
                                 queue[room - new] = number
-                        found[number] = add_weights(found[number], weights[j & mask])
+                        table[number, width] = add_weights(table[number, width], weights[j & mask])
                     search += 1
                 at = result + width
             cursor += 1
@@ -287,8 +292,8 @@ def expand_frontier(
         # A row of the queue is behind all rows that are still to be read: both are absent rows.
         for place in range(room - new, room):
             number = queue[place]
-            if found[number] > 0:
-                marks[number] |= 1
+            if table[number, width] > 0:
+                table[number, width + 1] |= 1
                 queue[queued] = number
                 queued += 1
         new = 0

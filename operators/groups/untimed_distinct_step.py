@@ -14,17 +14,31 @@ after their last derivation from an input row is gone. So a tick with deletions 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dbsp.circuit.step_roles import Arranged, ResettingStep
 from dbsp.data.batch import Batch
 from dbsp.kernels import concatenate
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.groups.distinct_steps import DistinctStep
 from dbsp.operators.traces.arrange import own_trace
 from dbsp.parallel.probe_pieces import sum_weights
-from dbsp.state.seen_rows import SeenRows
+from dbsp.state.seen_rows import NO_WORDS, SeenRows
 from dbsp.state.trace import Trace
+
+
+class ChangedRows(NamedTuple):
+    """Rows in runs, some of them also in a filter."""
+
+    table: Codes
+    committed: int
+    """How many runs are older than this tick."""
+    runs: int
+    """The number of runs."""
+    noted: Words
+    """The filter of the rows of this tick, or no words (see `dbsp.state.seen_rows`)."""
 
 
 class UntimedDistinctStep(DistinctStep, ResettingStep):
@@ -81,14 +95,15 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         """Whether this is the first phase of a tick with deletions."""
         return self._removed is not None
 
-    @property
-    def changed(self) -> tuple[Codes, int]:
-        """The run table, and the number of runs, of the rows that cannot change in this phase.
+    def changed(self) -> ChangedRows:
+        """Return the rows that cannot change any more in this phase.
 
         These are the rows of the set; while rows are removed, those that have left it.
         """
-        trace = self._trace if self._removed is None else self._removed
-        return trace.table, trace.count
+        trace = self._trace
+        if self._removed is not None:
+            return ChangedRows(self._removed.table, 0, self._removed.count, NO_WORDS)
+        return ChangedRows(trace.table, trace.past, trace.count, self._seen.filter(trace.current))
 
     def receive(self, derived: Batch, out: Batch | None) -> None:
         """Take over what several iterations have found: the change of the input and the output."""

@@ -149,8 +149,6 @@ class IteratedScope:
             self._reset()
 
     def _reset(self) -> None:
-        if self._linear is not None:
-            self._linear.reset()
         for resetting in self._resetting:
             resetting.reset()
 

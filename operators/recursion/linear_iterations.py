@@ -32,7 +32,6 @@ from dbsp.kernels.frontier import (
     MOST_WORK,
     QUEUED,
     ROW_WORK,
-    USED,
 )
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
@@ -41,6 +40,7 @@ from dbsp.operators.recursion.row_table import RowTable
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.runtime.scope import Scope
+from dbsp.state.seen_rows import NO_WORDS
 
 T = TypeVar("T")
 
@@ -50,8 +50,10 @@ FEW_ROWS = 1 << 12
 MANY_ROWS = 1 << 15
 """The iterations end here with a frontier of more rows: the steps sort it, and use all threads."""
 
-TABLE_ROWS = 1 << 20
-"""The iterations end here when the table has more rows: it no longer fits the cache."""
+TABLE_ROWS = 1 << 18
+"""The iterations end here when the table has more rows: it no longer fits the cache.
+
+They continue in a new one, and find the rows of earlier ones by a filter."""
 
 CALL = 1 << 22
 """A call of the kernel ends after so many matches, so that signals arrive."""
@@ -79,7 +81,7 @@ class Iterated(NamedTuple):
 class LinearIterations:
     """The iterations of a scope with a linear body and without times."""
 
-    __slots__ = ("_arrangements", "_distinct", "_full", "_joins", "_variable")
+    __slots__ = ("_arrangements", "_distinct", "_joins", "_variable")
 
     def __init__(self, body: LinearBody, scope: Scope) -> None:
         def step_of(node: Node, kind: type[T]) -> T:
@@ -89,12 +91,6 @@ class LinearIterations:
         self._distinct = step_of(body.distinct, UntimedDistinctStep)
         self._arrangements = [step_of(node, DeferredArrangeStep) for node in body.arrangements]
         self._joins = [(step_of(join.side, Arranged), join) for join in body.joins]  # type: ignore[type-abstract]
-        self._full = False
-        """Whether a table of this tick has had too many rows."""
-
-    def reset(self) -> None:
-        """Start the iterations of a tick."""
-        self._full = False
 
     @property
     def waits(self) -> bool:
@@ -105,7 +101,7 @@ class LinearIterations:
         """Whether few rows change in the next iteration, so that a call costs less than its
         steps."""
         waiting = self._variable.held
-        return waiting is not None and len(waiting) <= FEW_ROWS and not self._full
+        return waiting is not None and len(waiting) <= FEW_ROWS
 
     def run(self, iterations: int, prices: Prices) -> Iterated:
         """Run at most so many iterations, until no row changes or a limit is reached.
@@ -114,19 +110,19 @@ class LinearIterations:
         """
         given = expect_present(self._variable.held, "the rows of the next iteration")
         table = RowTable(given.rows)
-        past, runs = self._distinct.changed
-        if len(given) == past[:runs, 2].sum():
-            runs = 0  # these are the rows of the runs, so that no row must be searched there
+        present = self._distinct.changed()
+        if len(given) == present.table[: present.runs, 2].sum():
+            # These are the rows of the runs, so that no other row must be searched there.
+            present = present._replace(committed=0, runs=0, noted=NO_WORDS)
         emitting = 1 + len(self._arrangements)  # the steps that emit a row of a frontier
         limits = np.zeros(LIMITS, np.int64)
         limits[CALL_MATCHES], limits[MOST_QUEUED], limits[MOST_ROWS] = CALL, MANY_ROWS, TABLE_ROWS
         limits[LAST], limits[MOST_WORK] = iterations, int(min(prices.most, INT64_MAX))
         limits[ITERATION_WORK], limits[MATCH_WORK] = prices.iteration, prices.row
         limits[ROW_WORK] = prices.row * (emitting + 1)
-        table.expand(self._plan(), past, runs, limits)
+        table.expand(self._plan(), present, limits)
         out = self._deliver(table)
         state = table.state.tolist()
-        self._full = state[USED] > TABLE_ROWS
         rows = state[DERIVED] + emitting * state[CURSOR] + state[QUEUED] - len(given)
         run = state[ITERATION] - 1
         return Iterated(out, run, prices.iteration * run + prices.row * (state[MATCHES] + rows))
