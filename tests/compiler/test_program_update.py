@@ -383,6 +383,27 @@ def test_faults_at_sampled_steps_of_an_update(kind: type[BaseException]) -> None
     assert committed > 0
 
 
+@pytest.mark.parametrize("method", ["drop_handles", "commit_update", "record_sizes"])
+def test_an_interrupted_commit_is_completed(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, program = started(), compiled(OTHER + " edge(20, 21).")
+    genuine, interrupts = getattr(Run, method), [KeyboardInterrupt]
+
+    def interrupted(*arguments: Any) -> Any:
+        if interrupts:
+            raise interrupts.pop()
+        return genuine(*arguments)
+
+    monkeypatch.setattr(Run, method, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.update(program)
+    assert run.tick == 2
+    right = fresh(program, {"edge": {*ROWS["edge"], (20, 21)}, "colour": set(ROWS["colour"])})
+    assert views(run) == views(right)
+    tick: Any = {"edge": {(3, 4): -1, (21, 5): 1}}
+    assert deltas_of(run.step(tick)) == deltas_of(right.step(tick))
+    assert run.update(compiled(RED)).names("rebuilt") == ("red",)
+
+
 # --- refused --------------------------------------------------------------------------------------
 
 
