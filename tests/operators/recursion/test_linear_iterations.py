@@ -132,14 +132,14 @@ def test_work_and_traces_are_those_of_the_steps(sequence: list[Tick], step: str)
 
 @pytest.mark.parametrize("step", LINEAR)
 def test_many_tables_in_one_tick(step: str, monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
-    """Each table finds the rows of the earlier ones, by the filter; the chords derive rows again."""
+    """Each table finds the rows of the earlier ones; the chords derive rows again."""
     monkeypatch.setattr(linear_iterations, "TABLE_ROWS", 500)
     monkeypatch.setattr(seen_rows, "LEAST_FILTERED", 1)
     monkeypatch.setattr(seen_rows, "LEAST", 2)
     size = 60
     ring = [(x, (x + 1) % size) for x in range(size)]
     run = started(step)
-    run.step({"edge": [(100, 101)]})  # a second tick returns what its iterations have found
+    run.step({"edge": [(100, 101)]})  # then the next tick returns what its iterations have found
     assert run.step({"edge": [*ring, *((x, x + 9) for x in range(0, 50, 5))]})["out"].to_dict() == {
         (x, y): 1 for x in range(size) for y in range(size)
     }
