@@ -103,9 +103,10 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     # Weights are checked one by one only if their sums might overflow int64.
     for weight in (2**62, -(2**62), 2**62):
         by_hand.step({"heavy": {(1,): weight}})
-    # Only long sorted runs are merged piece by piece.
-    for start in (0, 1, 2) if long_runs else ():
-        rows = np.stack([np.arange(start, 60_000, 3), np.zeros(20_000, np.int64)], axis=1)
+    # Only long sorted runs are merged piece by piece. No id follows another, since the scope would
+    # iterate once for each.
+    for start in (0, 3, 6) if long_runs else ():
+        rows = np.stack([np.arange(start, 180_000, 9), np.zeros(20_000, np.int64)], axis=1)
         by_hand.step({"bag": dbsp.ZSet.from_numpy(rows)})
     _place_on_shards()
     _extend_prefixes()

@@ -11,6 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from dbsp.kernels.tiers import COMPILED, choose_tier
 from dbsp.operators.recursion import fixpoint_step
+from tests import class_archive
 from tests.inspector.browsers import chromium
 from tests.profiles import PROFILE
 
@@ -20,6 +21,10 @@ choose_tier(COMPILED)
 # A Java of a test lives for seconds: the second compiler, and threads that collect garbage, take a
 # fifth of its processor time and gain nothing.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# The tests start a thousand Pythons, and some machines forbid to keep bytecode: then each of them
+# compiles 500 modules, half of its processor time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _LONG = 900
 """The time limit, in seconds, of slow tests; pyproject.toml has the limit of the others."""
@@ -39,6 +44,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(0))
         elif any(item.get_closest_marker(name) for name in ("spark", "crash", "slow")):
             item.add_marker(pytest.mark.timeout(_LONG))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give the Javas of the tests of Spark an archive of their classes."""
+    if item.get_closest_marker("spark") and not item.config.stash.get(_HAS_ARCHIVE, False):
+        item.config.stash[_HAS_ARCHIVE] = True
+        class_archive.use(class_archive.archive_in(item.config.cache.mkdir("spark-classes")))
+
+
+_HAS_ARCHIVE = pytest.StashKey[bool]()
 
 
 def pytest_collection_finish() -> None:

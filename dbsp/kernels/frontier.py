@@ -3,7 +3,7 @@
 A *table* has the rows that the iterations have derived. Two numbers follow the columns of each row:
 its derivations so far, and a mark, 2 * iteration + present, with the latest iteration that derived
 it. A row is present if it was so before or has a derivation. `slots` find a row by its hash (open
-addressing).
+addressing); there are twice as many of them as the table has room for, a power of two.
 
 `queue` has the numbers of the present rows in the order in which they became so. Those of one
 iteration are its *frontier*: the next iteration joins them with the runs of every join. The end of
@@ -37,6 +37,9 @@ once in an iteration; and the rows for which the table needs room to continue.""
 
 STATE = 9
 
+BLOCK = 64
+"""So many derived rows are looked up together."""
+
 CALL_MATCHES, MOST_QUEUED, MOST_ROWS, LAST, MOST_WORK, ITERATION_WORK, MATCH_WORK, ROW_WORK = range(8)
 """The limits: the matches of one call; the rows of a frontier and of the table, the last iteration,
 and the work, at which an iteration ends with LEFT; the work of an iteration, of each match and
@@ -62,18 +65,17 @@ def _search(run: RunCodes, k: int, low: int, high: int, keys: Rows, i: int, m: i
 
 
 @kernel
-def _near_slot(table: Rows, i: int, size: int) -> int:
-    """Return where the search for row i starts in `size` slots, a power of two.
+def _near_slot(rows: Rows, i: int, k: int, size: int) -> int:
+    """Return where the search for k columns of row i starts in `size` slots, a power of two.
 
     Rows that differ only in the low bits of their last column have neighbouring slots: iterations
     often visit neighbours one after another, and these share a line of the cache.
     """
-    last = table.shape[1] - 3
     mixed = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(last):
-        mixed = (mixed ^ np.uint64(table[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
+    for c in range(k - 1):
+        mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)
-    value = np.uint64(table[i, last])
+    value = np.uint64(rows[i, k - 1])
     mixed = (mixed ^ (value >> np.uint64(3))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = ((mixed >> np.uint64(32)) << np.uint64(3)) | (value & np.uint64(7))
     slot: int = np.int64(mixed & np.uint64(size - 1))  # type: ignore[assignment]
@@ -85,10 +87,25 @@ def insert_rows(table: Rows, used: int, slots: Codes) -> None:
     """Insert the first `used` rows of a table, all different, into slots that are all 0."""
     size = slots.shape[0]
     for number in range(used):
-        slot = _near_slot(table, number, size)
+        slot = _near_slot(table, number, table.shape[1] - 2, size)
         while slots[slot] != 0:
             slot = (slot + 1) & (size - 1)
         slots[slot] = number + 1
+
+
+@kernel
+def collect_rows(table: Rows, numbers: Codes) -> tuple[Rows, Codes]:
+    """Return the rows of a table with these numbers, and their derivations. O(numbers)."""
+    n = numbers.shape[0]
+    k = table.shape[1] - 2
+    rows = np.empty((n, k), np.int64)
+    found = np.empty(n, np.int64)
+    for i in range(n):
+        number = numbers[i]
+        for c in range(k):
+            rows[i, c] = table[number, c]
+        found[i] = table[number, k]
+    return rows, found
 
 
 @kernel
@@ -155,6 +172,68 @@ def _was_present(table: Rows, i: int, past: Rows, committed: int, runs: int, not
 
 
 @kernel
+def _absorb(
+    block: Rows,
+    size: int,
+    places: Rows,
+    table: Rows,
+    slots: Codes,
+    queue: Codes,
+    past: Rows,
+    committed: int,
+    runs: int,
+    noted: Words,
+    state: Codes,
+) -> int:
+    """Add derivations of the rows of a block to the table; the last column has their number.
+
+    First it reads the slots and the rows that are there, without a branch: so the processor waits
+    for several of them at the same time. Returns a number without a meaning, which keeps the
+    compiler from dropping these reads.
+    """
+    width = table.shape[1] - 2
+    mask = slots.shape[0] - 1
+    iteration = state[ITERATION]
+    touched = 0
+    for b in range(size):
+        places[b, 0] = _near_slot(block, b, width, slots.shape[0])
+        places[b, 1] = slots[places[b, 0]]
+    for b in range(size):
+        touched += table[max(places[b, 1] - 1, 0), 0]
+    count = state[USED]
+    for b in range(size):
+        slot = places[b, 0]
+        number = -1
+        while slots[slot] != 0:
+            number = slots[slot] - 1
+            for c in range(width):
+                if table[number, c] != block[b, c]:
+                    number = -1
+                    break
+            if number >= 0:
+                break
+            slot = (slot + 1) & mask
+        if number < 0:
+            number = count
+            slots[slot] = count + 1
+            for c in range(width):
+                table[count, c] = block[b, c]
+            table[count, width] = 0
+            table[count, width + 1] = _was_present(table, count, past, committed, runs, noted)
+            count += 1
+        mark = table[number, width + 1]
+        if mark >> 1 != iteration:
+            table[number, width + 1] = 2 * iteration + (mark & 1)
+            state[DERIVED] += 1
+            if mark & 1 == 0:
+                state[NEW] += 1
+                queue[queue.shape[0] - state[NEW]] = number
+        table[number, width] = add_weights(table[number, width], block[b, width])
+    state[USED] = count
+    return touched
+
+
+@kernel
 def expand_frontier(
     table: Rows,
     queue: Codes,
@@ -181,7 +260,6 @@ def expand_frontier(
     """
     room = table.shape[0]
     width = table.shape[1] - 2
-    mask_slots = slots.shape[0] - 1
     searches = 0
     widest = 1
     at = 0
@@ -192,16 +270,14 @@ def expand_frontier(
     spans, starts = _list_starts(joins, width, room, searches)
     ranges = np.empty((searches, 2), np.int64)
     key = np.empty((1, widest), np.int64)
-    count = state[USED]
-    queued = state[QUEUED]
-    new = state[NEW]
-    derived = state[DERIVED]
-    cursor = state[CURSOR]
+    block = np.empty((BLOCK, width + 1), np.int64)
+    places = np.empty((BLOCK, 2), np.int64)
+    size = 0
     pause = state[MATCHES] + limits[CALL_MATCHES]
     while True:
         iteration = state[ITERATION]
-        while cursor < state[FRONTIER]:
-            source = queue[cursor]
+        while state[CURSOR] < state[FRONTIER]:
+            source = queue[state[CURSOR]]
             # First find all matches of the row: its result must fit.
             matches = 0
             search = 0
@@ -231,20 +307,16 @@ def expand_frontier(
                     matches += high - low
                     search += 1
                 at += JOIN + m + width
-            if count + matches > room or 2 * (count + matches) > slots.shape[0]:
-                state[USED] = count
-                state[QUEUED] = queued
-                state[NEW] = new
-                state[DERIVED] = derived
-                state[CURSOR] = cursor
-                state[NEEDED] = count + matches
+            needed = state[USED] + size + matches
+            if needed > room:
+                _absorb(block, size, places, table, slots, queue, past, committed, runs, noted, state)
+                state[NEEDED] = state[USED] + matches
                 return FULL
             search = 0
             at = 0
             while at < joins.shape[0]:
-                m = joins[at]
                 k = joins[at + 1]
-                result = at + JOIN + m
+                result = at + JOIN + joins[at]
                 side = at_address(joins[at + 3])
                 for r in range(joins[at + 2]):
                     run = codes_at(side[3 * r])
@@ -252,65 +324,42 @@ def expand_frontier(
                     for j in range(ranges[search, 0], ranges[search, 1]):
                         for c in range(width):
                             v = joins[result + c]
-                            table[count, c] = table[source, v] if v >= 0 else run[j * k - v - 1]
-                        slot = _near_slot(table, count, slots.shape[0])
-                        number = -1
-                        while slots[slot] != 0:
-                            number = slots[slot] - 1
-                            for c in range(width):
-                                if table[number, c] != table[count, c]:
-                                    number = -1
-                                    break
-                            if number >= 0:
-                                break
-                            slot = (slot + 1) & mask_slots
-                        if number < 0:
-                            number = count
-                            slots[slot] = count + 1
-                            table[count, width] = 0
-                            table[count, width + 1] = _was_present(table, count, past, committed, runs, noted)
-                            count += 1
-                        mark = table[number, width + 1]
-                        if mark >> 1 != iteration:
-                            table[number, width + 1] = 2 * iteration + (mark & 1)
-                            derived += 1
-                            if mark & 1 == 0:
-                                new += 1
-                                queue[room - new] = number
-                        table[number, width] = add_weights(table[number, width], weights[j & mask])
+                            block[size, c] = table[source, v] if v >= 0 else run[j * k - v - 1]
+                        block[size, width] = weights[j & mask]
+                        size += 1
+                        if size == BLOCK:
+                            _absorb(
+                                block, size, places, table, slots, queue, past, committed, runs, noted, state
+                            )
+                            size = 0
                     search += 1
                 at = result + width
-            cursor += 1
+            state[CURSOR] += 1
             state[MATCHES] += matches
-            if state[MATCHES] > pause and cursor < state[FRONTIER]:
-                state[USED] = count
-                state[QUEUED] = queued
-                state[NEW] = new
-                state[DERIVED] = derived
-                state[CURSOR] = cursor
+            if state[MATCHES] > pause and state[CURSOR] < state[FRONTIER]:
+                _absorb(block, size, places, table, slots, queue, past, committed, runs, noted, state)
                 return PAUSED
+        _absorb(block, size, places, table, slots, queue, past, committed, runs, noted, state)
+        size = 0
         # A row of the queue is behind all rows that are still to be read: both are absent rows.
-        for place in range(room - new, room):
+        queued = state[QUEUED]
+        for place in range(room - state[NEW], room):
             number = queue[place]
             if table[number, width] > 0:
                 table[number, width + 1] |= 1
                 queue[queued] = number
                 queued += 1
-        new = 0
-        state[FRONTIER] = queued
-        state[ITERATION] = iteration + 1
-        state[USED] = count
-        state[QUEUED] = queued
         state[NEW] = 0
-        state[DERIVED] = derived
-        state[CURSOR] = cursor
-        if queued == cursor:
+        state[QUEUED] = state[FRONTIER] = queued
+        state[ITERATION] = iteration + 1
+        waiting = queued - state[CURSOR]
+        if waiting == 0:
             return COMPLETE
         work = limits[ITERATION_WORK] * iteration + limits[ROW_WORK] * queued
-        work += limits[MATCH_WORK] * (state[MATCHES] + derived)
+        work += limits[MATCH_WORK] * (state[MATCHES] + state[DERIVED])
         if (
-            queued - cursor > limits[MOST_QUEUED]
-            or count > limits[MOST_ROWS]
+            waiting > limits[MOST_QUEUED]
+            or state[USED] > limits[MOST_ROWS]
             or iteration >= limits[LAST]
             or work > limits[MOST_WORK]
         ):

@@ -13,6 +13,9 @@ from dbsp.state.sorted_run import SortedRun
 LEAST = 1 << 16
 """Fewer rows than these are searched in sorted runs: the runs fit the processor's cache."""
 
+LEAST_FILTERED = 1 << 8
+"""Fewer rows than these need no filter at all: a search takes few steps."""
+
 DISTANCE = 6
 """Rows are searched in sorted runs while a search has taken less than so many steps on average.
 
@@ -64,21 +67,27 @@ class SeenRows:
         if words is None and (self._count < LEAST or self._steps < DISTANCE * self._count):
             return None
         if words is None or self._count > ROWS_PER_WORD * len(words):
-            words = self._fill(earlier)
+            words = self._words = self._filled(earlier)
         return note_rows(rows, words)
 
     def filter(self, runs: Sequence[SortedRun]) -> Words:
         """Return the words of the filter (see `dbsp.kernels.bloom_filter`); none for few rows.
 
-        `runs` are the runs of this tick. O(rows) for the first time.
+        `runs` are the runs of this tick. A filter of less than LEAST rows is not kept, since the
+        next iterations may search faster. O(rows) without a filter.
         """
-        if self._words is None and self._count >= LEAST:
-            self._fill(runs)
-        return NO_WORDS if self._words is None else self._words
+        if self._words is not None:
+            return self._words
+        if self._count < LEAST_FILTERED:
+            return NO_WORDS
+        words = self._filled(runs)
+        if self._count >= LEAST:
+            self._words = words
+        return words
 
-    def _fill(self, runs: Sequence[SortedRun]) -> Words:
+    def _filled(self, runs: Sequence[SortedRun]) -> Words:
         size = max(8, 1 << (self._count // ROWS_PER_WORD).bit_length())
-        words = self._words = np.zeros(size, np.uint64)
+        words = np.zeros(size, np.uint64)
         for run in runs:
             for piece in run.pieces():
                 note_rows(piece, words)

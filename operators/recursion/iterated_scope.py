@@ -244,7 +244,6 @@ class IteratedScope:
     ) -> int | None:
         """Run iterations from this one on in one call; return the next one, or None."""
         scope = self.scope
-        scope.iterate(iteration)  # no stream enters from now on
         found = linear.run(self._cap - scope.iterations, Prices(self._each, price, left))
         scope.iterations += found.iterations
         iteration += found.iterations

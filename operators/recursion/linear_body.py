@@ -49,6 +49,8 @@ def linear_body(body: Graph) -> LinearBody | None:
     if len(variables) != 1:
         return None
     (variable,) = variables
+    if not variable.schema.arity:
+        return None  # a row without columns has no hash
     (defined,) = variable.strict
     distinct = defined.node
     if not isinstance(distinct.operator, DeltaDistinct):
@@ -56,21 +58,23 @@ def linear_body(body: Graph) -> LinearBody | None:
     if any(export.node is not distinct for export in body.exports):
         return None
     (candidates,) = distinct.inputs
-    (derived,) = candidates.node.inputs
-    parts = derived.node.inputs if isinstance(derived.node.operator, Union) else (derived,)
     joins: list[LinearJoin] = []
     arrangements: dict[Node, None] = {}
-    for part in parts:
-        if isinstance(part.node.operator, Delta0):
-            continue
-        found = _linear_join(part.node, variable)
-        if found is None:
-            return None
-        arrangement, join = found
-        arrangements[arrangement] = None
-        joins.append(join)
-    known = {variable, distinct, candidates.node, derived.node, *arrangements}
-    known |= {part.node for part in parts}
+    known = {variable, distinct, candidates.node}
+    waiting = [candidates.node.inputs[0].node]
+    while waiting:
+        part = waiting.pop()
+        known.add(part)
+        if isinstance(part.operator, Union):
+            waiting += [stream.node for stream in part.inputs]
+        elif not isinstance(part.operator, Delta0):
+            found = _linear_join(part, variable)
+            if found is None:
+                return None
+            arrangement, join = found
+            arrangements[arrangement] = None
+            joins.append(join)
+    known.update(arrangements)
     if not joins or not all(node in known or _enters(node) for node in body.nodes):
         return None
     return LinearBody(variable, distinct, tuple(arrangements), tuple(joins))

@@ -44,11 +44,14 @@ from dbsp.state.seen_rows import NO_WORDS
 
 T = TypeVar("T")
 
-FEW_ROWS = 1 << 12
+FEW_ROWS = 1 << 8
 """The iterations run here from a frontier with at most so many rows on."""
 
-MANY_ROWS = 1 << 15
-"""The iterations end here with a frontier of more rows: the steps sort it, and use all threads."""
+SOME_ROWS = 1 << 12
+"""They also run here from one with at most so many rows on, if the frontier does not grow."""
+
+MANY_ROWS = 1 << 13
+"""The iterations end here with a frontier of more rows: the steps take less time for each row."""
 
 TABLE_ROWS = 1 << 18
 """The iterations end here when the table has more rows: it no longer fits the cache.
@@ -100,8 +103,11 @@ class LinearIterations:
     def pays(self) -> bool:
         """Whether few rows change in the next iteration, so that a call costs less than its
         steps."""
-        waiting = self._variable.held
-        return waiting is not None and len(waiting) <= FEW_ROWS
+        waiting, latest = self._variable.held, self._variable.out
+        if waiting is None:
+            return False
+        grows = latest is None or len(waiting) > len(latest)
+        return len(waiting) <= (FEW_ROWS if grows else SOME_ROWS)
 
     def run(self, iterations: int, prices: Prices) -> Iterated:
         """Run at most so many iterations, until no row changes or a limit is reached.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.data.batch import Batch, combine
-from dbsp.kernels import expand_frontier, insert_rows
+from dbsp.kernels import collect_rows, expand_frontier, insert_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
     CURSOR,
@@ -81,34 +81,30 @@ class RowTable:
 
     def derived(self) -> Batch | None:
         """Return the rows with derivations; their weights are the numbers of these."""
-        table = self._table[: self.state[USED]]
-        table = table[table[:, -2] != 0]
-        return combine([(_rows(table), table[:, -2].copy())], owned=True) if len(table) else None
+        numbers = np.flatnonzero(self._table[: self.state[USED], -2])
+        return combine([collect_rows(self._table, numbers)], owned=True) if len(numbers) else None
 
     def present(self, derived: Batch | None) -> Batch | None:
         """Return the rows that have become present, all of which are `derived`."""
         if derived is not None and len(derived) == self.state[QUEUED] - self._given:
             return derived.with_units()
-        return _set_of(self._table[self._queue[self._given : self.state[QUEUED]]])
+        return _set_of(self._queued(self._given, QUEUED))
 
     def joined(self) -> Codes:
         """Return the rows whose matches are in the table, those of all frontiers, in any order."""
-        joined = int(self.state[CURSOR])
-        if joined == self.state[USED]:
-            return _rows(self._table[:joined])
-        return _rows(self._table[self._queue[:joined]])
+        return self._queued(0, CURSOR)
 
     def waiting(self) -> Batch | None:
         """Return the frontier of the next iteration."""
-        return _set_of(self._table[self._queue[self.state[CURSOR] : self.state[QUEUED]]])
+        return _set_of(self._queued(int(self.state[CURSOR]), QUEUED))
+
+    def _queued(self, start: int, end: int) -> Codes:
+        rows, _ = collect_rows(self._table, self._queue[start : self.state[end]])
+        return rows
 
 
-def _rows(table: Codes) -> Codes:
-    return np.ascontiguousarray(table[:, :-2])
-
-
-def _set_of(table: Codes) -> Batch | None:
-    return combine([(_rows(table), np.ones(len(table), np.int64))], owned=True) if len(table) else None
+def _set_of(rows: Codes) -> Batch | None:
+    return combine([(rows, np.ones(len(rows), np.int64))], owned=True) if len(rows) else None
 
 
 def _with_room(array: Codes, used: int, room: int) -> Codes:

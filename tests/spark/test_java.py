@@ -7,6 +7,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,3 +78,8 @@ def test_the_wheel_gets_no_module_that_it_lacks(machine: pytest.MonkeyPatch, tmp
     done = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
     assert done.stdout == "-cp\na b\n\nMain\n"
     assert ensure_java() == home
+
+
+def test_the_java_of_the_tests_maps_the_archive_of_classes(spark: Any) -> None:
+    java = spark.sparkContext._gateway.proc.pid
+    assert "/spark-classes/spark-" in Path(f"/proc/{java}/maps").read_text()
