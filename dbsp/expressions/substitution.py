@@ -9,7 +9,9 @@ from dbsp.expressions.expression import Call, Column, Expression
 
 # Functions that have a value for all arguments: an expression of these functions may be evaluated
 # for rows that the query itself does not evaluate it for.
-_TOTAL = frozenset({"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "is_null", "fill_null", "when"})
+_TOTAL = frozenset(
+    {"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "is_null", "fill_null", "when", "isin"}
+)
 
 _OVERFLOWING = _TOTAL | {"add", "sub", "mul", "neg", "abs"}
 

@@ -92,7 +92,7 @@ class RowMethods(graph.Stream):
         Examples:
             >>> circuit = Circuit("orders")
             >>> order = circuit.input("order", id=int, price=float, pieces=int)
-            >>> total = order.map(id=col("id"), total=col("price") * col("pieces").to_float())
+            >>> total = order.map(id=col("id"), total=col("price") * col("pieces").cast(float))
             >>> circuit.output("total", total)
             >>> circuit.start().step({"order": [(1, 2.5, 4)]})["total"].rows()
             [(1, 10.0)]
