@@ -8,6 +8,7 @@ from typing import Any
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import SchemaError, expect_type, shorten
+from dbsp.expressions import Expression
 from dbsp.operators.joins.band import distance
 from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
 from dbsp.operators.streams.event_time_methods import EventTimeMethods
@@ -31,7 +32,10 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
     public_names = (
         "filter",
         "map",
+        "with_columns",
+        "try_map",
         "project",
+        "drop",
         "rename",
         "flat_map",
         "generate_series",
@@ -75,20 +79,21 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
     )
 
     @located("Aggregate")
-    def group_by(self, *columns: str) -> Grouped[Stream]:
-        """Group the rows by the named columns; without columns all rows are one group.
+    def group_by(self, *columns: str, **expressions: Expression) -> Grouped[Stream]:
+        """Group the rows by columns and expressions; without any, all rows are one group.
 
         No cost by itself: call `agg` or `final` on the result.
 
         Parameters:
             columns: the names of the grouping columns, each as one argument.
+            expressions: further grouping columns, each with the expression of its values.
 
         Returns:
             The groups, with the methods `agg` and `final`.
 
         Raises:
             SchemaError: a column does not exist, or is named twice.
-            ArgumentError: an argument is not a column name; add an expression by `map` first.
+            ArgumentError: an argument is not a column name, or a named one is not an expression.
 
         Examples:
             >>> circuit = Circuit("shops")
@@ -96,8 +101,16 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
             >>> circuit.output("sum", sale.group_by("shop").agg(n=count(), euro=sum_("euro")))
             >>> circuit.start().step({"sale": [("a", 3), ("a", 4), ("b", 5)]})["sum"].rows()
             [('a', 2, 7), ('b', 1, 5)]
+
+            Groups of an expression:
+
+            >>> circuit = Circuit("sizes")
+            >>> sale = circuit.input("sale", shop=str, euro=int)
+            >>> circuit.output("count", sale.group_by(large=col("euro") >= 4).agg(n=count()))
+            >>> circuit.start().step({"sale": [("a", 3), ("a", 4), ("b", 5)]})["count"].rows()
+            [(False, 1), (True, 2)]
         """
-        return Grouped(self, columns)
+        return Grouped(self, columns, expressions)
 
     @located("Rolling")
     def rolling(
