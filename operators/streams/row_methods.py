@@ -171,10 +171,10 @@ class RowMethods(graph.Stream):
 
         A row for which an expression has no value, such as a division by zero, or for which the
         function raises an exception or returns no row of `schema`, is in `failed` with the reason,
-        and the tick continues. Both streams are linear and have no state. Each evaluates the columns,
-        and calls the function, which must be deterministic: the reason of a retracted row is
-        computed again. A tick costs that of two maps, and k failed rows of n evaluate the columns
-        up to k log n times, each time for a part of the rows.
+        and the tick continues. Both streams are linear and have no state. Each of them evaluates
+        the columns or calls the function, which must be deterministic: the reason of a retracted
+        row is computed again. A tick costs that of two maps, and k failed rows of n evaluate the
+        columns up to k log n times, each time for a part of the rows.
 
         Parameters:
             function: a function that takes a row as a named tuple and returns a row of `schema`.

@@ -182,7 +182,7 @@ def test_a_circuit_with_try_map_can_be_written_and_read() -> None:
         (
             lambda a: a.try_map(n=col("x"), reason=3),
             ArgumentError,
-            "reason: expected a column name, got 3 of",
+            "reason: expected a column name, got 3",
         ),
     ],
 )
