@@ -40,6 +40,22 @@ _EXPRESSION = {
     "to_time": 'x.cast("time")',
     "to_timestamp": 'x.cast("timestamp")',
 }
+_AGGREGATES = {
+    "count": "count()",
+    "first": "first(x, by=...)",
+    "last": "last(x, by=...)",
+    "max": "max_(x)",
+    "mean": "avg(x)",
+    "median": "median(x)",
+    "min": "min_(x)",
+    "n_unique": "count_distinct(x)",
+    "nunique": "count_distinct(x)",
+    "quantile": "quantile(x, q)",
+    "std": "stddev(x)",
+    "sum": "sum_(x)",
+    "var": "variance(x)",
+}
+_EXPRESSION |= {name: f"{text} in group_by(...).agg(...)" for name, text in _AGGREGATES.items()}
 _STRINGS = {
     "capitalize": "x.str.title()",
     "cat": "x.str.concat(...)",
