@@ -32,6 +32,10 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
         .output path
         path(x, y) :- edge(x, y).
         path(x, z) :- path(x, y), path(y, z).
+        .decl ahead(x: number, y: number)
+        .output ahead
+        ahead(x, y) :- edge(x, y).
+        ahead(x, z) :- ahead(x, y), edge(y, z).
         .decl unreachable(x: number, y: number)
         .output unreachable
         unreachable(x, y) :- edge(x, _), edge(_, y), !path(x, y).

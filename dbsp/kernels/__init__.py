@@ -7,6 +7,7 @@ from dbsp.kernels import (
     bloom_filter,
     counted_runs,
     exact_sums,
+    frontier,
     group_values,
     hashing,
     interval_matches,
@@ -43,6 +44,7 @@ count_bounds = entry(prefix_lists.count_bounds)
 count_values = entry(counted_runs.count_values)
 distinct_runs = entry(presence.distinct_runs)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
+expand_frontier = entry(frontier.expand_frontier)
 expand_lists = entry(prefix_lists.expand_lists)
 extend_by_levels = entry(multiway.extend_by_levels)
 extremes = entry(group_values.extremes)
@@ -55,6 +57,7 @@ gather = entry(matches.gather)
 gather_bands = entry(nearest.gather_bands)
 group_requests = entry(prefix_lists.group_requests)
 hash_runs = entry(placing.hash_runs)
+insert_rows = entry(frontier.insert_rows)
 intern_rows = entry(hashing.intern_rows)
 intersect_lists = entry(prefix_lists.intersect_lists)
 join_bands = entry(matches.join_bands)

@@ -23,6 +23,9 @@ ROWS_PER_WORD = 2
 """The filter grows when its words of 64 bits have more rows than these. With so many, it mistakes
 less than 1 % of the new rows for earlier ones."""
 
+NO_WORDS = np.zeros(0, np.uint64)
+"""The filter of no rows."""
+
 
 class SeenRows:
     """A filter of the rows of the current runs of a trace. `clear` it at the start of a tick."""
@@ -61,9 +64,22 @@ class SeenRows:
         if words is None and (self._count < LEAST or self._steps < DISTANCE * self._count):
             return None
         if words is None or self._count > ROWS_PER_WORD * len(words):
-            size = max(8, 1 << (self._count // ROWS_PER_WORD).bit_length())
-            words = self._words = np.zeros(size, np.uint64)
-            for run in earlier:
-                for piece in run.pieces():
-                    note_rows(piece, words)
+            words = self._fill(earlier)
         return note_rows(rows, words)
+
+    def filter(self, runs: Sequence[SortedRun]) -> Words:
+        """Return the words of the filter (see `dbsp.kernels.bloom_filter`); none for few rows.
+
+        `runs` are the runs of this tick. O(rows) for the first time.
+        """
+        if self._words is None and self._count >= LEAST:
+            self._fill(runs)
+        return NO_WORDS if self._words is None else self._words
+
+    def _fill(self, runs: Sequence[SortedRun]) -> Words:
+        size = max(8, 1 << (self._count // ROWS_PER_WORD).bit_length())
+        words = self._words = np.zeros(size, np.uint64)
+        for run in runs:
+            for piece in run.pieces():
+                note_rows(piece, words)
+        return words

@@ -14,16 +14,31 @@ after their last derivation from an input row is gone. So a tick with deletions 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dbsp.circuit.step_roles import Arranged, ResettingStep
 from dbsp.data.batch import Batch
 from dbsp.kernels import concatenate
+from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.groups.distinct_steps import DistinctStep
 from dbsp.operators.traces.arrange import own_trace
 from dbsp.parallel.probe_pieces import sum_weights
-from dbsp.state.seen_rows import SeenRows
+from dbsp.state.seen_rows import NO_WORDS, SeenRows
 from dbsp.state.trace import Trace
+
+
+class ChangedRows(NamedTuple):
+    """Rows in runs, some of them also in a filter."""
+
+    table: Codes
+    committed: int
+    """How many runs are older than this tick."""
+    runs: int
+    """The number of runs."""
+    noted: Words
+    """The filter of the rows of this tick, or no words (see `dbsp.state.seen_rows`)."""
 
 
 class UntimedDistinctStep(DistinctStep, ResettingStep):
@@ -75,6 +90,30 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         self._returning = Batch(rows, np.ones(len(rows), np.int64)) or None
         return len(removed), len(rows)
 
+    @property
+    def removing(self) -> bool:
+        """Whether this is the first phase of a tick with deletions."""
+        return self._removed is not None
+
+    def changed(self) -> ChangedRows:
+        """Return the rows that cannot change any more in this phase.
+
+        These are the rows of the set; while rows are removed, those that have left it.
+        """
+        trace = self._trace
+        if self._removed is not None:
+            return ChangedRows(self._removed.table, 0, self._removed.count, NO_WORDS)
+        return ChangedRows(trace.table, trace.past, trace.count, self._seen.filter(trace.current))
+
+    def receive(self, derived: Batch, out: Batch | None) -> None:
+        """Take over what several iterations have found: the change of the input and the output."""
+        trace = self._trace
+        trace.append(derived.rows, derived.weights)
+        if self._removed is None:
+            self._seen.note(derived.rows, trace.current[:-1])
+        elif out is not None:
+            self._leave(self._removed, out.rows)
+
     def step(self) -> None:
         if self._removed is not None:
             self._remove(self._removed)
@@ -96,11 +135,14 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
             return
         rows = batch.rows[sum_weights(batch.rows, removed.table, removed.count) == 0]
         if len(rows):
-            removed.append(rows, np.ones(len(rows), np.int64))
             self.out = Batch(rows, np.full(len(rows), -1, np.int64))
-            left = sum_weights(rows, self._trace.table, self._trace.count)
-            earlier, supported = self.removals
-            self.removals = earlier + len(rows), supported + int(np.count_nonzero(left > 0))
+            self._leave(removed, rows)
+
+    def _leave(self, removed: Trace, rows: Codes) -> None:
+        removed.append(rows, np.ones(len(rows), np.int64))
+        left = sum_weights(rows, self._trace.table, self._trace.count)
+        earlier, supported = self.removals
+        self.removals = earlier + len(rows), supported + int(np.count_nonzero(left > 0))
 
     def _change(self) -> None:
         batch, trace = self._source.out, self._trace

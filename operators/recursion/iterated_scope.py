@@ -15,6 +15,8 @@ from dbsp.errors import IterationLimitError
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.joins.match_budget import MatchBudget, WorkBudgetExceeded
 from dbsp.operators.recursion.entering_streams import EnteringStreams, divided
+from dbsp.operators.recursion.linear_body import linear_body
+from dbsp.operators.recursion.linear_iterations import LinearIterations, Prices
 from dbsp.operators.recursion.modes import CHANGED_ROW, STEP_ROWS, Removal
 from dbsp.operators.recursion.shared_decisions import Decisions
 from dbsp.operators.shards.exchange import PlacingStep
@@ -87,6 +89,8 @@ class IteratedScope:
         self.size = sum(not isinstance(step, PlacingStep) for step in scope.steps)
         """The number of steps on each shard besides exchanges."""
         self._each = STEP_ROWS * self.size
+        linear = None if timed or decisions.shared else linear_body(body)
+        self._linear = None if linear is None else LinearIterations(linear, scope)
 
     def next_time(self) -> Time | None:
         """The earliest time of the outer scope at which work waits inside."""
@@ -220,7 +224,36 @@ class IteratedScope:
                             collected.append(batch)
                     break
             iteration = following
+            if iteration is not None and self._linear is not None and self._runs_linearly(self._linear):
+                iteration = self._iterate_linearly(self._linear, iteration, done, left, price)
+                if budget is not None:
+                    done.removals = self._removals()
+                    left = budget.allowed(gained) - done.work
+                    if left < 0:
+                        return False
         return True
+
+    def _runs_linearly(self, linear: LinearIterations) -> bool:
+        """Whether the next iterations run in one call."""
+        # Statistics and observers read the deltas of each step in each iteration.
+        observed = self.scope.observers or self.scope.stats is not None
+        return not observed and self.scope.iterations < self._cap and linear.pays()
+
+    def _iterate_linearly(
+        self, linear: LinearIterations, iteration: int, done: Progress, left: float, price: int
+    ) -> int | None:
+        """Run iterations from this one on in one call; return the next one, or None."""
+        scope = self.scope
+        scope.iterate(iteration)  # no stream enters from now on
+        found = linear.run(self._cap - scope.iterations, Prices(self._each, price, left))
+        scope.iterations += found.iterations
+        iteration += found.iterations
+        scope.iterate(iteration - 1)
+        done.work += found.work
+        for collected in done.pieces:
+            if found.out is not None and collected is not None:
+                collected.append(found.out)
+        return iteration if linear.waits else None
 
     def _finished(self, done: Progress) -> IterationResult:
         """Return the results of complete iterations."""

@@ -108,6 +108,15 @@ class DelayStep(FeedbackStep, ResettingStep, RememberingStep):
         self._held = self._source.out
         return self._held is not None
 
+    @property
+    def held(self) -> Batch | None:
+        """The value of the next step."""
+        return self._held
+
+    def hold(self, value: Batch | None) -> None:
+        """Replace the value of the next step."""
+        self._held = value
+
     def memory(self) -> Batch | None:
         return None if self._scope.nested else self._held
 

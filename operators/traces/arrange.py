@@ -26,6 +26,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
 from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes
+from dbsp.parallel.range_sort import rearrange
 from dbsp.state.trace import Trace
 
 
@@ -217,6 +218,13 @@ class DeferredArrangeStep(ArrangeStep):
 
     def step(self) -> None:
         super().step()
+        self._trace.deferred = True
+
+    def receive(self, rows: Codes, weight: int) -> None:
+        """Append different rows, in any order and in the columns of the stream, with one weight."""
+        order = np.arange(rows.shape[1]) if self._order is None else self._order
+        sorted_rows, _ = rearrange(rows, np.ones(len(rows), np.int64), order)
+        self._append(Batch(sorted_rows, np.full(len(rows), weight, np.int64)))
         self._trace.deferred = True
 
 

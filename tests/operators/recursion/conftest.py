@@ -21,3 +21,10 @@ def eager() -> Iterator[None]:
 def iterations_at_first_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scope of the mode "auto" keeps iterations from its first deletion on."""
     monkeypatch.setattr(modes.EvaluationHistory, "should_keep_iterations", lambda history: True)
+
+
+@pytest.fixture
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deletions never restart a scope."""
+    monkeypatch.setattr(modes.EvaluationHistory, "retracts_many", lambda history, left: False)
+    monkeypatch.setattr(modes, "REMOVAL", 1e9)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 
 from dbsp import Circuit, IterationLimitError, Run, Stream
-from dbsp.operators.recursion import modes
 from dbsp.operators.recursion.evaluation_options import describe_evaluation, evaluation_options
 from dbsp.operators.recursion.fixpoint import Fixpoint
 from tests.harness import apply_set, view
@@ -18,13 +17,6 @@ from tests.reference import Z, minus
 from tests.strategies import Tick
 
 pytestmark = pytest.mark.usefixtures("eager")
-
-
-@pytest.fixture
-def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deletions never restart a scope."""
-    monkeypatch.setattr(modes.EvaluationHistory, "retracts_many", lambda history, left: False)
-    monkeypatch.setattr(modes, "REMOVAL", 1e9)
 
 
 def closure(circuit: Circuit, mode: str = "auto", kind: str = "set", max_iterations: int = 100_000) -> Stream:

@@ -1,4 +1,7 @@
-"""Recursion with a filter and deferred merges, as in large ticks, from the first row on."""
+"""Recursion with a filter and deferred merges, as in large ticks, from the first row on.
+
+Linear recursion runs its steps, as in large iterations (see `test_linear_iterations.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from hypothesis import given, settings
 from dbsp import Circuit, IterationLimitError, Run
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
+from dbsp.operators.recursion import linear_iterations
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import merging_stack, seen_rows, trace, wide_merge
@@ -25,6 +29,7 @@ NOW = [
     (seen_rows, "DISTANCE", 0),
     (merging_stack, "SMALL", 1),
     (merging_stack, "TAIL", 2),
+    (linear_iterations, "FEW_ROWS", 0),
 ]
 NOW += [(wide_merge, "FEW", 2), (wide_merge, "PIECE", 4), (wide_merge, "SLICE", 1)]
 

@@ -1,0 +1,107 @@
+"""Find linear recursion: scopes whose iterations are joins of one variable with entering streams.
+
+    v = distinct(s_1 + s_2 + ... + pi_1(v join e_1) + pi_2(v join e_2) + ...)
+
+Here s_i and e_i enter from the outer circuit. After the first iteration of a tick only the variable
+changes, so that an iteration is a lookup of each of its new rows in the arrangements of the e_i.
+Transitive closures and reachability have this form. Definition of linear rules: Abiteboul, Hull,
+Vianu, Foundations of Databases, section 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dbsp.circuit.graph import Graph, Node
+from dbsp.operators.groups.distinct import DeltaDistinct
+from dbsp.operators.joins.join import DeltaJoin
+from dbsp.operators.linear.union import Union
+from dbsp.operators.recursion.delta0 import Delta0
+from dbsp.operators.time.delay import Delay
+from dbsp.operators.traces.arrange import Arrange
+
+
+class LinearJoin(NamedTuple):
+    """A join of the variable with an entering stream."""
+
+    side: Node
+    """The arrangement of the entering stream."""
+    key: tuple[int, ...]
+    """The columns of the variable that are equal to the leading columns of `side`."""
+    columns: tuple[int, ...]
+    """The result: column v of the variable for v >= 0, column -v - 1 of `side` for v < 0."""
+
+
+class LinearBody(NamedTuple):
+    """The nodes of a scope with linear recursion."""
+
+    variable: Node
+    distinct: Node
+    arrangements: tuple[Node, ...]
+    """The arrangements of the variable."""
+    joins: tuple[LinearJoin, ...]
+
+
+def linear_body(body: Graph) -> LinearBody | None:
+    """Return the parts of a scope whose recursion is linear, in one variable; None of others."""
+    variables = [node for node in body.nodes if isinstance(node.operator, Delay)]
+    if len(variables) != 1:
+        return None
+    (variable,) = variables
+    (defined,) = variable.strict
+    distinct = defined.node
+    if not isinstance(distinct.operator, DeltaDistinct):
+        return None
+    if any(export.node is not distinct for export in body.exports):
+        return None
+    (candidates,) = distinct.inputs
+    (derived,) = candidates.node.inputs
+    parts = derived.node.inputs if isinstance(derived.node.operator, Union) else (derived,)
+    joins: list[LinearJoin] = []
+    arrangements: dict[Node, None] = {}
+    for part in parts:
+        if isinstance(part.node.operator, Delta0):
+            continue
+        found = _linear_join(part.node, variable)
+        if found is None:
+            return None
+        arrangement, join = found
+        arrangements[arrangement] = None
+        joins.append(join)
+    known = {variable, distinct, candidates.node, derived.node, *arrangements}
+    known |= {part.node for part in parts}
+    if not joins or not all(node in known or _enters(node) for node in body.nodes):
+        return None
+    return LinearBody(variable, distinct, tuple(arrangements), tuple(joins))
+
+
+def _linear_join(node: Node, variable: Node) -> tuple[Node, LinearJoin] | None:
+    """Return the arrangement of the variable that a node joins with an entering set, and the
+    join."""
+    join = node.operator
+    if not isinstance(join, DeltaJoin) or join.null_mismatch or join.realign:
+        return None
+    sides = [stream.node for stream in node.inputs]
+    places = [at for at, side in enumerate(sides) if _arranges(side, variable)]
+    if len(places) != 1:
+        return None
+    mine, other = sides[places[0]], sides[1 - places[0]]
+    if not (_enters(other) and other.is_set):
+        return None
+    order: Sequence[int] = mine.operator.order  # type: ignore[attr-defined]
+    turned = join.columns if places[0] == 0 else [-v - 1 for v in join.columns]
+    columns = tuple(order[v] if v >= 0 else v for v in turned)
+    return mine, LinearJoin(other, tuple(order[: join.key]), columns)
+
+
+def _arranges(node: Node, variable: Node) -> bool:
+    return isinstance(node.operator, Arrange) and node.inputs[0].node is variable
+
+
+def _enters(node: Node) -> bool:
+    """Whether a node is an entering stream, or an arrangement of one."""
+    if isinstance(node.operator, Arrange):
+        (arranged,) = node.inputs
+        node = arranged.node
+    return isinstance(node.operator, Delta0)

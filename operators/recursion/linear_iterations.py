@@ -1,0 +1,155 @@
+"""Run the iterations of a linear recursion in calls of one kernel, while few rows change in each.
+
+An iteration of a scope steps each of its nodes, which costs as much as some thousand rows. The
+iterations of a linear body (see `dbsp.operators.recursion.linear_body`) only look up rows: a table
+of rows collects what they derive, and the traces of the scope receive it at the end, as one delta.
+In the first phase of a deletion the rows of the table are those that leave.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from dbsp.circuit.graph import Node
+from dbsp.circuit.step_roles import Arranged
+from dbsp.data.batch import Batch
+from dbsp.errors import expect_present, expect_type
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.frontier import (
+    CALL_MATCHES,
+    CURSOR,
+    DERIVED,
+    ITERATION,
+    ITERATION_WORK,
+    LAST,
+    LIMITS,
+    MATCH_WORK,
+    MATCHES,
+    MOST_QUEUED,
+    MOST_ROWS,
+    MOST_WORK,
+    QUEUED,
+    ROW_WORK,
+)
+from dbsp.kernels.limits import INT64_MAX
+from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
+from dbsp.operators.recursion.linear_body import LinearBody
+from dbsp.operators.recursion.row_table import RowTable
+from dbsp.operators.time.delay import DelayStep
+from dbsp.operators.traces.arrange import DeferredArrangeStep
+from dbsp.runtime.scope import Scope
+from dbsp.state.seen_rows import NO_WORDS
+
+T = TypeVar("T")
+
+FEW_ROWS = 1 << 12
+"""The iterations run here from a frontier with at most so many rows on."""
+
+MANY_ROWS = 1 << 15
+"""The iterations end here with a frontier of more rows: the steps sort it, and use all threads."""
+
+TABLE_ROWS = 1 << 18
+"""The iterations end here when the table has more rows: it no longer fits the cache.
+
+They continue in a new one, and find the rows of earlier ones by a filter."""
+
+CALL = 1 << 22
+"""A call of the kernel ends after so many matches, so that signals arrive."""
+
+
+class Prices(NamedTuple):
+    """What iterations cost and may cost, in rows (see `dbsp.operators.recursion.modes`)."""
+
+    iteration: int
+    row: int
+    """The cost of a match, or of a row that an operator emits."""
+    most: float
+    """The cost at which the iterations end."""
+
+
+class Iterated(NamedTuple):
+    """What iterations have done. They end early at a limit, so that more of them may be needed."""
+
+    out: Batch | None
+    """The change of the variable."""
+    iterations: int
+    work: int
+
+
+class LinearIterations:
+    """The iterations of a scope with a linear body and without times."""
+
+    __slots__ = ("_arrangements", "_distinct", "_joins", "_variable")
+
+    def __init__(self, body: LinearBody, scope: Scope) -> None:
+        def step_of(node: Node, kind: type[T]) -> T:
+            return expect_type(scope.by_node[node], kind, "a step of a linear recursion")
+
+        self._variable = step_of(body.variable, DelayStep)
+        self._distinct = step_of(body.distinct, UntimedDistinctStep)
+        self._arrangements = [step_of(node, DeferredArrangeStep) for node in body.arrangements]
+        self._joins = [(step_of(join.side, Arranged), join) for join in body.joins]  # type: ignore[type-abstract]
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows change in the next iteration."""
+        return self._variable.held is not None
+
+    def pays(self) -> bool:
+        """Whether few rows change in the next iteration, so that a call costs less than its
+        steps."""
+        waiting = self._variable.held
+        return waiting is not None and len(waiting) <= FEW_ROWS
+
+    def run(self, iterations: int, prices: Prices) -> Iterated:
+        """Run at most so many iterations, until no row changes or a limit is reached.
+
+        No stream enters in these iterations. Cost and errors are those of `expand_frontier`.
+        """
+        given = expect_present(self._variable.held, "the rows of the next iteration")
+        table = RowTable(given.rows)
+        present = self._distinct.changed()
+        if len(given) == present.table[: present.runs, 2].sum():
+            # These are the rows of the runs, so that no other row must be searched there.
+            present = present._replace(committed=0, runs=0, noted=NO_WORDS)
+        emitting = 1 + len(self._arrangements)  # the steps that emit a row of a frontier
+        limits = np.zeros(LIMITS, np.int64)
+        limits[CALL_MATCHES], limits[MOST_QUEUED], limits[MOST_ROWS] = CALL, MANY_ROWS, TABLE_ROWS
+        limits[LAST], limits[MOST_WORK] = iterations, int(min(prices.most, INT64_MAX))
+        limits[ITERATION_WORK], limits[MATCH_WORK] = prices.iteration, prices.row
+        limits[ROW_WORK] = prices.row * (emitting + 1)
+        table.expand(self._plan(), present, limits)
+        out = self._deliver(table)
+        state = table.state.tolist()
+        rows = state[DERIVED] + emitting * state[CURSOR] + state[QUEUED] - len(given)
+        run = state[ITERATION] - 1
+        return Iterated(out, run, prices.iteration * run + prices.row * (state[MATCHES] + rows))
+
+    def _plan(self) -> Codes:
+        """Describe the joins for the kernel (see `dbsp.kernels.frontier`)."""
+        plan: list[int] = []
+        for side, join in self._joins:
+            table = side.table
+            width = side.node.schema.arity
+            plan += (len(join.key), width, side.count, table.ctypes.data, *join.key, *join.columns)
+        return np.array(plan, np.int64)
+
+    def _deliver(self, table: RowTable) -> Batch | None:
+        """Pass the rows of the table to the steps that keep them; return the new rows."""
+        sign = -1 if self._distinct.removing else 1
+        derived = table.derived()
+        out = _signed(table.present(derived), sign)
+        derived = _signed(derived, sign)
+        waiting = _signed(table.waiting(), sign)
+        if derived is not None:
+            self._distinct.receive(derived, out)
+        for arrangement in self._arrangements:
+            arrangement.receive(table.joined(), sign)
+        self._variable.hold(waiting)
+        return out
+
+
+def _signed(batch: Batch | None, sign: int) -> Batch | None:
+    return batch if batch is None or sign > 0 else Batch(batch.rows, -batch.weights)

@@ -1,0 +1,219 @@
+"""Linear recursion: iterations in one call of a kernel agree with the steps of the scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dbsp
+from dbsp import Circuit, IterationLimitError, Run
+from dbsp.operators.recursion import linear_iterations, modes, row_table
+from dbsp.operators.recursion.fixpoint_step import FixpointStep
+from dbsp.operators.recursion.linear_iterations import LinearIterations
+from dbsp.operators.recursion.modes import EvaluationHistory
+from dbsp.operators.time.delay import DelayStep
+from dbsp.operators.traces.arrange import DeferredArrangeStep
+from tests.harness import apply_set, view
+from tests.operators.recursion.closures import EDGE, SETS, STEPS, reachable
+from tests.profiles import examples
+from tests.reference import Z, minus
+from tests.strategies import Tick
+
+LINEAR = ("right linear", "left linear", "both linear")
+LIMITS = st.fixed_dictionaries(
+    {
+        "FEW_ROWS": st.sampled_from([1, 3, 1000]),
+        "MANY_ROWS": st.sampled_from([1, 4, 1000]),
+        "TABLE_ROWS": st.sampled_from([4, 1000]),
+        "CALL": st.sampled_from([0, 3, 1000]),
+    }
+)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The numbers of iterations of each call."""
+    found: list[int] = []
+    run = LinearIterations.run
+
+    def counted(self: LinearIterations, *arguments: object) -> linear_iterations.Iterated:
+        result = run(self, *arguments)  # type: ignore[arg-type]
+        found.append(result.iterations)
+        return result
+
+    monkeypatch.setattr(LinearIterations, "run", counted)
+    yield found
+
+
+def started(step: str = "right linear", mode: str = "auto", most: int = 1000) -> Run:
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE, kind="set")
+    with circuit.fixpoint("closure", recursion=mode, max_iterations=most) as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (edge + STEPS[step](path, edge)).distinct())
+    circuit.output("out", scope.leave(path))
+    return circuit.start()
+
+
+def fixpoint_of(run: Run) -> FixpointStep:
+    (fixpoint,) = (step for step in run._scope.steps if isinstance(step, FixpointStep))
+    return fixpoint
+
+
+def chain(start: int, stop: int) -> list[tuple[int, int]]:
+    return [(x, x + 1) for x in range(start, stop - 1)]
+
+
+def closure_of(start: int, stop: int) -> Z:
+    return {(x, y): 1 for x in range(start, stop) for y in range(x + 1, stop)}
+
+
+@pytest.mark.parametrize("step", LINEAR)
+@settings(max_examples=examples(60))
+@given(sequence=SETS, limits=LIMITS, room=st.sampled_from([1, 64]), removal=st.sampled_from([0.25, 1e9]))
+def test_every_tick_agrees_with_a_recomputation(
+    step: str, sequence: list[Tick], limits: dict[str, int], room: int, removal: float
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modes, "REMOVAL", removal)
+        patch.setattr(row_table, "ROOM", room)
+        for name, value in limits.items():
+            patch.setattr(linear_iterations, name, value)
+        run = started(step)
+        edges: Z = {}
+        before: Z = {}
+        for tick in sequence:
+            edges = apply_set(edges, tick.get("edge", {}))
+            after = reachable(edges)
+            assert run.step(tick)["out"].to_dict() == minus(after, before)
+            assert view(run) == after
+            before = after
+
+
+@settings(max_examples=examples(60))
+@given(sequence=SETS, step=st.sampled_from(LINEAR))
+def test_work_and_traces_are_those_of_the_steps(sequence: list[Tick], step: str) -> None:
+    """So the modes of later ticks do not depend on how iterations run."""
+    found: list[tuple[EvaluationHistory, int, list[dict[tuple[int, ...], int]]]] = []
+    deletes = any(weight < 0 for tick in sequence for weight in tick.get("edge", {}).values())
+    for few in (0, 1000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(linear_iterations, "FEW_ROWS", few)
+            run = started(step, "insert-only")
+            for tick in sequence:
+                run.step(tick)
+            fixpoint = fixpoint_of(run)
+            scope = fixpoint._inner.scope
+            traces = [
+                dict(zip(map(tuple, rows.tolist()), weights.tolist(), strict=True))
+                for rows, weights in ((t.contents().rows, t.contents().weights) for t in scope.traces)
+            ]
+            history = replace(fixpoint.history, arrivals=())
+            if deletes:  # derivations that cancel in an iteration count here, but emit no rows
+                history = replace(history, restart_work=0, wasted=0)
+            found.append((history, scope.iterations, traces))
+    assert found[0] == found[1]
+
+
+RULES: dict[str, tuple[str, Callable[[Z], Z]]] = {
+    "one column": ("p(0). p(y) :- p(x), edge(x, y).", lambda e: _grown({(0,): 1}, e, lambda p, x: (x[1],))),
+    "no key": ("p(x) :- edge(x, 0). p(y) :- p(_), edge(y, _).", lambda e: _without_a_key(e)),
+    "a constant": (
+        "p(x, 0) :- edge(x, 1). p(y, 7) :- p(x, _), edge(x, y).",
+        lambda e: _grown({(x, 0): 1 for x, y in e if y == 1}, e, lambda p, x: (x[1], 7)),
+    ),
+}
+
+
+def _grown(start: Z, edges: Z, derive: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]) -> Z:
+    found = dict(start)
+    while new := {derive(p, x): 1 for p in found for x in edges if x[0] == p[0]}.keys() - found.keys():
+        found |= dict.fromkeys(new, 1)
+    return found
+
+
+def _without_a_key(edges: Z) -> Z:
+    start = {(x,): 1 for x, y in edges if y == 0}
+    return start | {(x,): 1 for x, _ in edges} if start else {}
+
+
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=examples(40))
+@given(sequence=SETS)
+def test_rules(name: str, sequence: list[Tick]) -> None:
+    rules, model = RULES[name]
+    columns = ", ".join(f"{c}: number" for c in "xy"[: 1 if name != "a constant" else 2])
+    run = dbsp.compile(
+        f".decl edge(x: number, y: number)\n.input edge\n.decl p({columns})\n.output p\n{rules}"
+    ).start()
+    edges: Z = {}
+    for tick in sequence:
+        edges = apply_set(edges, tick.get("edge", {}))
+        run.step(tick)
+        assert run.view("p").to_dict() == model(edges)
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_a_chain_takes_one_call(calls: list[int]) -> None:
+    run = started()
+    run.step({"edge": chain(0, 300)})
+    assert view(run) == closure_of(0, 300) and calls == [299]
+    run.step({"edge": {(150, 151): -1}})
+    assert view(run) == closure_of(0, 151) | closure_of(151, 300)
+    run.step({"edge": {(150, 151): 1}})
+    assert view(run) == closure_of(0, 300)
+    assert list(run.evaluations().values()) == ["insert-only"] and len(calls) == 3
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_rows_that_return_after_a_deletion(calls: list[int]) -> None:
+    run = started()
+    run.step({"edge": [*chain(0, 40), *((x + 100, x + 101) for x in range(40)), (0, 100), (140, 39)]})
+    lost = run.step({"edge": {(20, 21): -1}})["out"].to_dict()
+    # Only 0 has a second way, to the end of the chain.
+    assert lost == {(x, y): -1 for x in range(21) for y in range(21, 40) if (x, y) != (0, 39)}
+    assert len(calls) == 3  # the load, the rows that leave, the row that returns
+
+
+def test_an_observed_run_steps_each_iteration(calls: list[int]) -> None:
+    run = started()
+    run.watch("out", lambda change: None)
+    run.step({"edge": chain(0, 30)})
+    assert view(run) == closure_of(0, 30) and calls == []
+
+
+def test_the_limit_of_iterations_is_that_of_the_steps() -> None:
+    """A chain of n nodes takes n iterations."""
+    run = started(most=30)
+    run.step({"edge": chain(0, 30)})
+    assert view(run) == closure_of(0, 30)
+    with pytest.raises(IterationLimitError, match="has not converged after 30 iterations"):
+        run.step({"edge": chain(29, 70)})
+    assert view(run) == closure_of(0, 30)
+    run.step({"edge": [(40, 41)]})
+    assert view(run) == closure_of(0, 30) | {(40, 41): 1}
+
+
+@pytest.mark.parametrize("failing", [DeferredArrangeStep, DelayStep])
+@pytest.mark.parametrize("change", [{(29, 30): 1}, {(15, 16): -1}])
+def test_a_fault_changes_nothing(
+    failing: type, change: dict[tuple[int, int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = started()
+    run.step({"edge": chain(0, 30)})
+    name = "receive" if failing is DeferredArrangeStep else "hold"
+    with monkeypatch.context() as patch:
+        patch.setattr(failing, name, _out_of_memory)
+        with pytest.raises(dbsp.DbspError, match="memory"):
+            run.step({"edge": change})
+    assert view(run) == closure_of(0, 30)
+    run.step({"edge": change})
+    assert view(run) == reachable(apply_set(dict.fromkeys(chain(0, 30), 1), change))
+
+
+def _out_of_memory(*arguments: object) -> None:
+    raise MemoryError
