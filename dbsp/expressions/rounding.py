@@ -18,9 +18,6 @@ from dbsp.expressions.coded import coded
 from dbsp.expressions.functions import convert, define, extend, fits
 from dbsp.expressions.nodes import Array, ExpressionNode, Operation, StrictNode, fold
 
-_EXACT = 2.0**52
-"""Floats of this size and more are whole."""
-
 
 def _whole(meaning: Callable[[float], int], kernel: Callable[[Any], Array]) -> Operation:
     """Return the operation of floats that rounds to a whole number."""
@@ -37,10 +34,10 @@ def _rounded(digits: int) -> Operation:
         scaled = values * unit
         whole = np.rint(scaled)
         # The product is off by less than half a unit in its last place, so the choice between two
-        # whole numbers is certain unless the product is that close to the middle between them.
-        # Beyond `_EXACT` nothing is certain, NaN included.
+        # whole numbers is certain unless the product is that close to the middle between them. From
+        # 2**52 on every product is that close, and a comparison with NaN is false.
         middle = np.abs(np.abs(scaled - np.floor(scaled)) - 0.5)
-        doubtful = ~((np.abs(scaled) < _EXACT) & (middle > np.spacing(np.abs(scaled))))
+        doubtful = ~(middle > np.spacing(np.abs(scaled)))
         result: Array = whole / unit
         if doubtful.any():
             result[doubtful] = [scalar(value) for value in values[doubtful].tolist()]

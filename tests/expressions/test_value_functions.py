@@ -127,6 +127,12 @@ def test_between(closed: Any, rows: list[tuple[Any, ...]]) -> None:
     agree(col("x").between(col("a"), col("b"), closed), schema, rows, meaning)
 
 
+def test_between_at_its_bounds() -> None:
+    schema, rows = Schema.of(x=int), [(x,) for x in range(5)]
+    for closed, found in {"both": [1, 2, 3], "left": [1, 2], "right": [2, 3], "neither": [2]}.items():
+        agree(col("x").between(1, 3, closed), schema, rows, lambda x, found=found: x in found)  # type: ignore[arg-type]
+
+
 def test_between_refuses_an_unknown_word_with_a_guess() -> None:
     with pytest.raises(
         ArgumentError,
@@ -195,6 +201,7 @@ def test_floor_and_ceil_of_floats(values: list[float | None]) -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.none() | CENTS, INTS), min_size=1, max_size=9))
+@example([(Decimal(f"{code}e-2"), 0) for code in (-101, -100, -50, -1, 0, 1, 50, 100, 150, 250)])
 def test_rounding_of_decimals_and_ints(rows: list[tuple[Any, ...]]) -> None:
     schema = Schema.of(p="decimal(18, 2)?", i=int)
 

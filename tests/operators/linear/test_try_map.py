@@ -101,6 +101,22 @@ def test_equals_the_model_tick_by_tick(sequence: list[Tick]) -> None:
     follow(tried, model, sequence)
 
 
+@given(ticks({"a": rows(small, small)}))
+def test_the_results_of_a_set_may_be_a_bag(sequence: list[Tick]) -> None:
+    def of_a_set(c: Circuit) -> dict[str, Stream]:
+        a = c.input("a", x=int, y=int, kind="set")
+        good, failed = a.try_map(q=2 // col("x"))
+        return {"good": good, "once": good.distinct(), "failed": failed.distinct()}
+
+    def model_of_a_set(inputs: dict[str, Z]) -> dict[str, Z]:
+        good = reference.flat_map(inputs["a"], lambda r: [(2 // r[0],)] if r[0] else [])
+        reason = 'division by zero: 2 // col("x") with x = 0'
+        failed = reference.flat_map(inputs["a"], lambda r: [] if r[0] else [(*r, reason)])
+        return {"good": good, "once": reference.distinct(good), "failed": failed}
+
+    follow(of_a_set, model_of_a_set, sequence, sets={"a"})
+
+
 @pytest.mark.parametrize("failing", [[], [0], [999], [3, 4, 500], range(1000)])
 def test_large_ticks_find_every_failing_row(failing: Any) -> None:
     circuit = Circuit("readings")
