@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         ValueOutOfRangeError,
         WeightOverflowError,
     )
-    from dbsp.expressions import col, lit, when
+    from dbsp.expressions import coalesce, col, lit, when
     from dbsp.io.csv_rows import read_csv
     from dbsp.io.database_rows import read_database
     from dbsp.io.ndjson_rows import read_ndjson
@@ -128,7 +128,7 @@ _HOME = {
         "ValueOutOfRangeError",
         "WeightOverflowError",
     ),
-    "dbsp.expressions": ("col", "lit", "when"),
+    "dbsp.expressions": ("coalesce", "col", "lit", "when"),
     "dbsp.io.csv_rows": ("read_csv",),
     "dbsp.io.database_rows": ("read_database",),
     "dbsp.io.ndjson_rows": ("read_ndjson",),
@@ -206,6 +206,7 @@ __all__ = [
     "arg_max",
     "arg_min",
     "avg",
+    "coalesce",
     "col",
     "compile",
     "count",

@@ -10,7 +10,7 @@ sales = orders.join(customers, on=[("customer", "name")])
 totals = sales.group_by("region").agg(orders=count(), total=sum_(col("amount")))
 circuit.output("totals", totals)
 
-large = sales.filter(col("amount") >= 100).map(what=col("customer").upper(), amount=col("amount"))
+large = sales.filter(col("amount") >= 100).map(what=col("customer").str.upper(), amount=col("amount"))
 circuit.output("large", large)
 
 run = circuit.start()

@@ -83,7 +83,7 @@ def averaged(a: Stream) -> Stream:
         t=sum_("y"),
     )
     y = when(col("mean") > col("half")).then(col("t")).otherwise(col("both"))
-    return shaped(groups, col("x"), y, col("q").concat(col("top").fill_null("?")))
+    return shaped(groups, col("x"), y, col("q").str.concat(col("top").fill_null("?")))
 
 
 def closed(c: Circuit, a: Stream, b: Stream) -> Stream:
@@ -118,7 +118,7 @@ def delayed(c: Circuit, a: Stream) -> Stream:
 UNARY: dict[str, Callable[..., Stream]] = {
     "filter": lambda c, a: a.filter((col("x") > 1) | (col("s") == "a")),
     "filter_function": lambda c, a: a.filter(is_small),
-    "map": lambda c, a: shaped(a, col("x") + 1, col("y") * 2 - lit(1), col("s").upper()),
+    "map": lambda c, a: shaped(a, col("x") + 1, col("y") * 2 - lit(1), col("s").str.upper()),
     "map_function": lambda c, a: a.map(turned, COLUMNS),
     "flat_map": lambda c, a: a.flat_map(copies, COLUMNS),
     "project": lambda c, a: shaped(a.project("s", "x"), col("x"), col("x"), col("s")),

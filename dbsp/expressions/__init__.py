@@ -21,7 +21,7 @@ from dbsp.expressions.expression import (
     call,
 )
 from dbsp.expressions.functions import FUNCTIONS
-from dbsp.expressions.vocabulary import cat, col, lit, max_of, min_of, when
+from dbsp.expressions.vocabulary import cat, coalesce, col, lit, max_of, min_of, when
 
 __all__ = [
     "FUNCTIONS",
@@ -36,6 +36,7 @@ __all__ = [
     "bind",
     "call",
     "cat",
+    "coalesce",
     "col",
     "lit",
     "max_of",

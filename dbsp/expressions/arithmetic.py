@@ -64,7 +64,7 @@ def _truncmod(a: int, b: int) -> int:
 
 def _pow(a: int, b: int) -> int:
     if b < 0:
-        reason = "an int to a negative power is not an int; convert the base with to_float()"
+        reason = "an int to a negative power is not an int; convert the base with cast(float)"
         raise EvaluationError(reason, code="unsupported-value")
     if b > 63 and abs(a) > 1:  # not computed: it could have any number of digits
         raise ValueOutOfRangeError("the result does not fit in 64 bits")

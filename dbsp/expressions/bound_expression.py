@@ -20,10 +20,15 @@ from dbsp.expressions import (  # noqa: F401  (each enters its functions into th
     comparison,
     constructors,
     decimal_arithmetic,
+    hash_values,
+    membership,
     regex,
+    rounding,
     series,
+    string_edits,
     strings,
     struct_parts,
+    time_units,
     times,
 )
 from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal

@@ -86,7 +86,7 @@ def _truediv(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         return None
     raise SchemaError(
         "a quotient of decimals may have digits without end; write a.divide(b, 2) for two digits after "
-        "the point, or convert both with to_float()",
+        "the point, or convert both with cast(float)",
         code="invalid-expression",
     )
 
@@ -113,12 +113,12 @@ extend("abs", _unary(abs, np.abs))
 # --- rounding and conversion ----------------------------------------------------------------------
 
 
-def _digits(node: ExpressionNode) -> int:
+def digits_of(node: ExpressionNode) -> int:
     """Return the number of digits after the point that a constant gives."""
     value = node.value if isinstance(node, ConstantNode) else None
     if type(value) is not int or not 0 <= value <= MOST_DIGITS:
         raise SchemaError(
-            f"expected 0 to {MOST_DIGITS} digits after the point of a decimal, got {shorten(value)}",
+            f"expected 0 to {MOST_DIGITS} digits after the point of a number, got {shorten(value)}",
             code="invalid-expression",
         )
     return value
@@ -127,7 +127,7 @@ def _digits(node: ExpressionNode) -> int:
 def _divide(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if len(arguments) != 3 or any(argument.type.kind not in ("decimal", "int") for argument in arguments[:2]):
         return None
-    scale = _digits(arguments[2])
+    scale = digits_of(arguments[2])
     operands = [rescaled(argument, argument.type.scale) for argument in arguments[:2]]
     shift = scale - operands[0].type.scale + operands[1].type.scale
     over, under = 10 ** max(shift, 0), 10 ** max(-shift, 0)
@@ -143,7 +143,7 @@ def _divide(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
 def _round(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if len(arguments) != 2 or arguments[0].type.kind != "decimal":
         return None
-    node, scale = arguments[0], _digits(arguments[1])
+    node, scale = arguments[0], digits_of(arguments[1])
     if scale >= node.type.scale:
         return rescaled(node, scale)
     by = 10 ** (node.type.scale - scale)
@@ -155,7 +155,7 @@ def _round(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
 def _to_decimal(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if len(arguments) != 2:
         return None
-    node, scale = arguments[0], _digits(arguments[1])
+    node, scale = arguments[0], digits_of(arguments[1])
     type_ = decimal_type(scale)
     if node.type.kind in ("int", "decimal") and scale >= node.type.scale:
         return rescaled(node, scale)
@@ -242,10 +242,10 @@ def _to_string(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
 
 
 define("divide", "divide expects two decimals or ints, and the number of digits after the point", _divide)
-define("round", "round expects a decimal and the number of digits after the point", _round)
+define("round", "round expects a number, and the number of digits after the point", _round)
 define(
     "to_decimal",
-    "to_decimal expects a number or a string, and the number of digits after the point",
+    "cast to a decimal expects a number or a string, and the number of digits after the point",
     _to_decimal,
 )
 extend("to_float", _to_float)

@@ -5,28 +5,34 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args
+from typing import Literal as TypingLiteral
 
 from dbsp.caller_tracebacks import methods_end_at_caller
+from dbsp.data.named_choices import expect_choice
 from dbsp.data.timestamps import zone_name
 from dbsp.data.type_inference import infer_type
 from dbsp.data.types import Type
 from dbsp.data.values import plain_constant
 from dbsp.display.displayed import Displayed
 from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten
+from dbsp.expressions.namespaces import Namespaces
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
-from dbsp.expressions.value_methods import ValueMethods
 
 if TYPE_CHECKING:
     from dbsp.display.document import Document
 
 
+Closed: TypeAlias = TypingLiteral["both", "left", "right", "neither"]
+_CLOSED: tuple[Closed, ...] = get_args(Closed)
+
+
 @methods_end_at_caller
-class Expression(ValueMethods, Displayed):
+class Expression(Namespaces, Displayed):
     """A value computed from the columns of a row. Immutable and hashable.
 
     Operators, `==` included, build larger expressions; compare expressions with `same_as`, or use
@@ -233,6 +239,51 @@ class Expression(ValueMethods, Displayed):
         """
         return call("fill_null", self, other)
 
+    def isin(self, values: Collection[Any]) -> Expression:
+        """Return whether the value is one of several constants; None for None.
+
+        Values are equal as by `==`: NaN is one of the values if NaN is among them. No value is one
+        of an empty collection.
+
+        Parameters:
+            values: the constants, as a list, a tuple, a set or another collection.
+
+        Raises:
+            ArgumentError: `values` is not a collection, or has None or an expression in it.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int | None).filter(col("x").isin([1, 3])))
+            >>> circuit.start().step({"a": [(1,), (2,), (3,), (None,)]})["out"].rows()
+            [(1,), (3,)]
+        """
+        return call("isin", self, *distinct_constants(values))
+
+    def between(self, low: Any, high: Any, closed: Closed = "both") -> Expression:
+        """Return whether the value is between two bounds; the comparisons of `low` and `high`.
+
+        The result is that of `(low <= x) & (x <= high)`: None if the value is None, or if a bound
+        is None and the other bound does not exclude the value.
+
+        Parameters:
+            low: the lower bound, a value or an expression.
+            high: the upper bound, a value or an expression.
+            closed: the bounds that belong to the range: "both", "left", "right" or "neither".
+
+        Raises:
+            ArgumentError: `closed` is another word.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=int).filter(col("x").between(2, 4, "left")))
+            >>> circuit.start().step({"a": [(1,), (2,), (3,), (4,)]})["out"].rows()
+            [(2,), (3,)]
+        """
+        closed = expect_choice("closed", _CLOSED, closed)
+        above = call("ge" if closed in ("both", "left") else "gt", self, low)
+        below = call("le" if closed in ("both", "right") else "lt", self, high)
+        return above & below
+
     # --- bits (64, two's complement; shift counts modulo 64) --------------------------------------
 
     def band(self, other: Any) -> Expression:
@@ -332,22 +383,6 @@ class Expression(ValueMethods, Displayed):
 
     # --- strings ----------------------------------------------------------------------------------
 
-    def concat(self, *others: Any) -> Expression:
-        """Return the strings joined end to end.
-
-        Parameters:
-            others: strings or expressions.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").concat("-", col("s"))))
-            >>> circuit.start().step({"a": [("ab",)]})["out"].rows()
-            [('ab-ab',)]
-        """
-        return call("cat", self, *others)
-
-    cat = concat
-
     def length(self) -> Expression:
         """Return the number of characters of a string, of bytes, or of elements of a list.
 
@@ -358,43 +393,6 @@ class Expression(ValueMethods, Displayed):
             [(1,), (2,)]
         """
         return call("length", self)
-
-    def substr(self, start: Any, count: Any) -> Expression:
-        """Return at most `count` characters from position `start`; "" if `start` is outside.
-
-        Parameters:
-            start: the position of the first character, counted from 0.
-            count: the largest number of characters.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").substr(1, 2)))
-            >>> circuit.start().step({"a": [("abcd",), ("a",)]})["out"].rows()
-            [('',), ('bc',)]
-        """
-        return call("substr", self, start, count)
-
-    def upper(self) -> Expression:
-        """Return the string in upper case.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").upper()))
-            >>> circuit.start().step({"a": [("ab",)]})["out"].rows()
-            [('AB',)]
-        """
-        return call("upper", self)
-
-    def lower(self) -> Expression:
-        """Return the string in lower case.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").lower()))
-            >>> circuit.start().step({"a": [("AB",)]})["out"].rows()
-            [('ab',)]
-        """
-        return call("lower", self)
 
     def contains(self, part: Any) -> Expression:
         """Return whether `part` occurs in the string, or is an element of the list.
@@ -410,120 +408,7 @@ class Expression(ValueMethods, Displayed):
         """
         return call("contains", self, part)
 
-    def startswith(self, prefix: Any) -> Expression:
-        """Return whether the string starts with `prefix`.
-
-        Parameters:
-            prefix: a string or an expression.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").startswith("a")))
-            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
-            [(False,), (True,)]
-        """
-        return call("startswith", self, prefix)
-
-    def endswith(self, suffix: Any) -> Expression:
-        """Return whether the string ends with `suffix`.
-
-        Parameters:
-            suffix: a string or an expression.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").endswith("c")))
-            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
-            [(False,), (True,)]
-        """
-        return call("endswith", self, suffix)
-
-    def matches(self, pattern: Any) -> Expression:
-        """Return whether the whole string matches a regular expression of Python's `re`.
-
-        Parameters:
-            pattern: the regular expression, a string or an expression.
-
-        Raises:
-            EvaluationError: the pattern is not a regular expression.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").matches("a.*")))
-            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
-            [(False,), (True,)]
-        """
-        return call("matches", self, pattern)
-
-    def ord(self) -> Expression:
-        """Return a number that differs for different strings of a run; not in their order.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=(col("s").ord() == lit("b").ord())))
-            >>> circuit.start().step({"a": [("a",), ("b",)]})["out"].rows()
-            [(False,), (True,)]
-        """
-        return call("ord", self)
-
     # --- conversion -------------------------------------------------------------------------------
-
-    def to_string(self) -> Expression:
-        """Return the value as text, as Python's `str` writes it.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", x=float).map(v=col("x").to_string()))
-            >>> circuit.start().step({"a": [(2.5,), (7.0,)]})["out"].rows()
-            [('2.5',), ('7.0',)]
-        """
-        return call("to_string", self)
-
-    def to_number(self) -> Expression:
-        """Return the integer that a string contains: decimal, 0x... or 0b...
-
-        Raises:
-            EvaluationError: a string is not an integer.
-            ValueOutOfRangeError: the integer does not fit in 64 bits.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").to_number()))
-            >>> circuit.start().step({"a": [("7",), ("0x1F",)]})["out"].rows()
-            [(7,), (31,)]
-        """
-        return call("to_number", self)
-
-    def to_int(self) -> Expression:
-        """Convert a float, a boolean or a string to an int.
-
-        Floats are cut toward zero, booleans are 0 or 1, strings are read as by `to_number`.
-
-        Raises:
-            EvaluationError: a string is not an integer, or a float is infinite or NaN.
-            ValueOutOfRangeError: the integer does not fit in 64 bits.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", x=float).map(v=col("x").to_int()))
-            >>> circuit.start().step({"a": [(2.9,), (-2.9,)]})["out"].rows()
-            [(-2,), (2,)]
-        """
-        return call("to_int", self)
-
-    def to_float(self) -> Expression:
-        """Convert an int, a boolean or a string to a float.
-
-        Raises:
-            EvaluationError: a string is not a number.
-
-        Examples:
-            >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").to_float()))
-            >>> circuit.start().step({"a": [("2.5",), ("1e3",)]})["out"].rows()
-            [(2.5,), (1000.0,)]
-        """
-        return call("to_float", self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -677,6 +562,35 @@ def as_expression(value: Any) -> Expression:
             code="invalid-expression",
         )
     return literal(value, None)
+
+
+def distinct_constants(values: Any) -> list[Literal]:
+    """Return the constants of a collection, each once; those of a set in an order of their own."""
+    if not isinstance(values, Collection) or isinstance(values, str | bytes | Expression):
+        raise ArgumentError(
+            f"isin expects a collection of constants such as [1, 2], got {shorten(values)} of type "
+            f"{type(values).__name__}; to compare with one value, use ==",
+            code="invalid-expression",
+        )
+    found: dict[tuple[Any, ...], Literal] = {}
+    for value in values:
+        constant = as_expression(value)
+        if not isinstance(constant, Literal):
+            raise ArgumentError(
+                f"isin expects constants, got the expression {constant!r}; compare with it by ==, and "
+                "combine comparisons by |",
+                code="invalid-expression",
+            )
+        if constant.value is None:
+            raise ArgumentError(
+                "isin expects values that are not None, because a comparison with None is None; add "
+                "| x.is_null()",
+                code="invalid-expression",
+            )
+        found.setdefault(constant.key, constant)
+    constants = list(found.values())
+    # The order of a set of strings differs between processes, and that of a circuit must not.
+    return sorted(constants, key=repr) if isinstance(values, Set) else constants
 
 
 def literal(value: Any, type_: Type | None) -> Literal:

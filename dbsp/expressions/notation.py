@@ -8,6 +8,7 @@ from typing import Any
 
 from dbsp.data.types import Type
 from dbsp.errors import full_repr
+from dbsp.expressions.casts import cast_text
 
 # Symbol and precedence, as in Python: & and | bind tighter than comparisons.
 _INFIX = {
@@ -28,6 +29,47 @@ _INFIX = {
     "ge": (">=", 2),
 }
 _PREFIX = {"neg": ("-", 8), "not": ("~", 8)}
+_STRING_METHODS = (
+    "substr",
+    "upper",
+    "lower",
+    "title",
+    "startswith",
+    "endswith",
+    "matches",
+    "ord",
+    "strip",
+    "lstrip",
+    "rstrip",
+    "replace",
+    "replace_pattern",
+    "split",
+    "extract",
+    "pad_start",
+    "pad_end",
+)
+_TIME_METHODS = (
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "ordinal_day",
+    "weekday",
+    "hour",
+    "minute",
+    "second",
+    "microsecond",
+    "truncate",
+    "strftime",
+    "in_zone",
+    "from_zone",
+    "total_seconds",
+    "total_microseconds",
+)
+_NAMESPACES = {**dict.fromkeys(_STRING_METHODS, "str"), **dict.fromkeys(_TIME_METHODS, "dt")}
+"""The namespace of the methods that are not methods of the expression itself."""
+
 _FUNCTIONS = frozenset({"cat", "min_of", "max_of", "construct", "nil"})
 ATOM = 10
 """The precedence of names, constants and calls, which never need parentheses."""
@@ -89,6 +131,10 @@ def call_text(function: str, operands: Sequence[Operand]) -> str:
         return f"when({texts[0]}).then({texts[1]}).otherwise({texts[2]})"
     if function == "abs":
         return f"abs({texts[0] if operands[0].constant is None else operands[0].constant})"
+    if function == "isin":
+        return f"{operands[0].receiver}.isin([{', '.join(texts[1:])}])"
     if function in _FUNCTIONS or function.startswith("@"):
         return f"{function}({', '.join(texts)})"
-    return f"{operands[0].receiver}.{function}({', '.join(texts[1:])})"
+    method = cast_text(function, texts[1:]) or f"{function}({', '.join(texts[1:])})"
+    namespace = f"{_NAMESPACES[function]}." if function in _NAMESPACES else ""
+    return f"{operands[0].receiver}.{namespace}{method}"

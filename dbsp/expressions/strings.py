@@ -24,7 +24,8 @@ def _substr(text: str, start: int, count: int) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return a regular expression of Python. Raises EvaluationError if it is not valid."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -33,7 +34,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    return _compiled(pattern).fullmatch(text) is not None
+    return compiled(pattern).fullmatch(text) is not None
 
 
 def _ord(interner: Interner, text: str) -> int:
@@ -54,7 +55,7 @@ def _cat(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
 define("cat", "cat expects strings", _cat)
 define(
     "length",
-    "length expects a string or bytes",
+    "length expects a string, bytes or a list",
     overloads(Overload((STR,), INT, Operation(len)), Overload((BYTES,), INT, Operation(len))),
 )
 define(
@@ -66,7 +67,7 @@ define("upper", "upper expects a string", overloads(Overload((STR,), STR, Operat
 define("lower", "lower expects a string", overloads(Overload((STR,), STR, Operation(str.lower))))
 define(
     "contains",
-    "contains expects two strings",
+    "contains expects two strings, or a list and an element",
     overloads(Overload((STR, STR), BOOL, Operation(operator.contains))),
 )
 define(
@@ -144,10 +145,10 @@ def _same(value: Any) -> Any:
 
 
 _NUMBER = Overload((STR,), INT, Operation(_to_number, fallible=True))
-define("to_number", "to_number expects a string", overloads(_NUMBER))
+define("to_number", "cast to int expects a string", overloads(_NUMBER))
 define(
     "to_int",
-    "to_int expects a number, a boolean or a string",
+    "cast to int expects a number, a boolean or a string",
     overloads(
         Overload((INT,), INT, Operation(_same, _same)),
         Overload((FLOAT,), INT, Operation(_float_to_int, _float_to_int_vector, fallible=True)),
@@ -157,7 +158,7 @@ define(
 )
 define(
     "to_float",
-    "to_float expects a number, a boolean or a string",
+    "cast to float expects a number, a boolean or a string",
     overloads(
         Overload((FLOAT,), FLOAT, Operation(_same, _same)),
         Overload((BOOL,), FLOAT, Operation(float, lambda values: values.astype(np.float64))),
@@ -166,7 +167,7 @@ define(
 )
 define(
     "to_string",
-    "to_string expects a value that is not bytes",
+    "cast to str expects a value that is not bytes",
     overloads(
         Overload((STR,), STR, Operation(_same, _same)),
         Overload((INT,), STR, Operation(str)),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.expressions.expression import Call, Column, Expression
 
 # Functions that have a value for all arguments: an expression of these functions may be evaluated
 # for rows that the query itself does not evaluate it for.
-_TOTAL = frozenset({"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "is_null", "fill_null", "when"})
+_TOTAL = frozenset(
+    {"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "is_null", "fill_null", "when", "isin"}
+)
 
 _OVERFLOWING = _TOTAL | {"add", "sub", "mul", "neg", "abs"}
 
@@ -37,6 +41,18 @@ def can_only_overflow(expression: Expression) -> bool:
     if isinstance(expression, Call):
         return expression.function in _OVERFLOWING and all(map(can_only_overflow, expression.arguments))
     return True
+
+
+def conjuncts(condition: Expression) -> list[Expression]:
+    """Return the conditions that a chain of `&` combines, in their order."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.arguments for part in conjuncts(argument)]
+    return [condition]
+
+
+def conjunction(conditions: Sequence[Expression]) -> Expression:
+    """Return the chain of `&` of one condition or more."""
+    return functools.reduce(operator.and_, conditions)
 
 
 def uses(expression: Expression, name: str) -> int:

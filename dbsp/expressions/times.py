@@ -44,7 +44,7 @@ def _days(duration: int) -> int:
     days, rest = divmod(duration, DAY)
     if rest:
         raise EvaluationError(
-            "a date changes by whole days only; convert it with to_timestamp()", code="value-out-of-range"
+            'a date changes by whole days only; convert it with cast("timestamp")', code="value-out-of-range"
         )
     return days
 
@@ -187,12 +187,12 @@ def _part(name: str) -> Resolver:
         kind = argument.type.kind
         if kind not in _KINDS or kind == without:
             return None
-        return StrictNode(INT, Operation(meaning, _over_microseconds(argument.type, kernel)), arguments)
+        return StrictNode(INT, Operation(meaning, over_microseconds(argument.type, kernel)), arguments)
 
     return resolve
 
 
-def _over_microseconds(type_: Type, kernel: Callable[[Any], Array]) -> Callable[..., Array] | None:
+def over_microseconds(type_: Type, kernel: Callable[[Any], Array]) -> Callable[..., Array] | None:
     """Return a kernel over microseconds as one over the codes of a type; None in other zones."""
     if type_.kind == "date":
         return lambda codes: kernel(codes * DAY)
@@ -219,7 +219,7 @@ def _moment_part(
         (argument,) = arguments
         if argument.type.kind not in _MOMENTS:
             return also(arguments)
-        vector = _over_microseconds(argument.type, kernel)
+        vector = over_microseconds(argument.type, kernel)
         return StrictNode(result, Operation(meaning, vector), arguments)
 
     return resolve
@@ -229,23 +229,45 @@ def _identity(value: Any) -> Any:
     return value
 
 
+def _read_date(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        reason = "the string is not a date such as 2024-05-31"
+        raise EvaluationError(reason, code="invalid-conversion") from None
+
+
+def _read_timestamp(text: str) -> dt.datetime:
+    try:
+        value = dt.datetime.fromisoformat(text)
+    except ValueError:
+        value = None
+    if value is None or value.tzinfo is not None:
+        reason = "the string is not a timestamp without zone such as 2024-05-31 12:00:00"
+        raise EvaluationError(reason, code="invalid-conversion")
+    return value
+
+
 def _midnight(value: dt.date) -> dt.datetime:
     return dt.datetime(value.year, value.month, value.day)
 
 
 define(
     "to_date",
-    "to_date expects a timestamp or a date",
+    "cast to date expects a timestamp, a date or a string",
     _moment_part(
         DATE,
         lambda value: value.date(),
         lambda codes: codes // DAY,
-        overloads(Overload((DATE,), DATE, Operation(_identity, _identity))),
+        overloads(
+            Overload((DATE,), DATE, Operation(_identity, _identity)),
+            Overload((STR,), DATE, Operation(_read_date, fallible=True)),
+        ),
     ),
 )
 define(
     "to_time",
-    "to_time expects a timestamp or a time",
+    "cast to time expects a timestamp or a time",
     _moment_part(
         TIME,
         lambda value: value.time(),
@@ -255,12 +277,15 @@ define(
 )
 define(
     "to_timestamp",
-    "to_timestamp expects a timestamp or a date",
+    "cast to timestamp expects a timestamp, a date or a string",
     _moment_part(
         TIMESTAMP,
         lambda value: value.replace(tzinfo=None, fold=0),
         _identity,
-        overloads(Overload((DATE,), TIMESTAMP, Operation(_midnight, lambda codes: codes * DAY))),
+        overloads(
+            Overload((DATE,), TIMESTAMP, Operation(_midnight, lambda codes: codes * DAY)),
+            Overload((STR,), TIMESTAMP, Operation(_read_timestamp, fallible=True)),
+        ),
     ),
 )
 

@@ -1,235 +1,50 @@
-"""Methods of expressions over dates, times, durations, decimals, structs and lists."""
+"""Methods of expressions over numbers, structs and lists, and conversions."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 from dbsp.caller_tracebacks import methods_end_at_caller
+from dbsp.expressions.casts import cast_call
 
 
 @methods_end_at_caller
 class ValueMethods:
-    """The methods of `Expression` for times, decimals, structs and lists."""
+    """The methods of `Expression` for numbers, structs and lists, and its conversions."""
 
     def _call(self, function: str, *arguments: Any) -> Self:
         raise TypeError(f"{type(self).__name__} is not a form of expression")
 
-    # --- parts of times ---------------------------------------------------------------------------
+    # --- conversions ------------------------------------------------------------------------------
 
-    def year(self) -> Self:
-        """Return the year of a date or a timestamp.
+    def cast(self, type: Any) -> Self:
+        """Convert the value to another type; None stays None.
 
-        In the zone of its column for a timestamp with a zone, as the other parts below.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.datetime)
-            >>> circuit.output("out", source.map(v=col("t").year()))
-            >>> circuit.start().step({"a": [(dt.datetime(2024, 5, 6),)]})["out"].rows()
-            [(2024,)]
-        """
-        return self._call("year")
-
-    def month(self) -> Self:
-        """Return the month of a date or a timestamp, from 1 to 12.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.date)
-            >>> circuit.output("out", source.map(v=col("t").month()))
-            >>> circuit.start().step({"a": [(dt.date(2024, 5, 6),)]})["out"].rows()
-            [(5,)]
-        """
-        return self._call("month")
-
-    def day(self) -> Self:
-        """Return the day of the month of a date or a timestamp, from 1.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.date)
-            >>> circuit.output("out", source.map(v=col("t").day()))
-            >>> circuit.start().step({"a": [(dt.date(2024, 5, 6),)]})["out"].rows()
-            [(6,)]
-        """
-        return self._call("day")
-
-    def weekday(self) -> Self:
-        """Return the day of the week of a date or a timestamp: 0 for Monday, 6 for Sunday.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.date)
-            >>> circuit.output("out", source.map(v=col("t").weekday()))
-            >>> circuit.start().step({"a": [(dt.date(2024, 5, 6),)]})["out"].rows()
-            [(0,)]
-        """
-        return self._call("weekday")
-
-    def hour(self) -> Self:
-        """Return the hour of a time or a timestamp, from 0 to 23.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.time)
-            >>> circuit.output("out", source.map(v=col("t").hour()))
-            >>> circuit.start().step({"a": [(dt.time(7, 8, 9),)]})["out"].rows()
-            [(7,)]
-        """
-        return self._call("hour")
-
-    def minute(self) -> Self:
-        """Return the minute of a time or a timestamp, from 0 to 59.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.time)
-            >>> circuit.output("out", source.map(v=col("t").minute()))
-            >>> circuit.start().step({"a": [(dt.time(7, 8, 9),)]})["out"].rows()
-            [(8,)]
-        """
-        return self._call("minute")
-
-    def second(self) -> Self:
-        """Return the second of a time or a timestamp, from 0 to 59.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.time)
-            >>> circuit.output("out", source.map(v=col("t").second()))
-            >>> circuit.start().step({"a": [(dt.time(7, 8, 9),)]})["out"].rows()
-            [(9,)]
-        """
-        return self._call("second")
-
-    def microsecond(self) -> Self:
-        """Return the microsecond of a time or a timestamp, from 0 to 999,999.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.time)
-            >>> circuit.output("out", source.map(v=col("t").microsecond()))
-            >>> circuit.start().step({"a": [(dt.time(7, 8, 9, 10),)]})["out"].rows()
-            [(10,)]
-        """
-        return self._call("microsecond")
-
-    # --- conversions of times ---------------------------------------------------------------------
-
-    def to_date(self) -> Self:
-        """Return the date of a timestamp.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.datetime)
-            >>> circuit.output("out", source.map(v=col("t").to_date()))
-            >>> circuit.start().step({"a": [(dt.datetime(2024, 5, 6, 7),)]})["out"].rows()
-            [(datetime.date(2024, 5, 6),)]
-        """
-        return self._call("to_date")
-
-    def to_time(self) -> Self:
-        """Return the time of day of a timestamp.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.datetime)
-            >>> circuit.output("out", source.map(v=col("t").to_time()))
-            >>> circuit.start().step({"a": [(dt.datetime(2024, 5, 6, 7),)]})["out"].rows()
-            [(datetime.time(7, 0),)]
-        """
-        return self._call("to_time")
-
-    def to_timestamp(self) -> Self:
-        """Return the timestamp without zone of a date, or of a timestamp with a zone.
-
-        A date becomes its midnight, an instant the local time in the zone of its column.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.date)
-            >>> circuit.output("out", source.map(v=col("t").to_timestamp()))
-            >>> circuit.start().step({"a": [(dt.date(2024, 5, 6),)]})["out"].rows()
-            [(datetime.datetime(2024, 5, 6, 0, 0),)]
-        """
-        return self._call("to_timestamp")
-
-    def in_zone(self, zone: str) -> Self:
-        """Return the same instant in another zone.
+        To int: floats are cut toward zero, booleans are 0 or 1, and strings hold a decimal integer,
+        or one in the form 0x... or 0b... To float: ints, booleans, decimals and strings. To str:
+        the text that Python's `str` writes. To a decimal: floats are rounded half to even, other
+        values must have an exact result. To date, time or timestamp: a part of a timestamp, in the
+        zone of its column; a date becomes the timestamp of its midnight; a string is read in the
+        form of ISO 8601.
 
         Parameters:
-            zone: the name of a zone, such as "UTC", "Europe/Rome" or "+02:00".
+            type: int, float, str, "date", "time", "timestamp", or a decimal such as
+                "decimal(18, 2)", in the forms of a column type.
 
         Raises:
-            SchemaError: the zone is unknown, or the value is not a timestamp with a zone.
+            SchemaError: no value of the type of the expression has this type.
+            EvaluationError: a string is not a number or a time, or a float without an integer part,
+                such as NaN, is converted to an int or a decimal.
+            ValueOutOfRangeError: the result is outside of the range of its type.
 
         Examples:
-            >>> import datetime as dt
             >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t="timestamptz")
-            >>> circuit.output("out", source.map(v=col("t").in_zone("Asia/Tokyo").hour()))
-            >>> circuit.start().step({"a": [(dt.datetime(2024, 5, 6, tzinfo=dt.UTC),)]})["out"].rows()
-            [(9,)]
+            >>> source = circuit.input("a", s=str, x=float)
+            >>> circuit.output("out", source.map(n=col("s").cast(int), x=col("x").cast(str)))
+            >>> circuit.start().step({"a": [("7", 2.5), ("0x1F", 7.0)]})["out"].rows()
+            [(7, '2.5'), (31, '7.0')]
         """
-        return self._call("in_zone", zone)
-
-    def from_zone(self, zone: str) -> Self:
-        """Return the instant of a local time in a zone.
-
-        A local time that occurs twice, when clocks are set back, is the first of the two.
-
-        Parameters:
-            zone: the name of a zone, such as "UTC", "Europe/Rome" or "+02:00".
-
-        Raises:
-            SchemaError: the zone is unknown, or the value is not a timestamp without zone.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", t=dt.datetime)
-            >>> circuit.output("out", source.map(v=col("t").from_zone("Asia/Tokyo").in_zone("UTC").hour()))
-            >>> circuit.start().step({"a": [(dt.datetime(2024, 5, 6, 9),)]})["out"].rows()
-            [(0,)]
-        """
-        return self._call("from_zone", zone)
-
-    def total_seconds(self) -> Self:
-        """Return a duration in seconds, as a float.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", d=dt.timedelta)
-            >>> circuit.output("out", source.map(v=col("d").total_seconds()))
-            >>> circuit.start().step({"a": [(dt.timedelta(minutes=1, milliseconds=500),)]})["out"].rows()
-            [(60.5,)]
-        """
-        return self._call("total_seconds")
-
-    def total_microseconds(self) -> Self:
-        """Return a duration in microseconds, as an int.
-
-        Examples:
-            >>> import datetime as dt
-            >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", d=dt.timedelta)
-            >>> circuit.output("out", source.map(v=col("d").total_microseconds()))
-            >>> circuit.start().step({"a": [(dt.timedelta(milliseconds=5),)]})["out"].rows()
-            [(5000,)]
-        """
-        return self._call("total_microseconds")
+        return self._call(*cast_call(type))
 
     def microseconds(self) -> Self:
         """Return the duration of a number of microseconds.
@@ -243,7 +58,7 @@ class ValueMethods:
         """
         return self._call("microseconds")
 
-    # --- decimals ---------------------------------------------------------------------------------
+    # --- numbers ----------------------------------------------------------------------------------
 
     def divide(self, other: Any, digits: int) -> Self:
         """Return the quotient of two decimals or ints as a decimal, rounded half to even.
@@ -266,42 +81,72 @@ class ValueMethods:
         """
         return self._call("divide", other, digits)
 
-    def round(self, digits: int) -> Self:
-        """Return a decimal with this number of digits after the point, rounded half to even.
+    def round(self, digits: int = 0) -> Self:
+        """Return a number with this number of digits after the point, rounded half to even.
+
+        The result of a float is the float that is nearest to the rounded decimal number, as in
+        Python; infinities and NaN are unchanged, and so are ints. The result of a decimal is a
+        decimal with `digits` digits after the point.
 
         Parameters:
             digits: the number of digits, from 0 to 18.
 
+        Raises:
+            SchemaError: the value is not a number, or `digits` is not between 0 and 18.
+
         Examples:
             >>> from decimal import Decimal
             >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", p="decimal(18, 3)")
-            >>> circuit.output("out", source.map(v=col("p").round(2)))
-            >>> circuit.start().step({"a": [(Decimal("1.235"),), (Decimal("1.225"),)]})["out"].rows()
-            [(Decimal('1.22'),), (Decimal('1.24'),)]
+            >>> source = circuit.input("a", p="decimal(18, 3)", x=float)
+            >>> circuit.output("out", source.map(p=col("p").round(2), x=col("x").round(1)))
+            >>> rows = [(Decimal("1.235"), 2.26), (Decimal("1.225"), -1.5)]
+            >>> circuit.start().step({"a": rows})["out"].rows()
+            [(Decimal('1.22'), -1.5), (Decimal('1.24'), 2.3)]
         """
         return self._call("round", digits)
 
-    def to_decimal(self, digits: int) -> Self:
-        """Convert a number or a string to a decimal.
+    def floor(self) -> Self:
+        """Return the greatest whole number that is not greater than the number.
 
-        Floats are rounded half to even; other values must have an exact result.
-
-        Parameters:
-            digits: the number of digits after the point of the result, from 0 to 18.
-
-        Raises:
-            EvaluationError: a string is not a number, or a float is infinite or NaN.
-            ValueOutOfRangeError: the value has too many digits.
+        A float stays a float, so infinities and NaN are unchanged; a decimal becomes one without
+        digits after the point. Convert the result with `cast(int)` for an int.
 
         Examples:
             >>> circuit = Circuit("example")
-            >>> source = circuit.input("a", s=str)
-            >>> circuit.output("out", source.map(v=col("s").to_decimal(2)))
-            >>> circuit.start().step({"a": [("12.5",)]})["out"].rows()
-            [(Decimal('12.50'),)]
+            >>> circuit.output("out", circuit.input("a", x=float).map(v=col("x").floor()))
+            >>> circuit.start().step({"a": [(2.5,), (-2.5,)]})["out"].rows()
+            [(-3.0,), (2.0,)]
         """
-        return self._call("to_decimal", digits)
+        return self._call("floor")
+
+    def ceil(self) -> Self:
+        """Return the least whole number that is not less than the number.
+
+        Types are as for `floor`.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", x=float).map(v=col("x").ceil()))
+            >>> circuit.start().step({"a": [(2.5,), (-2.5,)]})["out"].rows()
+            [(-2.0,), (3.0,)]
+        """
+        return self._call("ceil")
+
+    # --- hashes -----------------------------------------------------------------------------------
+
+    def hash(self) -> Self:
+        """Return a hash of the value: an int of 64 bits, the same in every process and version.
+
+        Equal values of one type have equal hashes; an int and the equal float do not. The hash of
+        None is None. The definition is that of the hashes that place rows on shards.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(s=col("s"), part=col("s").hash() % 4))
+            >>> circuit.start().step({"a": [("tea",), ("pen",)]})["out"].rows()
+            [('pen', 2), ('tea', 3)]
+        """
+        return self._call("hash")
 
     # --- structs and lists ------------------------------------------------------------------------
 

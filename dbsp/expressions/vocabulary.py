@@ -1,10 +1,11 @@
-"""The functions that start an expression: `col`, `lit`, `when`, `cat`, `min_of`, `max_of`."""
+"""The functions that start an expression: `col`, `lit`, `when`, `coalesce` and others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.type_inference import as_type
 from dbsp.expressions.expression import Column, Expression, as_expression, call, literal
 
@@ -16,8 +17,8 @@ def col(name: str) -> Expression:
         name: the name of the column; it is checked when the expression is used on a stream.
 
     Examples:
-        >>> (col("age") >= 18) & col("name").startswith("A")
-        (col("age") >= 18) & col("name").startswith('A')
+        >>> (col("age") >= 18) & col("name").str.startswith("A")
+        (col("age") >= 18) & col("name").str.startswith('A')
     """
     return Column(name)
 
@@ -54,6 +55,30 @@ def min_of(first: Any, *others: Any) -> Expression:
 def max_of(first: Any, *others: Any) -> Expression:
     """Return the largest of several values of a row (not an aggregate)."""
     return call("max_of", first, *others)
+
+
+@ends_at_caller
+def coalesce(first: Any, *others: Any) -> Expression:
+    """Return the first of several values of a row that is not None; None if there is none.
+
+    A value is evaluated only where the earlier values are None. Short for nested `fill_null`.
+
+    Parameters:
+        first: a value or an expression.
+        others: further values or expressions of the same type.
+
+    Examples:
+        >>> circuit = Circuit("example")
+        >>> source = circuit.input("a", home=str | None, work=str | None)
+        >>> circuit.output("out", source.map(phone=coalesce(col("work"), col("home"), "-")))
+        >>> circuit.start().step({"a": [("12", None), ("12", "34"), (None, None)]})["out"].rows()
+        [('-',), ('12',), ('34',)]
+    """
+    values = [as_expression(first), *map(as_expression, others)]
+    result = values.pop()
+    for value in reversed(values):
+        result = call("fill_null", value, result)
+    return result
 
 
 @dataclass(frozen=True, repr=False)

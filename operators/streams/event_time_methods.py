@@ -76,8 +76,8 @@ class EventTimeMethods(graph.Stream):
         index = self.schema.index(column)
         check_time(self.schema, index)
         sizes = [
-            _length(self, index, size, "size"),
-            _length(self, index, size if hop is None else hop, "hop"),
+            window_length(self, index, size, "size"),
+            window_length(self, index, size if hop is None else hop, "hop"),
         ]
         return Window(index, sizes[0], sizes[1], names)(self)
 
@@ -122,7 +122,7 @@ class EventTimeMethods(graph.Stream):
             )
         index = self.schema.index(column)
         check_time(self.schema, index)
-        mark = Watermark(index, _length(self, index, lateness, "lateness", least=0))(self)
+        mark = Watermark(index, window_length(self, index, lateness, "lateness", least=0))(self)
         return Watermarked(Timely(index, False)(self, mark), Timely(index, True)(self, mark), mark)
 
     @located("Recent")
@@ -171,7 +171,7 @@ class EventTimeMethods(graph.Stream):
         return Recent(self.schema.index(column))(self, watermark)
 
 
-def _length(stream: graph.Stream, column: int, length: Any, which: str, least: int = 1) -> int:
+def window_length(stream: graph.Stream, column: int, length: Any, which: str, least: int = 1) -> int:
     """A length of time in units of the codes."""
     steps = distance(stream.schema.types[column], length, which)
     if not isinstance(steps, int) or steps < least:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import ArgumentError, CircuitError, SchemaError, shorten
-from dbsp.expressions import Expression, col
+from dbsp.expressions import Expression, bind, col
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.aggregate_functions import GroupFunction
 from dbsp.operators.groups.order_statistics import FinishAggregates, FunctionOfSums
@@ -26,11 +26,32 @@ class Grouped(Generic[S]):
 
     __slots__ = ("_columns", "_stream")
 
-    def __init__(self, stream: S, columns: Sequence[str]) -> None:
+    def __init__(
+        self, stream: S, columns: Sequence[str], expressions: Mapping[str, Expression] | None = None
+    ) -> None:
+        for column in columns:
+            if isinstance(column, Expression):
+                raise ArgumentError(
+                    f"group_by expects a name for the expression {column!r}, such as "
+                    f"group_by(name={column!r})"
+                )
         expect_names(columns, "group_by", 'group_by("a", "b")')
         stream.schema.select(stream.schema.indices(columns))
         self._stream = stream
-        self._columns = tuple(columns)
+        self._columns: dict[str, Expression] = {name: col(name) for name in columns}
+        for name, expression in (expressions or {}).items():
+            if not isinstance(expression, Expression):
+                raise ArgumentError(
+                    f"group_by expects an expression such as {name}=col('x') // 10, got "
+                    f"{name}={shorten(expression)} of type {type(expression).__name__}"
+                )
+            if name in self._columns:
+                raise SchemaError(
+                    f"'{name}' is already a grouping column; give the expression another name",
+                    code="duplicate-column",
+                )
+            bind(expression, stream.schema)
+            self._columns[name] = expression
 
     _not_a_value = "call .agg(...) on it first"
 
@@ -117,7 +138,7 @@ class Grouped(Generic[S]):
                 "stream outside the fixpoint",
                 code="scope-misuse",
             )
-        close = Close(self._columns.index(closes))
+        close = Close(list(self._columns).index(closes))
         return self._aggregated(calls, lambda aggregate, values: PerTick(aggregate)(close(values, watermark)))
 
     def _aggregated(
@@ -127,7 +148,7 @@ class Grouped(Generic[S]):
     ) -> S:
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()", code="invalid-aggregate")
-        columns: dict[str, Expression] = {name: col(name) for name in self._columns}
+        columns = dict(self._columns)
         places: dict[Any, int] = {}
         functions: list[GroupFunction] = []
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema, as_schema
-from dbsp.errors import SchemaError, shorten
+from dbsp.errors import SchemaError, shorten, wrong_argument
 from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators.linear.explode import Explode
 from dbsp.operators.linear.filter import Filter, FilterFunction
@@ -16,9 +17,19 @@ from dbsp.operators.linear.generate_series import GenerateSeries
 from dbsp.operators.linear.map import FlatMap, Map, MapFunction
 from dbsp.operators.linear.preceded import Preceded
 from dbsp.operators.linear.project import Project, Rename
+from dbsp.operators.linear.try_map import TryMap, TryMapFunction
 from dbsp.operators.streams.fit import expect_names, located, widened
 
 S = TypeVar("S", bound="RowMethods")
+
+
+class Tried(NamedTuple, Generic[S]):
+    """The two streams of `try_map`."""
+
+    good: S
+    """The results."""
+    failed: S
+    """The rows without a result, each with the reason."""
 
 
 @methods_end_at_caller
@@ -92,7 +103,7 @@ class RowMethods(graph.Stream):
         Examples:
             >>> circuit = Circuit("orders")
             >>> order = circuit.input("order", id=int, price=float, pieces=int)
-            >>> total = order.map(id=col("id"), total=col("price") * col("pieces").to_float())
+            >>> total = order.map(id=col("id"), total=col("price") * col("pieces").cast(float))
             >>> circuit.output("total", total)
             >>> circuit.start().step({"order": [(1, 2.5, 4)]})["total"].rows()
             [(1, 10.0)]
@@ -110,6 +121,107 @@ class RowMethods(graph.Stream):
                 code="invalid-argument",
             )
         return mapped(self, columns)
+
+    @located("Map")
+    def with_columns(self: S, **columns: Any) -> S:
+        """Add columns to each row; a column with the name of another replaces it in its place.
+
+            with_columns(s)(y) = sum of s(x) over the rows x with (x, f(x)) = y
+
+        All expressions are evaluated over the columns of this stream, so one of them does not see
+        the result of another. Linear: the cost is that of `map`.
+
+        Parameters:
+            columns: an expression for each new column.
+
+        Returns:
+            A stream with the columns of this one and the new ones.
+
+        Raises:
+            SchemaError: a column does not exist, types do not fit, or there is no new column.
+
+        Examples:
+            >>> circuit = Circuit("orders")
+            >>> order = circuit.input("order", id=int, price=float, pieces=int)
+            >>> circuit.output("total", order.with_columns(total=col("price") * col("pieces")))
+            >>> circuit.start().step({"order": [(1, 2.5, 4)]})["total"].rows()
+            [(1, 2.5, 4, 10.0)]
+        """
+        if not columns:
+            raise SchemaError(
+                "with_columns needs at least one column, such as with_columns(total=col('a') + col('b'))",
+                code="invalid-argument",
+            )
+        return mapped(self, {**{name: col(name) for name in self.schema.names}, **columns})
+
+    @located("TryMap")
+    def try_map(
+        self: S,
+        function: Callable[[Any], Any] | None = None,
+        schema: Schema | Mapping[str, Any] | None = None,
+        /,
+        *,
+        reason: str = "reason",
+        **columns: Any,
+    ) -> Tried[S]:
+        """Compute one row from each row as `map` does, and set the rows without a result aside.
+
+            good(s)(y)      = sum of s(x) over the rows x with f(x) = y
+            failed(s)(x, r) = s(x)   if f(x) raises an error with the text r,   else 0
+
+        A row for which an expression has no value, such as a division by zero, or for which the
+        function raises an exception or returns no row of `schema`, is in `failed` with the reason,
+        and the tick continues. Both streams are linear and have no state. Each of them evaluates
+        the columns or calls the function, which must be deterministic: the reason of a retracted
+        row is computed again. A tick costs that of two maps, and k failed rows of n evaluate the
+        columns up to k log n times, each time for a part of the rows.
+
+        Parameters:
+            function: a function that takes a row as a named tuple and returns a row of `schema`.
+            schema: the columns of the rows that `function` returns.
+            reason: the name of the column with the reasons, the last one of `failed`.
+            columns: an expression for each column of the result; instead of `function`.
+
+        Returns:
+            A named tuple of two streams: `good` with the results, and `failed` with the columns of
+            this stream and the reason.
+
+        Raises:
+            SchemaError: a column does not exist, the arguments mix the two forms, or `reason` is
+                the name of a column of this stream.
+            ArgumentError: `reason` is not a string.
+
+        Examples:
+            >>> circuit = Circuit("readings")
+            >>> line = circuit.input("line", text=str)
+            >>> good, failed = line.try_map(value=col("text").cast(int))
+            >>> circuit.output("value", good)
+            >>> circuit.output("failed", failed)
+            >>> deltas = circuit.start().step({"line": [("7",), ("seven",)]})
+            >>> deltas["value"].rows()
+            [(7,)]
+            >>> for text, reason in deltas["failed"].rows():
+            ...     print(reason)
+            the string is not an integer: col("text").cast(int) with text = 'seven'
+        """
+        if not isinstance(reason, str):
+            raise wrong_argument("reason", "a column name", reason)
+        good: TryMap | TryMapFunction
+        if function is not None:
+            if schema is None or columns:
+                raise SchemaError(
+                    "try_map expects either a function and the schema of its rows, or named expressions",
+                    code="invalid-argument",
+                )
+            good = TryMapFunction(function, as_schema(schema))
+        elif not columns:
+            raise SchemaError(
+                "try_map needs at least one column, such as try_map(n=col('text').cast(int))",
+                code="invalid-argument",
+            )
+        else:
+            good = TryMap(tuple(map(as_expression, columns.values())), tuple(columns))
+        return Tried(good(self), replace(good, reason=reason)(self))
 
     @located("FlatMap")
     def flat_map(self: S, function: Callable[[Any], Iterable[Any]], schema: Schema | Mapping[str, Any]) -> S:
@@ -170,6 +282,35 @@ class RowMethods(graph.Stream):
         expect_names(columns, "project", 'project("a", "b")')
         indices = self.schema.indices(columns)
         return Project(indices, tuple(columns), _keeps_all(indices, self.schema))(self)
+
+    @located("Project")
+    def drop(self: S, *columns: str) -> S:
+        """Keep all columns but the named ones.
+
+        Weights of rows that become equal add up. Linear: the cost is that of `project`.
+
+        Parameters:
+            columns: the names of the columns to remove, each as one argument.
+
+        Returns:
+            A stream with the other columns.
+
+        Raises:
+            SchemaError: a column does not exist, or is named twice.
+            ArgumentError: an argument is not a column name.
+
+        Examples:
+            >>> circuit = Circuit("people")
+            >>> person = circuit.input("person", name=str, city=str)
+            >>> circuit.output("city", person.drop("name"))
+            >>> circuit.start().step({"person": [("Ada", "Bonn"), ("Ben", "Bonn")]})["city"].to_dict()
+            {('Bonn',): 2}
+        """
+        expect_names(columns, "drop", 'drop("a", "b")')
+        dropped = self.schema.indices(columns)
+        self.schema.select(dropped)  # refuses a name that is given twice
+        kept = [name for index, name in enumerate(self.schema.names) if index not in dropped]
+        return self.project(*kept) if columns else self
 
     @located("Rename")
     def rename(self: S, **new_to_old: str) -> S:

@@ -7,10 +7,13 @@ from typing import Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
+from dbsp.data.interner import Interner
+from dbsp.data.values import decode_value
 from dbsp.errors import SchemaError, expect_type, shorten
+from dbsp.expressions import Expression, coalesce, col, lit
 from dbsp.operators.joins.band import distance
-from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
-from dbsp.operators.streams.event_time_methods import EventTimeMethods
+from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall, max_
+from dbsp.operators.streams.event_time_methods import EventTimeMethods, window_length
 from dbsp.operators.streams.fit import listed, located
 from dbsp.operators.streams.grouped import Grouped
 from dbsp.operators.streams.inspection_methods import InspectionMethods
@@ -21,6 +24,7 @@ from dbsp.operators.streams.set_methods import SetMethods
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
+from dbsp.operators.time.window import check_time
 
 
 @methods_end_at_caller
@@ -31,7 +35,10 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
     public_names = (
         "filter",
         "map",
+        "with_columns",
+        "try_map",
         "project",
+        "drop",
         "rename",
         "flat_map",
         "generate_series",
@@ -58,6 +65,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "lead",
         "rolling",
         "window",
+        "session_window",
         "watermark",
         "recent",
         "preceded",
@@ -75,20 +83,21 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
     )
 
     @located("Aggregate")
-    def group_by(self, *columns: str) -> Grouped[Stream]:
-        """Group the rows by the named columns; without columns all rows are one group.
+    def group_by(self, *columns: str, **expressions: Expression) -> Grouped[Stream]:
+        """Group the rows by columns and expressions; without any, all rows are one group.
 
         No cost by itself: call `agg` or `final` on the result.
 
         Parameters:
             columns: the names of the grouping columns, each as one argument.
+            expressions: further grouping columns, each with the expression of its values.
 
         Returns:
             The groups, with the methods `agg` and `final`.
 
         Raises:
             SchemaError: a column does not exist, or is named twice.
-            ArgumentError: an argument is not a column name; add an expression by `map` first.
+            ArgumentError: an argument is not a column name, or a named one is not an expression.
 
         Examples:
             >>> circuit = Circuit("shops")
@@ -96,8 +105,16 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
             >>> circuit.output("sum", sale.group_by("shop").agg(n=count(), euro=sum_("euro")))
             >>> circuit.start().step({"sale": [("a", 3), ("a", 4), ("b", 5)]})["sum"].rows()
             [('a', 2, 7), ('b', 1, 5)]
+
+            Groups of an expression:
+
+            >>> circuit = Circuit("sizes")
+            >>> sale = circuit.input("sale", shop=str, euro=int)
+            >>> circuit.output("count", sale.group_by(large=col("euro") >= 4).agg(n=count()))
+            >>> circuit.start().step({"sale": [("a", 3), ("a", 4), ("b", 5)]})["count"].rows()
+            [(False, 1), (True, 2)]
         """
-        return Grouped(self, columns)
+        return Grouped(self, columns, expressions)
 
     @located("Rolling")
     def rolling(
@@ -163,6 +180,88 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
             select=[*own.values(), *names],
         )
         return pairs.group_by(*own.values()).agg(**calls).rename(**own)
+
+    @located("SessionWindow")
+    def session_window(
+        self,
+        column: str,
+        gap: Any,
+        *,
+        partition: Sequence[str] = (),
+        names: tuple[str, str] = ("session_start", "session_end"),
+    ) -> Stream:
+        """Add the start and the end of the session of each row: rows less than `gap` apart.
+
+            session(s)(x, b, e) = s(x)   for the times b = t1 < ... < tn = e - gap of a session
+                                         with t1 <= x.column <= tn
+
+        A row whose time is `gap` or more after the time before it starts a session. The end is
+        `gap` after the last time of the session and not part of it. A session has the rows of one
+        partition whose weights sum to more than 0 for their time; a row whose time is None, or
+        whose time has another sum, is in no session. When sessions join or part, their rows are
+        retracted and inserted with the new start and end.
+
+        Composed of lag, an as-of join, an aggregate and joins: a tick costs O(|delta| log n), plus
+        the rows of the sessions whose start or end changes. The state is a trace of the rows and
+        several traces of the times.
+
+        Parameters:
+            column: the column of the time: int, date or timestamp.
+            gap: the least distance between sessions: an int, or a timedelta for dates and
+                timestamps.
+            partition: the columns that divide the rows; each part has sessions of its own.
+            names: the names of the two new columns.
+
+        Returns:
+            A stream with the columns of this one, the start and the end.
+
+        Raises:
+            SchemaError: a column does not exist or is named twice, the column is not a time, `gap`
+                is not a positive length of time for its type, or a new name is already a column.
+
+        Examples:
+            >>> circuit = Circuit("visits")
+            >>> click = circuit.input("click", user=str, minute=int)
+            >>> sessions = click.session_window("minute", 30, partition=["user"])
+            >>> visits = sessions.group_by("user", "session_start", "session_end").agg(clicks=count())
+            >>> circuit.output("visits", visits)
+            >>> run = circuit.start()
+            >>> run.step({"click": [("ada", 5), ("ada", 20), ("ada", 90)]})["visits"].rows()
+            [('ada', 5, 50, 2), ('ada', 90, 120, 1)]
+            >>> run.step({"click": [("ada", 45), ("ada", 70)]})["visits"].to_dict()
+            {('ada', 5, 50, 2): -1, ('ada', 5, 120, 5): 1, ('ada', 90, 120, 1): -1}
+        """
+        partition = listed(partition, "partition=")
+        schema = self.schema
+        at, *_ = schema.indices((column, *partition))
+        schema.select(schema.indices((column, *partition)))  # refuses a name that is given twice
+        check_time(schema, at)
+        window_length(self, at, gap, "gap")
+        first, last = names
+        for name in names:
+            if name in schema.names or first == last:
+                raise SchemaError(
+                    f"'{name}' is already a column; give the sessions other names with names=",
+                    code="duplicate-column",
+                )
+        type_ = schema.types[at].required()
+        time, keys = (
+            "time of the session",
+            {f"key {i} of the session": name for i, name in enumerate(partition)},
+        )
+        # The rows have a time here, so the other value of `coalesce` only makes the type required.
+        zero = lit(decode_value(type_, 0, Interner()), type_)
+        timed = self.filter(~col(column).is_null()) if schema.types[at].nullable else self
+        moment = coalesce(col(column), zero) if schema.types[at].nullable else col(column)
+        times = timed.map(**{time: moment, **{key: col(name) for key, name in keys.items()}}).distinct()
+        previous = times.lag(time, by=time, partition=list(keys), name=last)
+        begins = col(last).is_null() | (col(last) + gap <= col(time))
+        starts = previous.filter(begins).project(time, *keys).rename(**{first: time})
+        placed = times.asof_join(starts, on=list(keys), left=time, right=first)
+        ends = placed.group_by(*keys, first).agg(**{last: max_(time)})
+        sessions = placed.join(ends, on=[*keys, first]).with_columns(**{last: col(last) + gap})
+        on = [(column, time), *((name, key) for key, name in keys.items())]
+        return self.join(sessions, on=on, select=[*schema.names, first, last])
 
     def delay(self) -> Stream:
         """Delay the stream by one tick, inside a fixpoint by one iteration.

@@ -465,7 +465,7 @@ def test_decimals_of_two_scales_are_not_compared_by_their_codes() -> None:
     for use in (lambda: a.join(b, on="p"), lambda: a + b, lambda: a.semijoin(b, on="p"), lambda: a - b):
         with pytest.raises(SchemaError):
             use()
-    both = a.map(p=col("p").to_decimal(3)).join(b, on="p")
+    both = a.map(p=col("p").cast("decimal(18, 3)")).join(b, on="p")
     circuit.output("both", both)
     zoned = circuit.input("c", t="timestamptz(Europe/Rome)").join(circuit.input("d", t="timestamptz"), on="t")
     circuit.output("zoned", zoned)

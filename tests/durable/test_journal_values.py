@@ -18,7 +18,7 @@ def shout() -> Circuit:
     """Make a value for each word."""
     circuit = Circuit("words")
     word = circuit.input("word", word=str)
-    circuit.output("loud", word.map(word=col("word"), loud=col("word").concat("!")))
+    circuit.output("loud", word.map(word=col("word"), loud=col("word").str.concat("!")))
     return circuit
 
 

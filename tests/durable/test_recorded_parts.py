@@ -27,7 +27,7 @@ from tests.harness import deltas_of, views
 def words(delayed: bool = False) -> Circuit:
     circuit = Circuit("words")
     word = circuit.input("word", s=str, x=int)
-    circuit.output("upper", word.map(s=dbsp.col("s").upper(), x=dbsp.col("x")))
+    circuit.output("upper", word.map(s=dbsp.col("s").str.upper(), x=dbsp.col("x")))
     circuit.output("n", word.group_by("s").agg(n=count()))
     if delayed:
         circuit.output("before", word.delay())

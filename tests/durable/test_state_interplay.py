@@ -335,7 +335,7 @@ def numbered() -> Circuit:
     circuit.output("named", account.join(sale, on=[("name", "buyer")], select=["id", "item"]))
     circuit.output("most", sale.group_by("buyer").agg(n=count(), most=max_("item")))
     circuit.output("total", account.group_by("name").agg(total=sum_("id")))
-    circuit.output("names", account.map(text=col("name").concat("!")).distinct())
+    circuit.output("names", account.map(text=col("name").str.concat("!")).distinct())
     return circuit
 
 

@@ -135,7 +135,7 @@ def test_all_kinds_of_values(tmp_path: Path) -> None:
     def circuit() -> Circuit:
         circuit = Circuit("values")
         a = circuit.input("a", s=str, o=object, f=float, b=bytes)
-        circuit.output("out", a.map(s=col("s").upper(), o=col("o"), f=col("f"), b=col("b")).distinct())
+        circuit.output("out", a.map(s=col("s").str.upper(), o=col("o"), f=col("f"), b=col("b")).distinct())
         return circuit
 
     rows: list[tuple[Any, ...]] = [

@@ -103,7 +103,7 @@ def test_strings_compare_by_their_text_not_their_id(pairs: list[tuple[str, str]]
     for name in ["eq", "ne", "lt", "le", "gt", "ge", "min_of", "max_of"]:
         check(call(name, col("s"), col("t")), rows)
         check(call(name, col("s"), "aB"), rows)
-        check(call(name, col("s").upper(), col("t").lower()), rows)
+        check(call(name, col("s").str.upper(), col("t").str.lower()), rows)
 
 
 def test_python_operators_build_the_calls() -> None:
@@ -142,28 +142,27 @@ def test_python_operators_build_the_calls() -> None:
     ]:
         check(expression, [ROW])
     for expression in [
-        s.concat("x", s),
-        s.cat("y"),
+        s.str.concat("x", s),
         s.length(),
-        s.substr(1, 1),
-        s.upper(),
-        s.lower(),
-        s.matches("a."),
+        s.str.substr(1, 1),
+        s.str.upper(),
+        s.str.lower(),
+        s.str.matches("a."),
     ]:
         check(expression, [ROW])
     for expression in [
         s.contains("B"),
-        s.startswith("a"),
-        s.endswith("B"),
+        s.str.startswith("a"),
+        s.str.endswith("B"),
         s + "!",
         "!" + s,
-        x.to_string(),
-        x.to_float(),
+        x.cast(str),
+        x.cast(float),
     ]:
         check(expression, [ROW])
     for expression in [
-        col("t").to_number(),
-        col("t").to_int(),
+        col("t").cast(int),
+        col("t").cast(int),
         min_of(x, y, 0),
         max_of(x, y, 0),
         cat(s, "-", s),

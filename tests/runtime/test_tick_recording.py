@@ -347,7 +347,7 @@ def test_freed_values_are_evaluated() -> None:
     """The integral of a stream that no node keeps, as of a tick whose values are gone."""
     circuit = Circuit("names")
     name = circuit.input("name", s=str, kind="set")
-    loud = name.map(s=col("s").concat("!"))
+    loud = name.map(s=col("s").str.concat("!"))
     circuit.output("long", loud.filter(col("s").length() > 5).group_by().agg(n=sum_(lit(1))))
     run = circuit.start()
     recording = run.record()

@@ -177,11 +177,11 @@ _BIT_CALLS: Mapping[str, str] = {
 
 
 def _flag(condition: Expression) -> Expression:
-    return condition.to_int()
+    return condition.cast(int)
 
 
 def _add(call: syntax.Call, a: Expression, b: Expression) -> Expression:
-    return a.concat(b) if call.kind is Kind.SYMBOL else a + b
+    return a.str.concat(b) if call.kind is Kind.SYMBOL else a + b
 
 
 def _subtract(call: syntax.Call, a: Expression, b: Expression | None = None) -> Expression:
@@ -210,16 +210,16 @@ def _power(call: syntax.Call, a: Expression, b: Expression) -> Expression:
 def _substr(call: syntax.Call, text: Expression, start: Expression, count: Expression) -> Expression:
     number = call.arguments[2]
     if isinstance(number, syntax.Constant) and isinstance(number.value, int) and number.value >= 0:
-        return text.substr(start, count)
-    return text.substr(start, when(count >= 0).then(count).otherwise(text.length()))
+        return text.str.substr(start, count)
+    return text.str.substr(start, when(count >= 0).then(count).otherwise(text.length()))
 
 
 def _ord(call: syntax.Call, a: Expression) -> Expression:
     match _kind(call):
         case Kind.SYMBOL:
-            return a.ord()
+            return a.str.ord()
         case Kind.FLOAT:
-            return a.to_string().ord()
+            return a.cast(str).str.ord()
         case Structured():
             return code_of(a)
         case _:
@@ -233,15 +233,15 @@ def _to_string(call: syntax.Call, a: Expression) -> Expression:
         case Kind.FLOAT:
             return call_function(_FLOAT_TEXT, a)
         case _:
-            return a.to_string()
+            return a.cast(str)
 
 
 def _to_number(call: syntax.Call, a: Expression) -> Expression:
     match _kind(call):
         case Kind.SYMBOL:
-            return a.to_number()
+            return a.cast(int)
         case Kind.FLOAT:
-            return a.to_int()
+            return a.cast(int)
         case _:
             return a
 
@@ -253,7 +253,7 @@ def _to_unsigned(call: syntax.Call, a: Expression) -> Expression:
 
 
 def _to_float(call: syntax.Call, a: Expression) -> Expression:
-    return a if _kind(call) is Kind.FLOAT else a.to_float()
+    return a if _kind(call) is Kind.FLOAT else a.cast(float)
 
 
 # The engine stores an unsigned as an int; the function `unsigned` checks that it is not negative.
@@ -299,7 +299,7 @@ _CALLS: Mapping[str, Callable[..., Expression]] = {
     "/": _divide,
     "%": lambda call, a, b: a.truncmod(b),
     "^": _power,
-    "cat": lambda call, first, *others: first.concat(*others) if others else first,
+    "cat": lambda call, first, *others: first.str.concat(*others) if others else first,
     "strlen": lambda call, a: a.length(),
     "substr": _substr,
     "ord": _ord,

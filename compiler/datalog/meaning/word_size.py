@@ -95,7 +95,7 @@ def in_32_bits(call: syntax.Call, arguments: Sequence[Expression]) -> Expression
 def _converted(kind: AnyKind, word: str, a: Expression) -> Expression:
     match kind:
         case Kind.SYMBOL:
-            return call_function(f"fit_{word}", a.to_number())
+            return call_function(f"fit_{word}", a.cast(int))
         case Kind.FLOAT:
             return call_function(f"convert_{word}", a)
         case _:

@@ -3,6 +3,7 @@
     filter(A + B) = filter(A) + filter(B)           filter(A x B) = filter(A) x B  (columns of A
     only) filter(distinct(A)) = distinct(filter(A))       filter(map(A)) = map(filter(A))
     filter(A antijoin B) = filter(A) antijoin B     and the same for semijoins
+    filter(p & q)(A x B) = filter(q)(filter(p)(A) x B)  (p: columns of A only)
     filter(A x B x ...)                             becomes another condition of the multi-way join
 
 A condition moves only below operators without other readers, and only if it has a value for every
@@ -21,7 +22,7 @@ from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.rewriting import Rewriting, rewrite
 from dbsp.data.schema import Schema
 from dbsp.expressions import Column, Expression
-from dbsp.expressions.substitution import can_only_overflow, is_total, substitute
+from dbsp.expressions.substitution import can_only_overflow, conjunction, conjuncts, is_total, substitute
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.distinct import Distinct
 from dbsp.operators.joins.join import Join
@@ -107,19 +108,28 @@ class _Pushing:
         return self._rewriting.add(Filter(predicate), image)
 
     def _into_join(self, predicate: Expression, node: Node, join: Join) -> Stream | None:
-        picked = [join.columns[node.schema.index(name)] for name in predicate.columns]
-        left, right = node.inputs
-        if is_external(left if picked[0] >= 0 else right):
-            return None  # the filtered rows would have to be stored
-        if all(v >= 0 for v in picked):
-            columns = {n: left.schema.names[v] for n, v in zip(predicate.columns, picked, strict=True)}
-            onto = self._onto(_substituted(predicate, columns), left.node)
-            return self._rewriting.add(join, onto, self._rewriting.image(right))
-        if all(v < 0 for v in picked):
-            columns = {n: right.schema.names[-v - 1] for n, v in zip(predicate.columns, picked, strict=True)}
-            onto = self._onto(_substituted(predicate, columns), right.node)
-            return self._rewriting.add(join, self._rewriting.image(left), onto)
-        return None
+        rest: list[Expression] = []
+        onto: list[list[Expression]] = [[], []]
+        for condition in conjuncts(predicate):
+            picked = [join.columns[node.schema.index(name)] for name in condition.columns]
+            sides = {int(v < 0) for v in picked}
+            side = sides.pop() if len(sides) == 1 else None
+            # Filtered rows of an external stream would have to be stored.
+            if side is None or is_external(node.inputs[side]):
+                rest.append(condition)
+                continue
+            names = node.inputs[side].schema.names
+            positions = [v if v >= 0 else -v - 1 for v in picked]
+            columns = {n: names[v] for n, v in zip(condition.columns, positions, strict=True)}
+            onto[side].append(_substituted(condition, columns))
+        if not any(onto):
+            return None
+        inputs = [
+            self._onto(conjunction(conditions), stream.node) if conditions else self._rewriting.image(stream)
+            for conditions, stream in zip(onto, node.inputs, strict=True)
+        ]
+        pairs = self._rewriting.add(join, *inputs)
+        return self._rewriting.add(Filter(conjunction(rest)), pairs) if rest else pairs
 
 
 def _substituted(predicate: Expression, columns: dict[str, str]) -> Expression:

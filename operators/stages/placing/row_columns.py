@@ -23,6 +23,7 @@ from dbsp.operators.linear.preceded import Preceded
 from dbsp.operators.linear.project import Project, Rename
 from dbsp.operators.linear.sample import Sample
 from dbsp.operators.linear.scale import Scale
+from dbsp.operators.linear.try_map import TryMap, TryMapFunction, TryOperator
 from dbsp.operators.linear.union import Minus, Negate, Union, Widen
 from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
@@ -77,7 +78,12 @@ def row_columns(node: Node) -> Sequence[int | None] | None:
     if isinstance(operator, Map):
         schema = operator.over or node.inputs[0].schema
         return [schema.index(e.name) if isinstance(e, Column) else None for e in operator.expressions]
-    if isinstance(operator, MapFunction | FlatMap):
+    if isinstance(operator, TryOperator) and operator.reason is not None:
+        return [*range(arity - 1), None]
+    if isinstance(operator, TryMap):
+        schema = operator.over or node.inputs[0].schema
+        return [schema.index(e.name) if isinstance(e, Column) else None for e in operator.expressions]
+    if isinstance(operator, MapFunction | FlatMap | TryMapFunction):
         return [None] * arity
     if isinstance(operator, Explode):
         return [

@@ -336,7 +336,7 @@ def test_a_large_group_changes_row_by_row() -> None:
 def strings(circuit: Circuit) -> None:
     a, b = circuit.input("a", s=str, x=int), circuit.input("b", s=str, t=str)
     circuit.output("ends", b.group_by().agg(first=min_("t"), last=max_("t"), n=count_distinct("s")))
-    tenths = a.map(f=col("x").to_float() / 10.0)
+    tenths = a.map(f=col("x").cast(float) / 10.0)
     circuit.output("middle", tenths.group_by().agg(d=stddev("f"), t=sum_("f"), m=median("f")))
 
 

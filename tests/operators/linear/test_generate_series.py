@@ -40,7 +40,7 @@ def generated(c: Circuit) -> dict[str, Stream]:
     return {
         "to": a.generate_series("x", "y"),
         "by": a.generate_series(col("x") * 2, -3, "y"),
-        "floats": a.generate_series(col("x").to_float(), 2.0, 0.75),
+        "floats": a.generate_series(col("x").cast(float), 2.0, 0.75),
     }
 
 

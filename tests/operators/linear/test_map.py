@@ -32,7 +32,7 @@ COLUMNS = {"x": int, "y": int | None, "s": str}
 def mapped(c: Circuit) -> dict[str, Stream]:
     a = c.input("a", schema=COLUMNS)
     return {
-        "expressions": a.map(half=col("x") // 2, sum=col("x") + col("y"), up=col("s").upper()),
+        "expressions": a.map(half=col("x") // 2, sum=col("x") + col("y"), up=col("s").str.upper()),
         "constant": a.map(one=1, x=col("x")),
         "columns": a.map(s=col("s"), t=col("s")),
         "function": a.map(lambda row: (row.s * row.x, row.y), {"t": str, "y": int | None}),

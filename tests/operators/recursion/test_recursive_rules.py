@@ -176,7 +176,7 @@ def test_strings_and_floats_inside(sequence: list[Tick]) -> None:
         e = edges(c)
         with c.fixpoint("names") as scope:
             p = scope.variable("p", {"x": int, "s": str})
-            own = e.map(x=col("x"), s=col("x").to_string())
+            own = e.map(x=col("x"), s=col("x").cast(str))
             seen = e.join(p, on=[("y", "x")], select=["x", "s"])
             scope.define(p, (own + seen).group_by("x").agg(s=max_("s")))
         with c.fixpoint("floats") as floats:

@@ -64,6 +64,10 @@ def windows(s: Stream) -> Any:
     return marked(s).on_time.window("y", 4)
 
 
+def dozen(row: Any) -> tuple[str, int]:
+    return row.s, 12 // (row.x - 2)
+
+
 def renamed(s: Stream) -> Stream:
     return s.rename(x2="x", y2="y", s2="s")
 
@@ -118,6 +122,10 @@ CASES: dict[str, Build] = {
     ),
     "partial expressions": lambda c, a, b, k: (a - b).project("x", "y").map(z=lit(12) // (col("x") + 1)),
     "errors": lambda c, a, b, k: (a + b).project("x").map(z=lit(12) // (col("x") - 2)),
+    "tried": lambda c, a, b, k: (a - b).try_map(s=col("s"), z=lit(12) // (col("x") - 2)).good,
+    "failed": lambda c, a, b, k: (
+        (a + b).try_map(dozen, {"s": str, "z": int}).failed.join(renamed(b), on=[("x", "x2")])
+    ),
     "lists": lambda c, a, b, k: (
         (a - b).map(parts, {"s": str, "parts": list[int]}).explode("parts", "part", position="at")
     ),
@@ -326,7 +334,7 @@ DeltaDistinct DeltaIntervalJoin DeltaJoin DeltaMultiwayJoin DeltaRangeJoin Delta
 DeltaSemijoin Explode Filter FilterFunction FinishAggregates Fixpoint FlatMap
 ForgettingAggregate ForgettingArrange GenerateSeries Input LeadingTopK Leave Map MapFunction
 Minus Negate NumberRows Output Pad PerTick Preceded Project RecomputeGroups RefuseRows SameValue
-Sample Scale Timely Union Watermark Widen Window
+Sample Scale Timely TryMap TryMapFunction Union Watermark Widen Window
 """
 
 

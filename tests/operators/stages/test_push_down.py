@@ -28,6 +28,19 @@ from tests.operators.stages.support import PAIR, Build, W, X, Y, Z, after
         ),
         (lambda a, b: a.join(b, on=["x"]).filter(Y > 0), "Join(Filter y > 0(a), b)"),
         (lambda a, b: a.join(b, on=["x"]).filter(col("y_right") > 0), "Join(a, Filter y > 0(b))"),
+        # Of a conjunction, each condition goes to its side, and the rest stays.
+        (
+            lambda a, b: a.join(b, on=["x"], where=(Y > 0) & (col("y_right") < 9) & (X > 1)),
+            "Join(Filter (y > 0) & (x > 1)(a), Filter y < 9(b))",
+        ),
+        (
+            lambda a, b: a.join(b, on=["x"], where=(col("y_right") > Y) & (Y > 0)),
+            "Filter y_right > y(Join(Filter y > 0(a), b))",
+        ),
+        (
+            lambda a, b: a.join(b, on=["x"], where=lit(None, bool) & (Y > 0), select=["x"]),
+            "Project x(Filter lit(None, BOOL)(Join(Filter y > 0(a), b)))",
+        ),
         (lambda a, b: a.semijoin(b, on=["x"]).filter(Y > 0), "Semijoin(Filter y > 0(a), b)"),
         (lambda a, b: a.antijoin(b, on=["x"]).filter(X > 0), "Antijoin(Filter x > 0(a), b)"),
         (lambda a, b: (a + a).filter(X > 0), "Union(Filter x > 0(a), Filter x > 0(a))"),
@@ -57,6 +70,12 @@ def test_a_condition_moves_down(build: Build, expected: str) -> None:
         (
             lambda a, b: a.join(b, on=["x"]).filter(col("y_right") > Y),
             "Filter y_right > y(Join(a, b))",
+        ),
+        (lambda a, b: a.join(b, on=["x"]).filter(lit(True)), "Filter True(Join(a, b))"),
+        # another part of the condition may fail, and must still be evaluated for that row
+        (
+            lambda a, b: a.join(b, on=["x"], where=(lit(4) // col("y_right") > 1) & (Y > 0)),
+            "Filter (4 // y_right > 1) & (y > 0)(Join(a, b))",
         ),
         # it may fail for a row that never reaches it
         (lambda a, b: (a + b).filter(X % 2 == 0), "Filter x % 2 == 0(Union(a, b))"),

@@ -40,8 +40,7 @@ NAMES: list[tuple[Build, str]] = [
     ),
     (
         lambda c, a: a.group_by(col("x") + 1),
-        """group_by expects column names such as group_by("a", "b"), got col("x") + 1 of type Call; """
-        "to use an expression, add it as a column by map() first",
+        'group_by expects a name for the expression col("x") + 1, such as group_by(name=col("x") + 1)',
     ),
     (lambda c, a: a.widen(["x"]), """widen expects column names such as widen("a", "b"), got ['x']"""),
     (lambda c, a: a.rename(z=5), """rename expects column names such as rename(new="old"), got 5"""),
