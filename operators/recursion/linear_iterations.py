@@ -53,7 +53,7 @@ SOME_ROWS = 1 << 12
 MANY_ROWS = 1 << 13
 """The iterations end here with a frontier of more rows: the steps take less time for each row."""
 
-TABLE_ROWS = 1 << 18
+TABLE_ROWS = 1 << 16
 """The iterations end here when the table has more rows: it no longer fits the cache.
 
 They continue in a new one, and find the rows of earlier ones by a filter."""
