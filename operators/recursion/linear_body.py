@@ -2,10 +2,11 @@
 
     v = distinct(s_1 + s_2 + ... + pi_1(v join e_1) + pi_2(v join e_2) + ...)
 
-Here s_i and e_i enter from the outer circuit. After the first iteration of a tick only the variable
-changes, so that an iteration is a lookup of each of its new rows in the arrangements of the e_i.
-Transitive closures and reachability have this form. Definition of linear rules: Abiteboul, Hull,
-Vianu, Foundations of Databases, section 12.
+Here s_i and e_i enter from the outer circuit; while a scope has no iterations in its times, no row
+of them has a negative weight. After the first iteration of a tick only the variable changes, so
+that an iteration is a lookup of each of its new rows in the arrangements of the e_i. Transitive
+closures and reachability have this form. Definition of linear rules: Abiteboul, Hull, Vianu,
+Foundations of Databases, section 12.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def linear_body(body: Graph) -> LinearBody | None:
 
 
 def _linear_join(node: Node, variable: Node) -> tuple[Node, LinearJoin] | None:
-    """Return the arrangement of the variable that a node joins with an entering set, and the
+    """Return the arrangement of the variable that a node joins with an entering stream, and the
     join."""
     join = node.operator
     if not isinstance(join, DeltaJoin) or join.null_mismatch or join.realign:
@@ -91,7 +92,7 @@ def _linear_join(node: Node, variable: Node) -> tuple[Node, LinearJoin] | None:
     if len(places) != 1:
         return None
     mine, other = sides[places[0]], sides[1 - places[0]]
-    if not (_enters(other) and other.is_set):
+    if not _enters(other):
         return None
     order: Sequence[int] = mine.operator.order  # type: ignore[attr-defined]
     turned = join.columns if places[0] == 0 else [-v - 1 for v in join.columns]
