@@ -39,7 +39,7 @@ def _multiply_weights(prefixes: ZSet, waiting: Sequence[ZSet]) -> tuple[ZSet, li
     for relation in waiting:
         names = relation.schema.names
         if bound.issuperset(names):
-            prefixes = prefixes.index_by().extend_leaves(relation.index_by(*names)).as_zset_view()
+            prefixes = prefixes.index_by().extend_leaves(relation.index_by(*names)).to_zset()
     return prefixes, [relation for relation in waiting if not bound.issuperset(relation.schema.names)]
 
 
@@ -54,5 +54,5 @@ def delta_join(old: Sequence[ZSet], changes: Sequence[ZSet], orders: Sequence[Se
     total = ZSet()
     for i, (change, order) in enumerate(zip(changes, orders, strict=True)):
         term = generic_join(change, [*new[:i], *old[i + 1 :]], order)
-        total = total + term.index_by(*sorted(term.schema.names)).as_zset_view()
+        total = total + term.index_by(*sorted(term.schema.names)).to_zset()
     return total

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dbsp.data.finder import Finder
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema
-from dbsp.data.weights import consolidated
+from dbsp.data.weights import consolidated, weight_array
 from dbsp.display.displayed import Displayed
 from dbsp.errors import SchemaError, UserFunctionError, WeightOverflowError, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
@@ -33,6 +34,10 @@ class IndexedZSet(Displayed):
     `ZSet.index_by` builds an index. Iterating yields pairs (key, group), `len` is the number of
     keys, and `prefix in index` is whether some row has the prefix (a tuple, or one value).
 
+    Indexed Z-sets with the same columns and key are a group, as Z-sets are: `a + b`, `a - b`, `-a`
+    and `2 * a` add, subtract, negate and scale the weights. `a == b` compares the number of key
+    columns, the rows and their weights, not the names of columns.
+
     Parameters:
         zset: the rows, with the columns in the order of the index.
         depth: the number of key columns.
@@ -42,7 +47,7 @@ class IndexedZSet(Displayed):
 
     Examples:
         >>> edges = ZSet({(1, 2): 1, (1, 3): 1, (2, 3): 1}, {"x": int, "y": int}).index_by("x")
-        >>> edges.get_by_prefix(1).as_zset_view()
+        >>> edges.get_by_prefix(1).to_zset()
         ZSet({(2,): 1, (3,): 1}, y: int)
         >>> [key for key, group in edges]
         [(1,), (2,)]
@@ -104,7 +109,7 @@ class IndexedZSet(Displayed):
 
         Examples:
             >>> index = ZSet([(1, 2, 3), (1, 4, 5)], {"x": int, "y": int, "z": int}).index_by("x", "y")
-            >>> index.get_by_prefix(1, 4).as_zset_view()
+            >>> index.get_by_prefix(1, 4).to_zset()
             ZSet({(5,): 1}, z: int)
         """
         level = self._level + len(values)
@@ -128,13 +133,13 @@ class IndexedZSet(Displayed):
         high = bisect.bisect_right(self.stored.rows, prefix, low, self._hi, key=key)
         return IndexedZSet(self._zset, self.depth, level, low, high)
 
-    def as_zset_view(self) -> ZSet:
+    def to_zset(self) -> ZSet:
         """Return the rows below this node as a flat Z-set over `schema`.
 
         The root shares its arrays, O(1); below a prefix the remaining columns are copied, O(rows).
 
         Examples:
-            >>> ZSet([(1, 2), (3, 4)], {"x": int, "y": int}).index_by("y").as_zset_view()
+            >>> ZSet([(1, 2), (3, 4)], {"x": int, "y": int}).index_by("y").to_zset()
             ZSet({(2, 1): 1, (4, 3): 1}, y: int, x: int)
         """
         rows = self.stored.rows[self._lo : self._hi]
@@ -142,6 +147,31 @@ class IndexedZSet(Displayed):
             rows = np.ascontiguousarray(rows[:, self._level :])
         batch = Batch(rows, self.stored.weights[self._lo : self._hi])
         return self._zset.wrap(self.schema, self.interner, batch)
+
+    def as_zset_view(self) -> ZSet:
+        """Return the values of the next column below this node, each with weight 1. O(rows).
+
+        This is the *key view* of a level of the trie, which binds one variable of a join. The name
+        is that of "WCOJ meets DBSP" (see the explanation of multi-way joins).
+
+        Raises:
+            SchemaError: the node is a whole row, so that no column is below it.
+
+        Examples:
+            >>> edges = ZSet({(1, 2): 5, (1, 3): -1, (2, 3): 1}, {"x": int, "y": int}).index_by("x")
+            >>> edges.as_zset_view()
+            ZSet({(1,): 1, (2,): 1}, x: int)
+            >>> edges.get_by_prefix(1).as_zset_view()
+            ZSet({(2,): 1, (3,): 1}, y: int)
+        """
+        if self._level == self._schema.arity:
+            raise SchemaError(
+                "expected a node with columns below it, got a whole row; its weight is in to_zset()",
+                code="wrong-arity",
+            )
+        values = np.unique(self.stored.rows[self._lo : self._hi, self._level]).reshape(-1, 1)
+        column = self._schema.select([self._level])
+        return self._zset.wrap(column, self.interner, Batch(values, np.ones(len(values), np.int64)))
 
     def group(self, *key: Any) -> ZSet:
         """Return the rows of one key, without the key columns. O(log n + rows of the group).
@@ -166,7 +196,7 @@ class IndexedZSet(Displayed):
                 f"got {len(key)}",
                 code="wrong-arity",
             )
-        return self.get_by_prefix(*key).as_zset_view()
+        return self.get_by_prefix(*key).to_zset()
 
     def __contains__(self, prefix: Any) -> bool:
         """Return whether some row has this prefix (a tuple, or one value)."""
@@ -210,6 +240,52 @@ class IndexedZSet(Displayed):
             rows = np.ascontiguousarray(self.stored.rows[lo:hi, max(self.depth, self._level) :])
             yield key, self._zset.wrap(below, self.interner, Batch(rows, self.stored.weights[lo:hi]))
 
+    # --- the group --------------------------------------------------------------------------------
+
+    def __add__(self, other: IndexedZSet) -> IndexedZSet:
+        return self._combine(other, operator.add)
+
+    def __sub__(self, other: IndexedZSet) -> IndexedZSet:
+        return self._combine(other, operator.sub)
+
+    def __radd__(self, other: object) -> IndexedZSet:
+        """0 + index is index, so that `sum(indices)` works."""
+        return self if type(other) is int and other == 0 else NotImplemented
+
+    def __neg__(self) -> IndexedZSet:
+        return self * -1
+
+    def __mul__(self, factor: int) -> IndexedZSet:
+        """Multiply every weight by an integer. Raises WeightOverflowError."""
+        if type(factor) is not int:
+            return NotImplemented
+        return self._with(self.to_zset() * factor)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the number of key columns, the rows and their weights, not the names."""
+        if not isinstance(other, IndexedZSet):
+            return NotImplemented
+        return self.key_schema.arity == other.key_schema.arity and self.to_zset() == other.to_zset()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _combine(self, other: IndexedZSet, combine: Callable[[ZSet, ZSet], ZSet]) -> IndexedZSet:
+        if not isinstance(other, IndexedZSet):
+            return NotImplemented
+        if self.schema.names != other.schema.names or self.key_schema.names != other.key_schema.names:
+            raise SchemaError(
+                f"expected an index of ({self.schema.describe()}) by ({self.key_schema.describe()}), got one "
+                f"of ({other.schema.describe()}) by ({other.key_schema.describe()}); index both Z-sets by "
+                "the same columns",
+                code="schema-mismatch",
+            )
+        return self._with(combine(self.to_zset(), other.to_zset()))
+
+    def _with(self, zset: ZSet) -> IndexedZSet:
+        return IndexedZSet(zset, self.key_schema.arity)
+
     # --- growing the trie -------------------------------------------------------------------------
 
     def extend_leaves(
@@ -220,27 +296,28 @@ class IndexedZSet(Displayed):
         O(n log n + rows of the result).
 
         Parameters:
-            extension: an indexed Z-set, whose group for the leaf is appended; weights multiply. Or
-                a
-                function from a leaf (a named tuple) to rows, each of which gets the weight of the
-                leaf.
+            extension: an indexed Z-set, whose group for the leaf is appended. Or a function from a
+                leaf (a named tuple) to a Z-set, to a dict `{row: weight}`, or to rows of weight 1.
+                The weights are multiplied by the weight of the leaf.
             columns: for an indexed Z-set, the columns of the leaf that select the group, by default
                 those with the names of its key. For a function, the `Schema` of the new columns.
 
         Raises:
             ArgumentError: `extension` or `columns` is of the wrong type.
             SchemaError: a column does not exist, occurs twice, or the number of columns is wrong.
-            InputError: a row of the function does not fit its schema.
+            InputError: a row of the function does not fit its schema, or a weight is not an int.
             UserFunctionError: the function raised an exception or did not return rows.
             WeightOverflowError: a product of weights is outside the 64-bit range.
 
         Examples:
             >>> edges = ZSet([(1, 2), (2, 3)], {"x": int, "y": int}).index_by("x")
             >>> successors = ZSet([(2, 7), (2, 8)], {"y": int, "z": int}).index_by("y")
-            >>> edges.extend_leaves(successors).as_zset_view()
+            >>> edges.extend_leaves(successors).to_zset()
             ZSet({(1, 2, 7): 1, (1, 2, 8): 1}, x: int, y: int, z: int)
+            >>> edges.extend_leaves(lambda row: {(row.x + row.y,): 5}, dbsp.Schema.of(sum=int)).to_zset()
+            ZSet({(1, 2, 3): 5, (2, 3, 5): 5}, x: int, y: int, sum: int)
         """
-        root = self.as_zset_view()
+        root = self.to_zset()
         if isinstance(extension, IndexedZSet):
             names = extension.key_schema.names if columns is None else columns
             if isinstance(names, Schema) or not isinstance(names, Sequence):
@@ -253,11 +330,11 @@ class IndexedZSet(Displayed):
                 raise wrong_argument("columns", "the Schema of the columns to add", columns)
             schema, rows, weights = _call_per_leaf(root, extension, columns)
         zset = root.wrap(schema, self.interner, consolidated(rows, weights))
-        return IndexedZSet(zset, max(self.depth - self._level, 0))
+        return self._with(zset)
 
 
 def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> tuple[Schema, Codes, Codes]:
-    flat = extension.as_zset_view()
+    flat = extension.to_zset()
     depth = extension.key_schema.arity
     if len(on) != depth:
         raise SchemaError(
@@ -291,19 +368,27 @@ def _join_groups(leaves: ZSet, extension: IndexedZSet, on: tuple[int, ...]) -> t
 def _call_per_leaf(leaves: ZSet, extend: Callable[[Any], Any], new: Schema) -> tuple[Schema, Codes, Codes]:
     schema = Schema(leaves.schema.names + new.names, leaves.schema.types + new.types)
     make = leaves.schema.row_class._make
-    below = []
-    for row in map(make, leaves.schema.decode_rows(leaves.stored.rows, leaves.interner)):
+    count = np.zeros(len(leaves), np.int64)
+    below: list[Any] = []
+    given: list[Any] = []
+    for at, row in enumerate(map(make, leaves.schema.decode_rows(leaves.stored.rows, leaves.interner))):
         try:
-            below.append(list(extend(row)))
+            found = extend(row)
+            if isinstance(found, type(leaves) | Mapping):
+                pairs = list(found.items())
+            else:
+                pairs = [(each, 1) for each in found]
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise UserFunctionError(
                 f"the extension failed for the row {shorten(tuple(row))}: {reason}"
             ) from error
-    count = np.array([len(rows) for rows in below], np.int64)
-    codes = new.encode_rows([row for rows in below for row in rows], leaves.interner)
-    rows = np.hstack((np.repeat(leaves.stored.rows, count, axis=0), codes))
-    return schema, np.ascontiguousarray(rows), np.repeat(leaves.stored.weights, count)
+        count[at] = len(pairs)
+        below += [each for each, _ in pairs]
+        given += [weight for _, weight in pairs]
+    rows = np.hstack((np.repeat(leaves.stored.rows, count, axis=0), new.encode_rows(below, leaves.interner)))
+    weights = _multiply(np.repeat(leaves.stored.weights, count), weight_array(given, len(given)))
+    return schema, np.ascontiguousarray(rows), weights
 
 
 def _multiply(a: Codes, b: Codes) -> Codes:

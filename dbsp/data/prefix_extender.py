@@ -84,7 +84,7 @@ class PrefixExtender:
                 code="wrong-arity",
             )
         self.index = index
-        self._batch = index.as_zset_view().stored
+        self._batch = index.to_zset().stored
         self._starts = _starts(self._batch.rows, key.arity)
 
     @property
@@ -169,7 +169,7 @@ class PrefixExtender:
         schema = self.index.schema
         batch, starts = self._batch, self._starts
         if prefixes.interner is not self.index.interner and any(type_.interned for type_ in schema.types):
-            batch = self.index.as_zset_view().recoded(schema, prefixes.interner)
+            batch = self.index.to_zset().recoded(schema, prefixes.interner)
             starts = _starts(batch.rows, len(self.columns))
         lo = np.zeros(len(prefixes), np.int64)
         hi = np.full(len(prefixes), len(batch), np.int64)

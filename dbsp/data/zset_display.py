@@ -47,7 +47,7 @@ def zset_document(zset: ZSet, key: int = 0) -> Document:
 
 def index_document(index: IndexedZSet) -> Document:
     """Return the display of an indexed Z-set."""
-    return zset_document(index.as_zset_view(), index.key_schema.arity)
+    return zset_document(index.to_zset(), index.key_schema.arity)
 
 
 def view_document(view: ZSet) -> Document:

@@ -107,7 +107,7 @@ def test_presence_is_a_stored_row_and_not_a_sum_of_weights() -> None:
     t = ZSet({(2, 4): 1, (3, 4): 5}, {"b": int, "c": int})
     for order in itertools.permutations("abc"):
         result = generic_join(EMPTY_PREFIX, [r, s, t], order)
-        assert result.index_by("a", "b", "c").as_zset_view() == {(1, 2, 4): 1, (1, 3, 4): -5}
+        assert result.index_by("a", "b", "c").to_zset() == {(1, 2, 4): 1, (1, 3, 4): -5}
 
 
 def test_strings_of_other_interners() -> None:
@@ -180,7 +180,7 @@ RELATIONS = st.tuples(*(zsets(*names, values=SMALL) for names in TRIANGLE))
 @given(RELATIONS, st.permutations("abc"))
 def test_generic_join_in_any_order(relations: tuple[ZSet, ...], order: list[str]) -> None:
     result = generic_join(EMPTY_PREFIX, relations, order)
-    assert result.index_by("a", "b", "c").as_zset_view() == triangles(*relations)
+    assert result.index_by("a", "b", "c").to_zset() == triangles(*relations)
 
 
 @given(RELATIONS, RELATIONS)
@@ -215,7 +215,7 @@ def test_generic_join_of_other_arities(r: ZSet, s: ZSet, t: ZSet) -> None:
             if c == c2:
                 total[a, b, c, d] += x * y * t[d, b]
     result = generic_join(EMPTY_PREFIX, [r, s, t], "dcba")
-    assert result.index_by("a", "b", "c", "d").as_zset_view() == {k: w for k, w in total.items() if w}
+    assert result.index_by("a", "b", "c", "d").to_zset() == {k: w for k, w in total.items() if w}
 
 
 def test_many_prefixes() -> None:

@@ -18,7 +18,14 @@ from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
-from dbsp.errors import ArgumentError, InputError, SchemaError, ValueOutOfRangeError, WeightOverflowError
+from dbsp.errors import (
+    ArgumentError,
+    InputError,
+    SchemaError,
+    UserFunctionError,
+    ValueOutOfRangeError,
+    WeightOverflowError,
+)
 from dbsp.kernels.compiled import compiled
 from dbsp.kernels.jit import entries
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
@@ -278,19 +285,19 @@ def test_prefixes_select_ranges(zset: ZSet, order: list[str], depth: int) -> Non
     assert index.schema.names == tuple(columns)
     at = zset.schema.indices(columns)
     rows = {tuple(row[i] for i in at): weight for row, weight in zset}
-    assert index.as_zset_view() == rows
+    assert index.to_zset() == rows
     for length in range(4):
         for prefix in {row[:length] for row in rows} | {(9,) * length}:
             below = {row[length:]: weight for row, weight in rows.items() if row[:length] == prefix}
             node = index.get_by_prefix(*prefix)
-            assert node.as_zset_view() == below
-            assert node.as_zset_view().schema.names == tuple(columns[length:])
+            assert node.to_zset() == below
+            assert node.to_zset().schema.names == tuple(columns[length:])
             assert (prefix in index) == bool(below)
             # Descend the trie one value at a time.
             stepped = index
             for value in prefix:
                 stepped = stepped.get_by_prefix(value)
-            assert stepped.as_zset_view() == below
+            assert stepped.to_zset() == below
 
 
 @given(EDGES)
@@ -315,7 +322,7 @@ def test_extending_the_leaves_by_an_index_is_a_join(a: ZSet, b: ZSet) -> None:
         for (z2, u, v), other in right:
             if z == z2:
                 expected[x, y, z, u, v] += weight * other
-    assert joined.as_zset_view() == {row: weight for row, weight in expected.items() if weight}
+    assert joined.to_zset() == {row: weight for row, weight in expected.items() if weight}
     assert joined.schema.names == ("x", "y", "z", "u", "v") and joined.depth == 1
 
 
@@ -323,15 +330,83 @@ def test_extending_the_leaves_below_a_prefix_and_across_interners() -> None:
     a = ZSet({(1, "p"): 2, (2, "q"): 1}, {"x": int, "s": str}).index_by("x")
     b = ZSet({("q", 7): 1, ("p", 5): 3, ("p", 6): 1}, {"t": str, "n": int}).index_by("t")
     grown = a.get_by_prefix(1).extend_leaves(b, ["s"])
-    assert grown.as_zset_view() == {("p", 5): 6, ("p", 6): 2}
+    assert grown.to_zset() == {("p", 5): 6, ("p", 6): 2}
     everything = a.extend_leaves(b.get_by_prefix("p"), [])
-    assert everything.as_zset_view() == {(1, "p", 5): 6, (1, "p", 6): 2, (2, "q", 5): 3, (2, "q", 6): 1}
+    assert everything.to_zset() == {(1, "p", 5): 6, (1, "p", 6): 2, (2, "q", 5): 3, (2, "q", 6): 1}
 
 
 def test_extending_the_leaves_by_a_function() -> None:
     index = ZSet({(1,): 2, (3,): -1}, {"x": int}).index_by("x")
     grown = index.extend_leaves(lambda row: [(row.x + i,) for i in range(row.x)], Schema.of(y=int))
-    assert grown.as_zset_view() == {(1, 1): 2, (3, 3): -1, (3, 4): -1, (3, 5): -1}
+    assert grown.to_zset() == {(1, 1): 2, (3, 3): -1, (3, 4): -1, (3, 5): -1}
+
+
+def test_the_function_of_a_leaf_gives_weights() -> None:
+    index = ZSet({(1,): 2, (3,): -1}, {"x": int}).index_by("x")
+    columns = Schema.of(y=int)
+    by_dict = index.extend_leaves(lambda row: {(row.x,): 5, (9,): -1}, columns)
+    assert by_dict.to_zset() == {(1, 1): 10, (1, 9): -2, (3, 3): -5, (3, 9): 1}
+    by_zset = index.extend_leaves(lambda row: ZSet({(row.x,): 5, (9,): -1}, {"y": int}), columns)
+    assert by_zset == by_dict
+    assert index.extend_leaves(lambda row: {(0,): 0}, columns).is_empty
+    assert index.extend_leaves(lambda row: [(0,), (0,)], columns).to_zset() == {(1, 0): 4, (3, 0): -2}
+    with pytest.raises(InputError, match=r"expected an int as weight, got 1\.5 of type float"):
+        index.extend_leaves(lambda row: {(0,): 1.5}, columns)
+    with pytest.raises(WeightOverflowError, match="product of the weights 2 and"):
+        index.extend_leaves(lambda row: {(0,): 2**62}, columns)
+    with pytest.raises(UserFunctionError, match=r"the extension failed for the row \(1,\): TypeError"):
+        index.extend_leaves(lambda row: 7, columns)
+
+
+@given(EDGES, EDGES, st.integers(-3, 3))
+def test_indexed_z_sets_are_a_group(a: ZSet, b: ZSet, factor: int) -> None:
+    left, right = a.index_by("y", "x"), b.index_by("y", "x")
+    assert left + right == (a + b).index_by("y", "x") == right + left
+    assert left - right == (a - b).index_by("y", "x") == left + -right
+    assert left * factor == factor * left == (a * factor).index_by("y", "x")
+    assert sum([left, right]) == left + right and (left - left).is_empty
+    below, others = left.get_by_prefix(1), right.get_by_prefix(1)
+    assert (below + others).to_zset() == below.to_zset() + others.to_zset()
+    assert (left == right) == (a == b) and (left + right).depth == 2
+
+
+def test_equal_indices_have_equal_rows_and_keys() -> None:
+    rows = {(1, "p"): 2, (2, "q"): 1}
+    index = ZSet(rows, {"x": int, "s": str}).index_by("x")
+    assert index == ZSet(rows, {"a": int, "b": str}).index_by("a")
+    assert index != ZSet(rows, {"x": int, "s": str}).index_by("x", "s")
+    assert index != ZSet({(1, "p"): 2}, {"x": int, "s": str}).index_by("x")
+    assert index != rows and index.get_by_prefix(7) == index.get_by_prefix(8)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(index)
+
+
+def test_indices_of_other_columns_are_not_added() -> None:
+    rows = ZSet({(1, 2): 1}, {"x": int, "y": int})
+    message = (
+        r"expected an index of \(x: int, y: int\) by \(x: int\), got one of \(y: int, x: int\) by "
+        r"\(y: int\); index both Z-sets by the same columns"
+    )
+    with pytest.raises(SchemaError, match=message):
+        rows.index_by("x") + rows.index_by("y")
+    with pytest.raises(SchemaError, match=r"got one of \(x: int, y: int\) by \(x: int, y: int\)"):
+        rows.index_by("x") - rows.index_by("x", "y")
+    with pytest.raises(TypeError, match="unsupported operand"):
+        rows.index_by("x") + rows  # type: ignore[operator]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        rows.index_by("x") * 1.5  # type: ignore[operator]
+
+
+@given(EDGES)
+def test_the_view_of_a_level_has_its_keys_once(a: ZSet) -> None:
+    index = a.index_by("x", "y")
+    assert index.as_zset_view() == {(x,): 1 for (x, _, _), _ in a}
+    for (x, y), _ in index:
+        assert index.get_by_prefix(x).as_zset_view() == {(v,): 1 for (u, v, _), _ in a if u == x}
+        assert index.get_by_prefix(x, y).as_zset_view() == {(z,): 1 for (u, v, z), _ in a if (u, v) == (x, y)}
+    assert not index.get_by_prefix(77).as_zset_view()
+    with pytest.raises(SchemaError, match=r"expected a node with columns below it, got a whole row"):
+        index.get_by_prefix(1, 2, 3).as_zset_view()
 
 
 def test_misuse_of_an_index() -> None:
