@@ -21,6 +21,7 @@ from dbsp.data.schema import Schema
 from dbsp.expressions import Expression, bind
 from dbsp.expressions.readable_text import plain_name, readable
 from dbsp.kernels import consolidate
+from dbsp.kernels.arrays import Codes, Rows
 from dbsp.operators.linear.row_functions import RowOperator, call_per_row, function_name
 
 
@@ -40,8 +41,7 @@ class Map(RowOperator):
 
     @property
     def label(self) -> str:
-        columns = (f"{n} = {e!r}" for n, e in zip(self.names, self.expressions, strict=True))
-        return f"Map {', '.join(columns)}"
+        return f"Map {columns_text(self.names, self.expressions)}"
 
     def caption(self, columns: Sequence[Sequence[str]]) -> str:
         texts = zip(self.names, map(readable, self.expressions), strict=True)
@@ -57,18 +57,36 @@ class Map(RowOperator):
         return self.injective and inputs[0]
 
     def schema(self, *inputs: Schema) -> Schema:
-        return Schema(self.names, tuple(bind(e, self.over or inputs[0]).type for e in self.expressions))
+        return computed_schema(self.names, self.expressions, self.over or inputs[0])
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        bound = [bind(e, self.over or inputs[0]) for e in self.expressions]
+        evaluate = evaluation(self.expressions, self.over or inputs[0], interner)
+        return lambda batch: Batch(*consolidate(evaluate(batch.rows), batch.weights))
 
-        def apply(batch: Batch) -> Batch:
-            rows = np.empty((len(batch), len(bound)), np.int64)
-            for column, expression in enumerate(bound):
-                rows[:, column] = expression.evaluate(batch.rows, interner)
-            return Batch(*consolidate(rows, batch.weights))
 
-        return apply
+def columns_text(names: Sequence[str], expressions: Sequence[Expression]) -> str:
+    """Return the computed columns as text: their names and expressions."""
+    return ", ".join(f"{name} = {each!r}" for name, each in zip(names, expressions, strict=True))
+
+
+def computed_schema(names: Sequence[str], expressions: Sequence[Expression], schema: Schema) -> Schema:
+    """Return the schema of columns computed from rows of `schema`. Raises SchemaError."""
+    return Schema(tuple(names), tuple(bind(each, schema).type for each in expressions))
+
+
+def evaluation(
+    expressions: Sequence[Expression], schema: Schema, interner: Interner
+) -> Callable[[Codes], Rows]:
+    """Return the function that computes a column for each expression from rows of `schema`."""
+    bound = [bind(each, schema) for each in expressions]
+
+    def evaluate(rows: Codes) -> Rows:
+        results = np.empty((len(rows), len(bound)), np.int64)
+        for column, expression in enumerate(bound):
+            results[:, column] = expression.evaluate(rows, interner)
+        return results
+
+    return evaluate
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import STR
 from dbsp.errors import DbspError, EvaluationError, InputError, SchemaError, ValueOutOfRangeError, cause_text
-from dbsp.expressions import Expression, bind
+from dbsp.expressions import Expression
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.operators.linear.map import columns_text, computed_schema, evaluation
 from dbsp.operators.linear.row_functions import RowOperator, function_name
 
 _FAILURES = (EvaluationError, ValueOutOfRangeError, InputError)
@@ -108,22 +109,14 @@ class TryMap(TryOperator):
 
     @property
     def label(self) -> str:
-        columns = (f"{n} = {e!r}" for n, e in zip(self.names, self.expressions, strict=True))
-        return f"{self.name} {', '.join(columns)}"
+        return f"{self.name} {columns_text(self.names, self.expressions)}"
 
     def _results(self, schema: Schema) -> Schema:
-        return Schema(self.names, tuple(bind(e, schema).type for e in self.expressions))
+        return computed_schema(self.names, self.expressions, schema)
 
     def outcomes(self, interner: Interner, schema: Schema) -> Callable[[Batch], Outcome]:
-        bound = [bind(e, schema) for e in self.expressions]
-
-        def evaluate(rows: Codes) -> Rows:
-            results = np.empty((len(rows), len(bound)), np.int64)
-            for column, expression in enumerate(bound):
-                results[:, column] = expression.evaluate(rows, interner)
-            return results
-
-        return lambda batch: attempt(evaluate, batch.rows, len(bound))
+        evaluate = evaluation(self.expressions, schema, interner)
+        return lambda batch: attempt(evaluate, batch.rows, len(self.expressions))
 
 
 @dataclass(frozen=True)
