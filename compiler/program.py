@@ -452,14 +452,15 @@ class Program(QuestionMethods, Displayed):
             expect_shards(shards, stage)
             expect_unobserved(observe)
             stage = Stage.PHYSICAL
-        planner = None
-        updatable = circuit is None and stage == Stage.PHYSICAL
-        if circuit is None and self._replans(stage):
-            planner = ProgramPlanner(self, self.plans if plans is None else plans, max_iterations)
-        if circuit is None and plans is None and max_iterations == MAX_ITERATIONS:
-            circuit = self._query
-        elif circuit is None:
-            circuit = self.circuit_for(self.plans if plans is None else plans, max_iterations)
+        planner = started = None
+        if circuit is None:
+            chosen = self.plans if plans is None else plans
+            if stage == Stage.PHYSICAL:
+                started = StartedProgram(self, chosen, max_iterations)
+            if self._replans(stage):
+                planner = ProgramPlanner(self, chosen, max_iterations)
+            own = plans is None and max_iterations == MAX_ITERATIONS
+            circuit = self._query if own else self.circuit_for(chosen, max_iterations)
         limit = capacity_of(memory_limit)
         if shards is not None:
             return load_sharded(
@@ -488,8 +489,7 @@ class Program(QuestionMethods, Displayed):
         try:
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
-            if updatable:
-                run.program = StartedProgram(self, self.plans if plans is None else plans, max_iterations)
+            run.program = started
             if observe:
                 run.observe()
             if run.tick:

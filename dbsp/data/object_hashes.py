@@ -17,8 +17,11 @@ import xxhash
 
 from dbsp.data.terms import Branch, Record
 from dbsp.data.timestamps import EPOCH, MICROSECOND, has_unit, whole_duration, whole_microseconds
+from dbsp.kernels.arrays import Words
 
 _WORD = 2**64 - 1
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The increment of splitmix64."""
 STRING, BYTES, TEXT, NAME = 0, 1, 2, 3
 """The seeds of XXH3 for strings, bytes, texts of other values, and names."""
 _TUPLE, _RECORD, _BRANCH, _SET, _OTHER = 3, 4, 5, 6, 7
@@ -46,6 +49,13 @@ def mix(total: int, value: int) -> int:
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _WORD
     return word ^ (word >> 31)
+
+
+def mix_words(words: Words) -> Words:
+    """Return the finaliser of splitmix64 of each word: every bit affects all others."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
 
 
 def text_hash(text: str, seed: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
+from dbsp.data.object_hashes import GOLDEN, mix_words
 from dbsp.data.types import INT
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.data.values import encoder
@@ -30,7 +31,10 @@ class HashNode(ExpressionNode):
         self.fallible = value.fallible
 
     def _hashes(self, codes: Codes, interner: Interner) -> Codes:
-        return _mixed(ValueHashes(interner).column(codes, self.value.type.required()))
+        values = ValueHashes(interner).column(codes, self.value.type.required())
+        hashes: Codes = mix_words(values.view(np.uint64) + GOLDEN).view(np.int64)
+        hashes[hashes == NULL] = 0
+        return hashes
 
     def scalar(self, interner: Interner) -> Scalar:
         value = self.value.scalar(interner)
@@ -60,16 +64,6 @@ class HashNode(ExpressionNode):
             return Vector(result, vector.null)
 
         return run
-
-
-def _mixed(values: Codes) -> Codes:
-    """Return hash(0; v) of each value v: the finaliser of splitmix64."""
-    bits = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    hashes: Codes = (bits ^ (bits >> np.uint64(31))).view(np.int64)
-    hashes[hashes == NULL] = 0
-    return hashes
 
 
 define("hash", "hash expects a value", lambda arguments: HashNode(arguments[0]))

@@ -31,11 +31,9 @@ def _isin(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     if type_ is None or type_.kind == "record":
         return None
     if type_.kind == "decimal":
-        return _decimals(
-            value, [constant.value for constant in constants if isinstance(constant, ConstantNode)]
-        )
+        return _decimals(value, _values(constants))
     wanted = [convert(constant, type_) for constant in constants]
-    elements = [constant.value for constant in wanted if isinstance(constant, ConstantNode)]
+    elements = _values(wanted)
     if len(elements) < len(wanted):  # a constant has no value of the common type, such as 10**18 cents
         return None
     operation = _among(type_.required(), elements)

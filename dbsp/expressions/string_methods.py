@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
-from dbsp.expressions.value_methods import ValueMethods
-
-E = TypeVar("E", bound=ValueMethods)
+from dbsp.expressions.method_namespace import E, MethodNamespace
 
 
 @methods_end_at_caller
-class StringMethods(Generic[E]):
+class StringMethods(MethodNamespace[E]):
     """The methods of an expression over strings, as `col("s").str.upper()`.
 
     They mean the same as in Python where Python has them. The result over None is None.
     """
 
-    __slots__ = ("_expression",)
-
-    def __init__(self, expression: E) -> None:
-        self._expression = expression
-
+    __slots__ = ()
+    _name = "str"
     _not_a_value = 'call a method, such as col("s").str.upper()'
-
-    def __repr__(self) -> str:
-        return f"{self._expression!r}.str"
 
     def concat(self, *others: Any) -> E:
         """Return the strings joined end to end.

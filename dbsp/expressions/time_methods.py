@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.named_choices import expect_choice
+from dbsp.expressions.method_namespace import E, MethodNamespace
 from dbsp.expressions.time_unit_names import TIME_UNITS, TimeUnit
-from dbsp.expressions.value_methods import ValueMethods
-
-E = TypeVar("E", bound=ValueMethods)
 
 
 @methods_end_at_caller
-class TimeMethods(Generic[E]):
+class TimeMethods(MethodNamespace[E]):
     """The methods of an expression over dates, times and durations, as `col("t").dt.year()`.
 
     They mean the same as in Python where Python has them. The result over None is None.
     """
 
-    __slots__ = ("_expression",)
-
-    def __init__(self, expression: E) -> None:
-        self._expression = expression
-
+    __slots__ = ()
+    _name = "dt"
     _not_a_value = 'call a method, such as col("t").dt.year()'
-
-    def __repr__(self) -> str:
-        return f"{self._expression!r}.dt"
 
     def year(self) -> E:
         """Return the year of a date or a timestamp.

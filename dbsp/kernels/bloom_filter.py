@@ -12,6 +12,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows, Words
 from dbsp.kernels.copies import first_codes
+from dbsp.kernels.hashing import mix_columns
 from dbsp.kernels.jit import kernel
 
 
@@ -21,10 +22,7 @@ def _place(rows: Rows, i: int, k: int, lines: int) -> tuple[int, int, int, int]:
 
     `lines` is one less than the number of cache lines of the filter.
     """
-    mixed = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(k - 1):
-        mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed ^= mixed >> np.uint64(29)
+    mixed = mix_columns(rows, i, k - 1)
     last = np.uint64(rows[i, k - 1])
     line = (mixed ^ (last >> np.uint64(3))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ last) * np.uint64(0x94D049BB133111EB)

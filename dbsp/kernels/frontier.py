@@ -23,6 +23,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows, RunCodes, Words
 from dbsp.kernels.bloom_filter import may_have
+from dbsp.kernels.hashing import mix_columns
 from dbsp.kernels.jit import add_weights, at_address, codes_at, kernel
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
 
@@ -71,10 +72,7 @@ def _near_slot(rows: Rows, i: int, k: int, size: int) -> int:
     Rows that differ only in the low bits of their last column have neighbouring slots: iterations
     often visit neighbours one after another, and these share a line of the cache.
     """
-    mixed = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(k - 1):
-        mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed ^= mixed >> np.uint64(29)
+    mixed = mix_columns(rows, i, k - 1)
     value = np.uint64(rows[i, k - 1])
     mixed = (mixed ^ (value >> np.uint64(3))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = ((mixed >> np.uint64(32)) << np.uint64(3)) | (value & np.uint64(7))
@@ -184,22 +182,21 @@ def _absorb(
     runs: int,
     noted: Words,
     state: Codes,
-) -> int:
+) -> None:
     """Add derivations of the rows of a block to the table; the last column has their number.
 
     First it reads the slots and the rows that are there, without a branch: so the processor waits
-    for several of them at the same time. Returns a number without a meaning, which keeps the
-    compiler from dropping these reads.
+    for several of them at the same time.
     """
     width = table.shape[1] - 2
     mask = slots.shape[0] - 1
     iteration = state[ITERATION]
-    touched = 0
     for b in range(size):
         places[b, 0] = _near_slot(block, b, width, slots.shape[0])
         places[b, 1] = slots[places[b, 0]]
     for b in range(size):
-        touched += table[max(places[b, 1] - 1, 0), 0]
+        # Only a read whose result is stored is not dropped by the compiler.
+        places[b, 1] = table[max(places[b, 1] - 1, 0), 0]
     count = state[USED]
     for b in range(size):
         slot = places[b, 0]
@@ -230,7 +227,6 @@ def _absorb(
                 queue[queue.shape[0] - state[NEW]] = number
         table[number, width] = add_weights(table[number, width], block[b, width])
     state[USED] = count
-    return touched
 
 
 @kernel

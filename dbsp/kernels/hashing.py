@@ -9,12 +9,19 @@ from dbsp.kernels.jit import kernel
 
 
 @kernel
-def first_slot(rows: Rows, i: int, size: int) -> int:
-    """Return where the search for a row starts in a table of `size` slots, a power of two."""
+def mix_columns(rows: Rows, i: int, k: int) -> np.uint64:
+    """Return a word that depends on all bits of the first k columns of row i."""
     mixed = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(rows.shape[1]):
+    for c in range(k):
         mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+@kernel
+def first_slot(rows: Rows, i: int, size: int) -> int:
+    """Return where the search for a row starts in a table of `size` slots, a power of two."""
+    mixed = mix_columns(rows, i, rows.shape[1])
     slot: int = np.int64(mixed & np.uint64(size - 1))  # type: ignore[assignment]
     return slot
 

@@ -23,6 +23,7 @@ from dbsp.circuit.field_ranges import COLUMN, FRACTION, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.object_hashes import GOLDEN, mix_words
 from dbsp.data.schema import Schema
 from dbsp.errors import full_repr
 from dbsp.kernels.arrays import Codes
@@ -30,8 +31,6 @@ from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.filter import filter_rows
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -74,10 +73,10 @@ class RowHashes:
     def of(self, rows: Codes) -> Hashes:
         """One hash for each of the rows, uint64[n]."""
         with np.errstate(over="ignore"):
-            result = _mixed(np.full(len(rows), self._start, np.uint64))
+            result = mix_words(np.full(len(rows), self._start, np.uint64))
             for column, interned in self._columns:
                 values = self._of_ids(rows[:, column]) if interned else rows[:, column].astype(np.uint64)
-                result = _mixed((result + _GOLDEN) ^ _mixed(values + _GOLDEN))
+                result = mix_words((result + GOLDEN) ^ mix_words(values + GOLDEN))
         return result
 
     def _of_ids(self, ids: Codes) -> Hashes:
@@ -89,13 +88,6 @@ class RowHashes:
                 found = known[id] = value_hash(find(id))
             hashes.append(found)
         return np.array(hashes, np.uint64)
-
-
-def _mixed(values: Hashes) -> Hashes:
-    """The finalizer of splitmix64: a permutation in which every bit affects all others."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
 
 
 def value_hash(value: Any) -> int:

@@ -11,7 +11,6 @@ Foundations of Databases, section 12.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from dbsp.circuit.graph import Graph, Node
@@ -20,7 +19,7 @@ from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.linear.union import Union
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.time.delay import Delay
-from dbsp.operators.traces.arrange import Arrange
+from dbsp.operators.traces.arrange import Arrange, order_of
 
 
 class LinearJoin(NamedTuple):
@@ -87,17 +86,16 @@ def _linear_join(node: Node, variable: Node) -> tuple[Node, LinearJoin] | None:
     join = node.operator
     if not isinstance(join, DeltaJoin) or join.null_mismatch or join.realign:
         return None
-    sides = [stream.node for stream in node.inputs]
-    places = [at for at, side in enumerate(sides) if _arranges(side, variable)]
-    if len(places) != 1:
+    left, right = node.inputs
+    if _arranges(left.node, variable) and _enters(right.node):
+        mine, side, turned = left, right, list(join.columns)
+    elif _arranges(right.node, variable) and _enters(left.node):
+        mine, side, turned = right, left, [-v - 1 for v in join.columns]
+    else:
         return None
-    mine, other = sides[places[0]], sides[1 - places[0]]
-    if not _enters(other):
-        return None
-    order: Sequence[int] = mine.operator.order  # type: ignore[attr-defined]
-    turned = join.columns if places[0] == 0 else [-v - 1 for v in join.columns]
+    order = order_of(mine)
     columns = tuple(order[v] if v >= 0 else v for v in turned)
-    return mine, LinearJoin(other, tuple(order[: join.key]), columns)
+    return mine.node, LinearJoin(side.node, tuple(order[: join.key]), columns)
 
 
 def _arranges(node: Node, variable: Node) -> bool:

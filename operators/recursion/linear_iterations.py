@@ -151,8 +151,9 @@ class LinearIterations:
         waiting = _signed(table.waiting(), sign)
         if derived is not None:
             self._distinct.receive(derived, out)
+        joined = table.joined()
         for arrangement in self._arrangements:
-            arrangement.receive(table.joined(), sign)
+            arrangement.receive(joined, sign)
         self._variable.hold(waiting)
         return out
 

@@ -75,12 +75,9 @@ def row_columns(node: Node) -> Sequence[int | None] | None:
         return [column if column < own else None for column in range(arity)]
     if isinstance(operator, Project | Pad):
         return operator.columns
-    if isinstance(operator, Map):
-        schema = operator.over or node.inputs[0].schema
-        return [schema.index(e.name) if isinstance(e, Column) else None for e in operator.expressions]
     if isinstance(operator, TryOperator) and operator.reason is not None:
         return [*range(arity - 1), None]
-    if isinstance(operator, TryMap):
+    if isinstance(operator, Map | TryMap):
         schema = operator.over or node.inputs[0].schema
         return [schema.index(e.name) if isinstance(e, Column) else None for e in operator.expressions]
     if isinstance(operator, MapFunction | FlatMap | TryMapFunction):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dbsp import Circuit, Stream
+from dbsp import Circuit, Run, Stream
 from tests import reference
 from tests.reference import Z, add, distinct
 from tests.strategies import rows, set_ticks, small
@@ -42,6 +42,26 @@ STEPS: dict[str, Callable[[Stream, Stream], Stream]] = {
     "both linear": lambda p, e: then(p, e) + then(e, p),
     "cubic": lambda p, e: then(then(p, p), p) + then(p, p),
 }
+
+
+def started(step: str, mode: str = "auto", most: int = 1000, kind: str = "set") -> Run:
+    """Start a circuit with the closure of its edges, defined by one of STEPS."""
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE, kind=kind)
+    with circuit.fixpoint("closure", recursion=mode, max_iterations=most) as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (edge + STEPS[step](path, edge)).distinct())
+    circuit.output("out", scope.leave(path))
+    return circuit.start()
+
+
+def chain(start: int, stop: int) -> list[tuple[int, int]]:
+    return [(x, x + 1) for x in range(start, stop - 1)]
+
+
+def closure_of(start: int, stop: int) -> Z:
+    """The closure of a chain."""
+    return {(x, y): 1 for x in range(start, stop) for y in range(x + 1, stop)}
 
 
 def reachable(e: Z) -> Z:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from hypothesis import given, settings
 
-from dbsp import Circuit, IterationLimitError, Run
+from dbsp import IterationLimitError, Run
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.recursion import linear_iterations
@@ -19,7 +19,7 @@ from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import merging_stack, seen_rows, trace, wide_merge
 from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
-from tests.operators.recursion.closures import EDGE, SETS, STEPS, reachable
+from tests.operators.recursion.closures import SETS, STEPS, chain, closure_of, reachable, started
 from tests.profiles import examples
 from tests.reference import Z, minus
 from tests.strategies import Tick
@@ -43,16 +43,6 @@ def from_the_first_row() -> Iterator[None]:
         yield
 
 
-def started(step: str, mode: str, most: int = 1000) -> Run:
-    circuit = Circuit("test")
-    edge = circuit.input("edge", schema=EDGE, kind="set")
-    with circuit.fixpoint("closure", recursion=mode, max_iterations=most) as scope:
-        path = scope.variable("path", EDGE)
-        scope.define(path, (edge + STEPS[step](path, edge)).distinct())
-    circuit.output("out", scope.leave(path))
-    return circuit.start()
-
-
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("mode", ["auto", "insert-only"])
 @settings(max_examples=examples(20))
@@ -67,14 +57,6 @@ def test_every_tick_agrees_with_a_recomputation(step: str, mode: str, sequence: 
         assert run.step(tick)["out"].to_dict() == minus(after, before)
         assert view(run) == after
         before = after
-
-
-def closure_of(start: int, stop: int) -> Z:
-    return {(x, y): 1 for x in range(start, stop) for y in range(x + 1, stop)}
-
-
-def chain(start: int, stop: int) -> list[tuple[int, int]]:
-    return [(x, x + 1) for x in range(start, stop - 1)]
 
 
 def steps_of(run: Run) -> tuple[FixpointStep, UntimedDistinctStep]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Circuit, IterationLimitError, Run
+from dbsp import IterationLimitError, Run
 from dbsp.operators.recursion import linear_iterations, modes, row_table
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.recursion.linear_iterations import LinearIterations
@@ -19,7 +19,7 @@ from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import seen_rows
 from tests.harness import apply_set, view
-from tests.operators.recursion.closures import EDGE, PAIR, SETS, STEPS, reachable
+from tests.operators.recursion.closures import PAIR, SETS, chain, closure_of, reachable, started
 from tests.profiles import examples
 from tests.reference import Z, minus
 from tests.strategies import Tick, ticks
@@ -51,27 +51,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield found
 
 
-def started(step: str = "right linear", mode: str = "auto", most: int = 1000, kind: str = "set") -> Run:
-    circuit = Circuit("test")
-    edge = circuit.input("edge", schema=EDGE, kind=kind)
-    with circuit.fixpoint("closure", recursion=mode, max_iterations=most) as scope:
-        path = scope.variable("path", EDGE)
-        scope.define(path, (edge + STEPS[step](path, edge)).distinct())
-    circuit.output("out", scope.leave(path))
-    return circuit.start()
-
-
 def fixpoint_of(run: Run) -> FixpointStep:
     (fixpoint,) = (step for step in run._scope.steps if isinstance(step, FixpointStep))
     return fixpoint
-
-
-def chain(start: int, stop: int) -> list[tuple[int, int]]:
-    return [(x, x + 1) for x in range(start, stop - 1)]
-
-
-def closure_of(start: int, stop: int) -> Z:
-    return {(x, y): 1 for x in range(start, stop) for y in range(x + 1, stop)}
 
 
 @pytest.mark.parametrize("step", LINEAR)
@@ -146,7 +128,7 @@ def test_bags_agree_with_the_steps(step: str, sequence: list[Tick]) -> None:
 
 
 def test_equal_edges_of_a_bag_count_once(calls: list[int]) -> None:
-    run = started(kind="zset")
+    run = started("right linear", kind="zset")
     run.step({"edge": dict.fromkeys(chain(0, 30), 3)})
     assert view(run) == closure_of(0, 30) and len(calls) == 1
 
@@ -209,7 +191,7 @@ def test_rules(name: str, sequence: list[Tick]) -> None:
 
 @pytest.mark.usefixtures("unlimited")
 def test_a_chain_takes_one_call(calls: list[int]) -> None:
-    run = started()
+    run = started("right linear")
     run.step({"edge": chain(0, 300)})
     assert view(run) == closure_of(0, 300) and calls == [298]
     run.step({"edge": {(150, 151): -1}})
@@ -221,7 +203,7 @@ def test_a_chain_takes_one_call(calls: list[int]) -> None:
 
 @pytest.mark.usefixtures("unlimited")
 def test_rows_that_return_after_a_deletion(calls: list[int]) -> None:
-    run = started()
+    run = started("right linear")
     run.step({"edge": [*chain(0, 40), *((x + 100, x + 101) for x in range(40)), (0, 100), (140, 39)]})
     lost = run.step({"edge": {(20, 21): -1}})["out"].to_dict()
     # Only 0 has a second way, to the end of the chain.
@@ -230,7 +212,7 @@ def test_rows_that_return_after_a_deletion(calls: list[int]) -> None:
 
 
 def test_an_observed_run_steps_each_iteration(calls: list[int]) -> None:
-    run = started()
+    run = started("right linear")
     run.watch("out", lambda change: None)
     run.step({"edge": chain(0, 30)})
     assert view(run) == closure_of(0, 30) and calls == []
@@ -238,7 +220,7 @@ def test_an_observed_run_steps_each_iteration(calls: list[int]) -> None:
 
 def test_the_limit_of_iterations_is_that_of_the_steps() -> None:
     """A chain of n nodes takes n iterations."""
-    run = started(most=30)
+    run = started("right linear", most=30)
     run.step({"edge": chain(0, 30)})
     assert view(run) == closure_of(0, 30)
     with pytest.raises(IterationLimitError, match="has not converged after 30 iterations"):
@@ -253,7 +235,7 @@ def test_the_limit_of_iterations_is_that_of_the_steps() -> None:
 def test_a_fault_changes_nothing(
     failing: type, change: dict[tuple[int, int], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = started()
+    run = started("right linear")
     run.step({"edge": chain(0, 30)})
     name = "receive" if failing is DeferredArrangeStep else "hold"
     with monkeypatch.context() as patch:
