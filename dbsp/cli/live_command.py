@@ -57,8 +57,10 @@ def live(
     run = program_files.start(compiled, fact_dir, max_iterations, memory_limit, changes_from_stdin=True)
     if initial:
         show_initial(compiled, run)
-    source = LiveProgram(compiled, run, compilation, watched=watch)
-    if sys.stdin.isatty():
+    prompted = sys.stdin.isatty()
+    console = "<console>" if prompted else "<stdin>"
+    source = LiveProgram(compiled, run, compilation, watched=watch, console=console)
+    if prompted:
         from dbsp.cli.commands import ConsoleCommands
         from dbsp.cli.prompt import converse
 
