@@ -45,7 +45,8 @@ class LiveCompleter(Completer):
         elif before.startswith(".") and not blank:
             yield from _words(word, DIRECTIVES, " ")
         elif ":-" in before or self._commands.in_entry or before.startswith("."):
-            yield from _words(_last_word(before), program.relations, "(" if ":-" in before else "")
+            in_directive = before.startswith(".") and ":-" not in before
+            yield from _words(_last_word(before), program.relations, "" if in_directive else "(")
         elif not blank and not before.startswith("?"):
             yield from _words(word, self._commands.names, " ")
             if word:

@@ -135,7 +135,7 @@ class Conversation:
         try:
             command()
         except DbspError as error:
-            if error.where is None:
+            if error.where is None and not getattr(error, "diagnostics", ()):
                 error.where = f"{FILE}:{self._reader.line}"
             self._report(error)
 

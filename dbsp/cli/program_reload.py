@@ -90,21 +90,20 @@ class LiveProgram:
         return self._watched and self._stamps() != self._seen
 
     def update(self, argument: str = "") -> ProgramChange:
-        """Continue with the program of its file, or of another file.
+        """Continue with the program of its file, or with that of a file of the argument.
 
-        The edits stay on top of the new text of the same file; another file has none.
+        Without an argument, the edits stay on top of the new text; otherwise they end.
         """
         path = Path(argument).expanduser() if argument else self._path
         seen = self._seen = self._stamps()  # before it is read, to miss no change
         base = program_files.load_program(path, self._compilation)
-        same = path.resolve() == self._path.resolve()
         edits, before = self.draft.edits, self._path
-        draft = self.draft.on(base) if same else ProgramDraft.of(base, self.draft.added.file)
+        draft = ProgramDraft.of(base, self.draft.added.file) if argument else self.draft.on(base)
         done = self._switch(draft, self.queries, f"the update to {path}", path)
         self._seen = {name: seen.get(name, stamp) for name, stamp in self._stamps().items()}
         if not edits:
             return done
-        fate = "stay on top of the file" if same else f"of {before} are not in {path}; 'undo' returns to them"
+        fate = f"of {before} are gone; 'undo' restores them" if argument else "stay on top of the file"
         return ProgramChange(done.ticks, (*done.remarks, f"// console edits {fate}"))
 
     def add(self, text: str, line: int) -> ProgramChange:

@@ -337,7 +337,7 @@ def test_completion(folder: Path, commands: ConsoleCommands) -> None:
     assert completions(commands, "? lonely(") == ["1"]
     (folder / "changes.txt").touch()
     assert completions(commands, "load chan") == ["ges.txt"]
-    assert completions(commands, ".o") == [".output "]
+    assert completions(commands, ".out") == [".output "]
     assert completions(commands, ".output pa") == ["path"]
     assert completions(commands, "inn") == ["inner("]
     assert completions(commands, "drop pa") == completions(commands, "watch pa") == ["path("]
@@ -458,7 +458,7 @@ def test_on_a_terminal(terminal: tuple[int, subprocess.Popen[bytes]]) -> None:
     os.write(stream, b'why path("a", "b")\r')
     assert '└─ edge("a", "b")   input fact' in read_answer(stream, "input fact")
     os.write(stream, b"path(x, x) :-\r")
-    read_until(stream, "  ... ")
+    read_until(stream, "  ...")
     os.write(stream, b"edge(x, _).\r")
     assert '+path("a", "a")' in read_answer(stream, "// rebuilt: ")
     os.write(stream, b"rules\r")

@@ -210,23 +210,47 @@ path(y, x) :- edge(x, y)
         "-path(3, 4)",
         "+watch_1(3)",
     ]
-    assert done.out.splitlines()[34:43] == [
+    assert done.out.splitlines()[34:45] == [
         "commit  // tick 7",
         "watch  rows  query",
         "─────  ────  ─────────────────",
         "1      1     path(1, x), x > 2",
         "commit  // tick 8",
         "wrote new.dl",
+        "-path(1, 1)",
+        "-path(2, 2)",
         "commit  // tick 9",
         '+edge(1, "text")         insert a row; a line may have several changes',
         '-edge(1, "text")         delete a row',
     ]
     assert done.out.endswith("\n+path(5, 6)\ncommit  // tick 10\n")
     assert (folder / "new.dl").read_text() == REACH + "path(x, x) :-\n  edge(x, _).\n"
+    abandoned = (
+        "before it is complete, and the program is unchanged; a rule ends with '.', and every bracket "
+        "must be closed [incomplete-rule]"
+    )
+    at_terminals = "prompt of a terminal [invalid-command]"
     assert done.err.splitlines() == [
         "// watch 1: path(1, x), x > 2",
-        "// kept: edge, path, watch_1",
-        "// rebuilt: x",
+        *["// kept: edge", "// rebuilt: path, watch_1"] * 3,
+        "// undone: tick 4: dropped path(x, x) :- edge(x, _).",
+        "dbsp: error: <stdin>:11: changes are pending; write commit first [changes-pending]",
+        "// undone: tick 6: -edge(1, 2), +edge(3, 4)",
+        "// no longer watched: 1",
+        "// kept: edge",
+        "// rebuilt: path",
+        "// console edits of reach.dl are gone; 'undo' restores them",
+        "dbsp: error: <stdin>:18: expected a file NAME.dl after load, got 'facts.txt'; change scripts and "
+        f"facts are loaded at the {at_terminals}",
+        "dbsp: error: <stdin>:19: expected a file NAME.dl after save, got 'out'; results are saved at the "
+        f"{at_terminals}",
+        "<stdin>:21:3: error: undefined relation 'egde' [unknown-relation]",
+        "      egde(x, y).",
+        "      ^^^^",
+        "    hint: did you mean 'edge'?",
+        f"dbsp: error: <stdin>:23: an empty line ends the rule that begins with 'path(x, y) :-' {abandoned}",
+        "dbsp: error: <stdin>:26: the end of the input ends the rule that begins with "
+        f"'path(y, x) :- edge(x, y)' {abandoned}",
     ]
     assert done.code == 1
 

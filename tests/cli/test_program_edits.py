@@ -301,9 +301,7 @@ def test_undo_of_updates(folder: Path, commands: ConsoleCommands, tell: Say) -> 
     second, more = state(commands), tell("rules")
     tell("drop 1", "drop .input edge")
     (folder / "other.dl").write_text(".decl edge(x: number, y: number) .input edge .output edge\n")
-    assert tell("load other.dl")[-1] == (
-        "// console edits of reach.dl are not in other.dl; 'undo' returns to them"
-    )
+    assert tell("load other.dl")[-1] == ("// console edits of reach.dl are gone; 'undo' restores them")
     assert tell("undo")[-1].endswith(": the update to other.dl")
     assert tell("undo")[-1].endswith(": dropped .input edge")
     assert tell("undo")[-1].endswith(": dropped path(x, y) :- edge(x, y).")
@@ -390,6 +388,9 @@ def test_edits_stay_on_top_of_the_file(folder: Path, commands: ConsoleCommands, 
         "<console>:1  path(x, x) :- edge(x, _).",
     ]
     assert tell("? watch_1(x)")[2:] == ["1", "2", "(2 rows)"]
+    assert tell("load reach.dl")[-1] == "// console edits of reach.dl are gone; 'undo' restores them"
+    assert len(tell("rules path")) == 3
+    tell("undo")
     (folder / "reach.dl").write_text(PROGRAM.replace("path", "way"))
     error = refusal(commands, "update")
     assert "<console>:1:1: error: undefined relation 'path'" in error
