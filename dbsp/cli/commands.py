@@ -112,6 +112,7 @@ class ConsoleCommands:
         self.pending = ScriptTick(1, 1)
         self._timed = timed
         self._lines = 0
+        self._read_program = program
         self._reader = program_files.change_reader(program, FILE)
         self._by_name: dict[str, Callable[[str], None]] = {
             "commit": self._commit,
@@ -144,7 +145,7 @@ class ConsoleCommands:
         return bool(self._editing.entry)
 
     def discard(self) -> None:
-        """Abandon a rule that is not complete. Raises InputError, which says so, if there is one."""
+        """Abandon a rule that is not complete; an InputError says so, if there is one."""
         if self._editing.entry:
             raise self._editing.entry.abandoned("Ctrl-C")
 
@@ -194,6 +195,9 @@ class ConsoleCommands:
     # --- changes ---------------------------------------------------------------------------------
 
     def _change(self, line: str) -> None:
+        if self._read_program is not self.program:  # also after an interrupt of an update
+            self._read_program = self.program
+            self._reader = program_files.change_reader(self.program, FILE)
         self._reader.line = self._lines - 1
         changes = self._reader.feed(line)
         if isinstance(changes, CommitLine):
@@ -265,8 +269,7 @@ class ConsoleCommands:
             raise InputError("changes are pending; run commit or rollback first", code="changes-pending")
 
     def _changed(self, done: ProgramChange) -> None:
-        """Print what changed the program, and read the changes that fit it."""
-        self._reader = program_files.change_reader(self.program, FILE)
+        """Print what changed the program."""
         for result in done.ticks:
             self._print(result)
         for text in done.remarks:

@@ -50,7 +50,7 @@ class ProgramCommands:
         """Add a line of an entry; if the entry is complete, add it to the program."""
         text = self.entry.feed(line, number)
         if text is not None:
-            self._ready()  # not earlier: the next lines are part of the entry, whatever is pending
+            self._ready()  # not earlier: the lines of the entry belong together
             self._refuse_fact(text)
             self._changed(self._source.add(text, self.entry.first_line))
 
@@ -121,7 +121,7 @@ class ProgramCommands:
         if not chosen:
             raise InputError(
                 f"the program has no rule {short_line(argument)}; 'rules' lists the rules with their numbers",
-                code="unknown-rule",
+                code="rule-not-found",
             )
         self._changed(self._source.drop(chosen))
 

@@ -125,7 +125,7 @@ class ProgramDraft:
         return replace(found, dropped=self.dropped)
 
     def saved(self) -> str:
-        """Return the text as a file: without the lines of dropped items, and with the added ones."""
+        """Return the text as a file: without the lines of dropped items, with the added ones."""
         lines = zip(self.base.text.split("\n"), self.text.split("\n"), strict=True)
         kept = [
             after if after == before else after.strip()

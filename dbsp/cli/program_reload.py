@@ -1,4 +1,4 @@
-"""The program of `dbsp live`: compiled again or edited, and given to the run that continues with it."""
+"""The program of `dbsp live`: compiled again or edited, and given to the run that continues."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class LiveProgram:
         return ProgramChange((result,), (f"// undone: {step}",))
 
     def save(self, path: Path, *, replace: bool) -> ProgramChange | None:
-        """Write the text of the program to a file; the file of the program then has the edits.
+        """Write the text of the program to a file; its own file then has the edits.
 
         Returns the update to this file, or None for another file. Raises InputError if the file
         exists and is not to be replaced.
@@ -184,7 +184,7 @@ class LiveProgram:
         what: str | None = None,
         path: Path | None = None,
     ) -> ProgramChange:
-        """Continue with another program; `what` describes it in the history, if it is a step of it."""
+        """Continue with another program; `what` describes it if it is a step of the history."""
         try:
             program = draft.compiled([each.added for each in queries])
         except CompileError as error:

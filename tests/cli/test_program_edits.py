@@ -132,7 +132,7 @@ def test_errors_of_rules_change_nothing(commands: ConsoleCommands) -> None:
             "drop",
             "expected a rule or its number: drop 2, or drop path(x, y) :- edge(x, y). [invalid-command]",
         ),
-        ("drop 9", "the program has no rule 9; 'rules' lists the rules with their numbers [unknown-rule]"),
+        ("drop 9", "the program has no rule 9; 'rules' lists the rules with their numbers [rule-not-found]"),
         ("drop 0", "the program has no rule 0;"),
         (f"drop {10**30}", "the program has no rule 1000"),
         ("drop path(y, x) :- edge(y, x).", "the program has no rule path(y, x) :- edge(y, x).;"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp.cli.commands import ConsoleCommands
+from tests.profiles import examples
 
 BASE = """\
 .decl edge(x: number, y: number) .input edge .output edge
@@ -60,7 +61,7 @@ class Model:
 
     @property
     def inputs(self) -> list[str]:
-        """`extra` has no `.input`: it is one while it has no rule. `mark` always has `.output` only."""
+        """The inputs: `extra` has no `.input`, so it is one while it has no rule."""
         derived = {rule.partition("(")[0] for rule in self.rules if ":-" in rule}
         return [name for name in ("edge", "mark", "extra") if name not in derived]
 
@@ -102,7 +103,7 @@ def play(commands: ConsoleCommands, model: Model, kind: str, argument: object) -
             commands.handle("commit")
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(48))
 @given(st.lists(steps, min_size=2, max_size=9))
 def test_a_session_ends_as_its_final_program_with_its_final_facts(
     tmp_path_factory: pytest.TempPathFactory, taken: list[tuple[str, object]]
