@@ -26,6 +26,7 @@ from dbsp.cli.completion import LiveCompleter, LiveLexer
 from dbsp.cli.console import QuitConsole
 from dbsp.cli.prompt import converse
 from dbsp.cli.prompt_session import stored_history
+from dbsp.runtime.run import Run
 from dbsp.runtime.scope import Scope
 from tests.cli.support import read_answer, read_until
 
@@ -308,9 +309,26 @@ def test_an_interrupt_before_the_commit_keeps_the_pending_changes(commands: Cons
 
 
 def test_an_interrupt_after_the_commit_forgets_the_pending_changes(commands: ConsoleCommands) -> None:
+    before = views(commands)
     interrupt("commit", commands)
     assert (commands.run.tick, len(commands.pending)) == (2, 0)
     assert ("c", "d") in commands.run.view("path").rows()
+    commands.handle("undo")
+    assert views(commands) == before
+
+
+def test_an_interrupt_after_an_update_keeps_the_new_program(commands: ConsoleCommands) -> None:
+    before = views(commands)
+    late = patch.object(Run, "record_sizes", side_effect=KeyboardInterrupt)
+    with late, pytest.raises(KeyboardInterrupt):
+        commands.handle(".decl node(x: symbol) .input node .output node")
+    assert "node" in commands.program.inputs
+    commands.handle('+node("n")')
+    commands.handle("commit")
+    assert commands.run.view("node").rows() == [("n",)]
+    commands.handle("undo")
+    commands.handle("undo")
+    assert views(commands) == before
 
 
 # --- the prompt ----------------------------------------------------------------------------------

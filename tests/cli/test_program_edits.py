@@ -398,6 +398,21 @@ def test_edits_stay_on_top_of_the_file(folder: Path, commands: ConsoleCommands, 
     assert "'unwatch 1' removes this query" in refusal(commands, "update")
 
 
+def test_an_edit_does_not_read_files_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "more.dl").write_text("b(x) :- a(x), x > 1.\n")
+    commands = started(
+        '.decl a(x: number) .input a .decl b(x: number) .output b\n#include "more.dl"\n', a=[(2,)]
+    )
+    (folder / "more.dl").write_text("b(x + 10) :- a(x).\n")
+    assert say(commands, capsys, "b(x) :- a(y), x = y + 1,", "   y > 1.")[0] == "+b(3)"
+    assert say(commands, capsys, "", "b(0) :- a(_).", "rules")[-3:] == [
+        "1  more.dl:1    b(x) :- a(x), x > 1.",
+        "2  <console>:1  b(x) :- a(y), x = y + 1, y > 1.",
+        "3  <console>:4  b(0) :- a(_).",
+    ]
+    assert say(commands, capsys, "update")[:2] == ["-b(2)", "+b(12)"]
+
+
 def test_saving_the_program(folder: Path, commands: ConsoleCommands, tell: Say) -> None:
     tell("drop 2", "", "path(x, x) :-", "    edge(x, _).")
     assert tell("save new.dl") == ["wrote new.dl"]
