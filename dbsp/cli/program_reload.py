@@ -131,7 +131,7 @@ class LiveProgram:
         """Undo the latest tick or update that is not undone. Raises InputError if it cannot be."""
         step = self._history.latest
         changes = step.changes if isinstance(step, TickStep) else step.present
-        if self.program.numbers_rows and (changes or isinstance(step, TickStep)):
+        if self.program.numbers_rows and changes:
             raise InputError(
                 f"cannot undo {step}: rules with autoinc() number rows by the ticks in which they arrived, "
                 "so the numbers would not be those of before",
