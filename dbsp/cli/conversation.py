@@ -101,7 +101,7 @@ class Conversation:
     def follow(self, lines: Iterator[str]) -> None:
         """Process lines until they end or `quit`; the uncommitted changes become the last tick."""
         for line in lines:
-            if self._tick is None and not self._editing.entry and self._source.changed():
+            if self._tick is None and self._source.changed() and not self._editing.entry:
                 self._attempt(lambda: self._editing.update(""))
             if not self._handle(line):
                 break
@@ -112,6 +112,9 @@ class Conversation:
 
     def _handle(self, line: str) -> bool:
         """Process a line; return whether it does not end the conversation."""
+        if line[:1] in ("+", "-") and not self._editing.entry:  # most lines
+            self._take(line)
+            return True
         text = line.strip()
         word, _, argument = text.partition(" ")
         command = self._by_name.get(word)

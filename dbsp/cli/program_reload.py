@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,13 +75,14 @@ class LiveProgram:
         """Apply changes as one tick."""
         return self._recorded(changes, lambda: self.run.step(changes))
 
-    def _recorded(self, inputs: Iterable[str], step: Callable[[], TickResult]) -> TickResult:
-        before = self.run.tick
+    def _recorded(self, changes: Mapping[str, Any], step: Callable[[], TickResult]) -> TickResult:
+        before, result = self.run.tick, None
         try:
-            return step()
+            result = step()
+            return result
         finally:
             if self.run.tick > before:  # an interrupt may arrive after the commit
-                self._history.tick(self.run, inputs)
+                self._history.tick(self.run, changes, result)
 
     # --- the program ------------------------------------------------------------------------------
 

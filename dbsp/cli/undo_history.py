@@ -9,7 +9,7 @@ newer text does not have, are then as before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +19,7 @@ from dbsp.compiler.program import Program
 from dbsp.errors import CircuitError, InputError, counted
 from dbsp.io.results import literal_of
 from dbsp.runtime.run import Run
+from dbsp.runtime.tick_result import TickResult
 
 Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = Mapping[str, Mapping[Row, int]]
@@ -97,10 +98,17 @@ class UndoHistory:
         self._end = "no tick or update of this session is left"
         """Why nothing older can be undone."""
 
-    def tick(self, run: Run, inputs: Iterable[str]) -> None:
-        """Add the latest tick of a run, which changed these inputs."""
+    def tick(self, run: Run, given: Mapping[str, Any], result: TickResult | None) -> None:
+        """Add the latest tick of a run, with the changes that it was given, and its result if any.
+
+        If each of these rows changed its input, they are kept as they are. Otherwise, the run tells
+        which did.
+        """
+        if result is not None and not result.absent and not result.present and _are_weights(given):
+            self._add(TickStep(run.tick, given))
+            return
         try:
-            changes = {name: run.changed(name).to_dict() for name in inputs}
+            changes = {name: run.changed(name).to_dict() for name in given}
         except CircuitError:  # the run does not keep the rows of a large tick
             self._forget(f"tick {run.tick} changed more than {run.kept_changes:,} rows")
             return
@@ -134,6 +142,11 @@ class UndoHistory:
     def drop_latest(self) -> None:
         """Remove the newest step, which is undone."""
         self._rows -= self._steps.pop().size
+
+
+def _are_weights(given: Mapping[str, Any]) -> bool:
+    """Return whether the changes have a weight for each row, and are not the rows of a table."""
+    return all(isinstance(rows, dict) for rows in given.values())
 
 
 def rows_before(run: Run, old: Program, new: Program) -> dict[str, dict[Row, int]] | None:

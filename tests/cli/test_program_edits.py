@@ -289,7 +289,7 @@ def test_undo_of_ticks(commands: ConsoleCommands, tell: Say, folder: Path) -> No
     assert tell("undo")[-2:] == ["commit  // tick 7", "// undone: tick 6: no change"]
     assert tell("undo") == ["-path(1, 1)", "commit  // tick 8", "// undone: tick 5: +edge(1, 1)"]
     undone = tell("undo")[-1]
-    assert undone == "// undone: tick 4: -edge(3, 4), +edge(5, 6), +edge(6, 7), 1 more"
+    assert undone == "// undone: tick 4: +edge(5, 6), +edge(6, 7), +edge(7, 8), 1 more"
     tell("undo", "undo")
     assert state(commands) == before
     assert "no tick or update of this session is left" in refusal(commands, "undo")
@@ -357,7 +357,7 @@ def test_undo_is_bounded(commands: ConsoleCommands, monkeypatch: pytest.MonkeyPa
     commands.handle("undo")
     assert "5 changed rows" in refusal(commands, "undo")
     commands.run.kept_changes = 2
-    commands.handle("+edge(1, 80) +edge(1, 81) +edge(1, 82)")
+    commands.handle("+edge(1, 80) +edge(1, 81) +edge(1, 82) +edge(1, 2)")  # the last is present
     commands.handle("commit")
     assert "cannot undo: tick 10 changed more than 2 rows" in refusal(commands, "undo")
     commands.handle("drop .input edge")
