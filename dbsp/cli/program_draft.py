@@ -7,7 +7,7 @@ their own. Both stay when the program is compiled from its file again (`on`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from dbsp.compiler.datalog.compiler_passes import SourceText
@@ -19,6 +19,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import CompileError, InputError
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from dbsp.compiler.program import Program
 from dbsp.errors import CompileError, InputError
 from dbsp.io.change_script import ScriptTick
 from dbsp.io.results import replace_file
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.update_report import STATES, Updated

@@ -7,12 +7,11 @@ So its rows stay up to date as those of any output, and each tick prints their c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dbsp.compiler.datalog.text.preprocess import AddedText
 from dbsp.compiler.program import Program
 from dbsp.compiler.why.question import read_question
 from dbsp.errors import CompileError
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ newer text does not have, are then as before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ from dbsp.cli.program_draft import ProgramDraft
 from dbsp.compiler.program import Program
 from dbsp.errors import CircuitError, InputError, counted
 from dbsp.io.results import literal_of
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
