@@ -12,7 +12,6 @@ from dbsp.cli.program_commands import PROGRAM, ProgramCommands
 from dbsp.cli.program_reload import LiveProgram, ProgramChange
 from dbsp.cli.result_outputs import tick_lines
 from dbsp.cli.rule_entry import begins_entry, is_rule_of
-from dbsp.cli.why_answers import state_of
 from dbsp.compiler.program import Program
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError
@@ -208,6 +207,8 @@ class Conversation:
     def _query(self, body: str) -> None:
         if not body.strip():
             raise InputError("expected the body of a rule: ? path(1, x), x > 2", code="invalid-command")
+        from dbsp.cli.why_answers import state_of  # loads slowly
+
         with state_of(self.program, self._run) as state:
             _print_rows(state.ask(body))
 

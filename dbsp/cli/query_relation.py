@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dbsp.compiler.datalog.text.preprocess import AddedText
 from dbsp.compiler.program import Program
-from dbsp.compiler.why.question import read_question
 from dbsp.errors import CompileError
 from dbsp.lazy_dataclass import dataclass
 
@@ -30,6 +29,8 @@ class QueryRelation:
 
         Raises CompileError with every error of the query.
         """
+        from dbsp.compiler.why.question import read_question  # loads slowly
+
         body = body.strip().removesuffix(".").rstrip()
         columns = read_question(program.checked, body, "<query>").answer.attributes
         while f"watch_{number}" in program.relations:
