@@ -32,7 +32,8 @@ class EntryState(enum.Enum):
 def state_of_entry(text: str) -> EntryState:
     """Return whether a text that begins like an entry is complete.
 
-    A string that does not end on its line makes it complete, since no further line can end it.
+    A string that does not end on its line makes it complete, and so does a '.' inside brackets: the
+    compiler reports the mistake, and no further line can correct it.
     """
     depth, ended = 0, False
     item: list[str] = []
@@ -42,7 +43,10 @@ def state_of_entry(text: str) -> EntryState:
             return EntryState.OPEN if token.startswith("/*") else EntryState.COMPLETE
         depth += (kind in _OPENING) - (kind in _CLOSING)
         item.append(kind)
-        if (kind == "DOT" or (kind == "RBRACE" and item[0] == "COMP")) and depth <= 0:
+        in_component = "COMP" in item
+        if kind == "DOT" and depth > 0 and not in_component:
+            return EntryState.COMPLETE
+        if (kind == "DOT" or (kind == "RBRACE" and in_component)) and depth <= 0:
             ended, item = True, []
     if depth > 0:
         return EntryState.OPEN
