@@ -220,9 +220,8 @@ def finished(
         f"{name}({', '.join(parts.computed() if term == '?' else term for term in terms)})"
         for (name, _), terms in zip(atoms, arguments, strict=True)
     ]
-    for kind in draw(
-        st.lists(st.sampled_from(["negation", "condition", "equation", "range", "aggregate"]), max_size=3)
-    ):
+    kinds = ["negation", "condition", "equation", "range", "aggregate"]
+    for kind in draw(st.lists(st.sampled_from([*["negation"] * 8 * loops, *kinds]), max_size=3)):
         match kind:
             case "negation":
                 literals.append(parts.negation("_"))

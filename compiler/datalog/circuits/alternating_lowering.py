@@ -25,8 +25,10 @@ from collections.abc import Iterable
 
 from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Streams
 from dbsp.compiler.datalog.circuits.stratum_lowering import StratumLowering
+from dbsp.compiler.datalog.circuits.special_relations import equivalent
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import uses
+from dbsp.compiler.datalog.plans.read_classes import classes_name
 from dbsp.errors import expect_present
 from dbsp.operators.streams.stream import Stream
 
@@ -53,12 +55,16 @@ class AlternatingLowering:
             lower = self._half(true, upper)
             for name, variable in variables.items():
                 scope.define(variable, scope.enter(lower[name]))
+        streams = upper | lower
         found: dict[str, Stream] = {}
-        for name, stream in (upper | lower).items():
+        for name in self.stratum.relations:
             with context.at(name):
-                found[name] = scope.leave(stream)
-                if name in self.stratum.relations:
-                    context.name(name, stream)
+                if context.relations[name].equivalence:
+                    found[classes_name(name)] = scope.leave(streams[classes_name(name)])
+                    found[name] = equivalent(found[classes_name(name)])
+                else:
+                    context.name(name, streams[name])
+                    found[name] = scope.leave(streams[name])
         return found
 
     def _half(self, strata: Iterable[checked.Stratum], other: Streams) -> dict[str, Stream]:

@@ -224,3 +224,9 @@ class CheckedProgram:
     def filled(self) -> frozenset[str]:
         """The relations that have the rows of an input: the inputs, and the versions of inputs."""
         return frozenset(n for n, relation in self.relations.items() if relation.given in self.inputs)
+
+    @property
+    def alternating(self) -> frozenset[str]:
+        """The relations of the strata that are recursive through negation."""
+        strata = (stratum for stratum in self.strata if stratum.halves is not None)
+        return frozenset(name for stratum in strata for name in stratum.relations)

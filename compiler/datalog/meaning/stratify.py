@@ -56,7 +56,7 @@ def stratify(
     halves = {number: half for number, uses in inside.items() if (half := _possible_half(uses, relations))}
     between = {name for half in halves.values() for name in half}
     found = [use for use in found if use.how != "negates" or not {use.used, use.user} & between]
-    _check_cycles(graph, component_of, found, every, orders, report)
+    _check_cycles(graph, component_of, found, every, relations, orders, report)
 
     condensed = DependencyGraph(nodes=range(len(components)))
     for used, user in graph.edges:
@@ -135,6 +135,7 @@ def _check_cycles(
     component_of: Mapping[str, int],
     found: Sequence[Dependency],
     every: Sequence[Dependency],
+    relations: Mapping[str, Relation],
     orders: DeclaredOrders,
     report: Report,
 ) -> None:
@@ -165,11 +166,20 @@ def _check_cycles(
             f" which depends on '{dependency.user}'"
             if dependency.used != dependency.user
             else f"the program cannot be stratified: '{dependency.user}' {dependency.how} itself",
-            f"the cycle is: {cycle}{_AGGREGATES if dependency.how != 'negates' and orders else ''}",
+            f"the cycle is: {cycle}{_hint(steps, relations, orders)}",
             code="not-stratifiable",
         )
 
 
+def _hint(cycle: Sequence[Dependency], relations: Mapping[str, Relation], orders: DeclaredOrders) -> str:
+    """What else is possible: the first step of the cycle is a negation or an aggregate."""
+    if cycle[0].how != "negates":
+        return _AGGREGATES if orders else ""
+    selected = (relations[step.user].subsumed or relations[step.user].choices for step in cycle)
+    return "" if any(selected) or any(step.how == "aggregates over" for step in cycle) else _WELL_FOUNDED
+
+
+_WELL_FOUNDED = "; the option negation=well-founded makes its rows true, false or undefined"
 _AGGREGATES = (
     "; a 'min' is allowed in a recursion if a subsumption keeps the least value of the column that it"
     " aggregates and of the column of its result, a 'max' likewise with the greatest value"
