@@ -11,8 +11,8 @@ relation are an output. Each round is one tick; its changes are the new rows of 
 So the cost of a round is the cost of joining its new rows, and all rounds together cost as much as
 a semi-naive evaluation of the program. A negated or aggregated relation has to be complete
 beforehand. So the relations are divided into levels: a relation is above every relation that it
-negates or aggregates over. The rows of lower levels are inserted round by round, too. Relations that
-are recursive through negation share a level, and their negations read the rows that the run has.
+negates or aggregates over. The rows of lower levels are inserted round by round, too. Relations
+that are recursive through negation share a level, and their negations read the rows of the run.
 
 Negations and aggregates have no height in a proof; they count as input facts.
 
@@ -70,9 +70,8 @@ def heights(
 ) -> dict[str, FactTable]:
     """Return tables of these relations and of their dependencies, in the codes of `interner`.
 
-    `inputs` returns the input facts of a relation, `kept` the rows of a selected relation, or of one
-    that is recursive through negation.
-    `progress` receives the rounds and rows so far. `circuits` keeps the circuits of the rounds of
+    `inputs` returns the input facts of a relation, `kept` the rows of a selected relation, or of
+    one that is recursive through negation. `progress` receives the rounds and rows so far. `circuits` keeps the circuits of the rounds of
     this program for the next call. For a selected relation, the result also has the
     table `removed_rows(name)`; for an equivalence, the table `derived_pairs(name)`.
     """
@@ -155,7 +154,8 @@ class _Level:
             name: self._kept_rows(name, kept(name)) for name in selected_relations(program) & set(names)
         }
         self.decided = {
-            name: self._kept_rows(name, kept(name)) for name in program.alternating & self.complete & set(names)
+            name: self._kept_rows(name, kept(name))
+            for name in program.alternating & self.complete & set(names)
         }
         """The rows of relations of this level that rules of this level negate."""
         self.removed: dict[str, list[_Layer]] = {name: [] for name in self.kept}

@@ -135,7 +135,7 @@ def ground(program: TypedProgram, given: set[GroundAtom], limit: int) -> set[Gro
 
 
 def numbered(clause: TypedClause) -> TypedClause:
-    """The clause with a variable for each wildcard in a positive atom, so that bindings give rows."""
+    """The clause with a variable for each wildcard in a positive atom, so bindings give its row."""
     body = [
         replace(
             literal,

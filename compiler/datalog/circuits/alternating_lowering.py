@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Streams
-from dbsp.compiler.datalog.circuits.stratum_lowering import StratumLowering
 from dbsp.compiler.datalog.circuits.special_relations import equivalent
+from dbsp.compiler.datalog.circuits.stratum_lowering import StratumLowering
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import uses
 from dbsp.compiler.datalog.plans.read_classes import classes_name

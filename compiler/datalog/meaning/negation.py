@@ -1,4 +1,4 @@
-"""The meanings of negation: what a program means in which a relation depends on its own negation."""
+"""The meanings of negation, for programs in which a relation depends on its own negation."""
 
 from __future__ import annotations
 

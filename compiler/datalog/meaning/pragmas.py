@@ -76,7 +76,7 @@ def read_pragmas(items: Iterable[parsed.Item], report: Report) -> Pragmas:
             continue
         if key == _NEGATION and item.value not in list(Negation):
             message = f"expected a negation 'stratified' or 'well-founded', got '{item.value}'"
-            hint = did_you_mean(item.value, list(Negation))
+            hint = did_you_mean(item.value, map(str, Negation))
             report.error(item.span, message, hint, code="invalid-directive")
             continue
         given[key] = item

@@ -145,7 +145,9 @@ def _versions(relations: Mapping[str, Relation], rules: Sequence[Rule], names: I
     names = frozenset(names)
     found: dict[str, Relation] = {}
     changed = [_with_literals(rule, names, TruthValue.TRUE) for rule in rules]
-    added = [_with_literals(rule, names, TruthValue.POSSIBLE) for rule in rules if rule.head.relation in names]
+    added = [
+        _with_literals(rule, names, TruthValue.POSSIBLE) for rule in rules if rule.head.relation in names
+    ]
     for name, relation in relations.items():
         if name not in names:
             found[name] = relation
@@ -212,5 +214,3 @@ def _undefined_output(parameters: Mapping[str, str]) -> dict[str, str]:
         stem = file.name.removesuffix(ending)
         found["filename"] = str(file.with_name(f"{undefined_name(stem)}{ending}"))
     return found
-
-
