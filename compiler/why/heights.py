@@ -71,9 +71,10 @@ def heights(
     """Return tables of these relations and of their dependencies, in the codes of `interner`.
 
     `inputs` returns the input facts of a relation, `kept` the rows of a selected relation, or of
-    one that is recursive through negation. `progress` receives the rounds and rows so far. `circuits` keeps the circuits of the rounds of
-    this program for the next call. For a selected relation, the result also has the
-    table `removed_rows(name)`; for an equivalence, the table `derived_pairs(name)`.
+    one that is recursive through negation. `progress` receives the rounds and rows so far.
+    `circuits` keeps the circuits of the rounds of this program for the next call. For a selected
+    relation, the result also has the table `removed_rows(name)`; for an equivalence, the table
+    `derived_pairs(name)`.
     """
     needed = needed_by(program.clauses, relations)
     level = levels(program)

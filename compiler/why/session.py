@@ -235,8 +235,8 @@ class WhySession:
         through_negation = needed_by(self.program.clauses, [relation]) & self.program.alternating
         if through_negation:
             raise InputError(
-                f"'{relation}' depends on '{min(through_negation)}', which is recursive through negation, and "
-                "a change of such a relation may be a reason of itself; ask why and why not instead",
+                f"'{relation}' depends on '{min(through_negation)}', which is recursive through negation; "
+                "a change of such a relation may be a reason of itself, so ask why or why not instead",
                 code="undefined-rows",
             )
         after = self.prover(relation)

@@ -501,8 +501,8 @@ def test_changes_of_a_recursion_through_negation_are_not_explained() -> None:
     with pytest.raises(
         dbsp.InputError,
         match=re.escape(
-            "'win.undefined' depends on 'win', which is recursive through negation, and a change of such a "
-            "relation may be a reason of itself; ask why and why not instead"
+            "'win.undefined' depends on 'win', which is recursive through negation; a change of such a "
+            "relation may be a reason of itself, so ask why or why not instead"
         ),
     ) as caught:
         program.why_changed(run, "win.undefined", (1,))
