@@ -578,11 +578,10 @@ class Program(QuestionMethods, Displayed):
 
     @property
     def _identity(self) -> str:
-        """Identifies the program in a checkpoint: a hash of its text, word size and negation."""
+        """Identifies the program in a checkpoint: a hash of its text and word size."""
         word = "" if self.checked.types.word_size == 64 else "\0words of 32 bits"
         text = "\0".join(self._texts.values())
-        negation = "\0well-founded negation" if self.checked.alternating else ""
-        return hashlib.sha256((text + word + negation).encode(errors="surrogatepass")).hexdigest()
+        return hashlib.sha256((text + word).encode(errors="surrogatepass")).hexdigest()
 
     @property
     def numbers_rows(self) -> bool:
