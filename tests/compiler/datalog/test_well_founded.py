@@ -178,6 +178,7 @@ def test_relations_that_rewritings_add_and_empty(rewrites: bool) -> None:
     given(x) :- none(x), !q(x).
     q(x) :- a(x), !given(x), !p(x).
     p(x) :- a(x), q(y), x < 3, given(z), z < y, y < 3.
+    q(x) :- given(x), a(y), !p(y).
     """
     rewritten = Subject(text, negation=WELL_FOUNDED, rewrites=rewrites)
     halves = [stratum for stratum in rewritten.program.rewritten.strata if stratum.halves]
@@ -327,6 +328,11 @@ def test_versions_of_relations() -> None:
     ) in program.explain()
 
 
+def test_only_the_declared_relation_reads_facts() -> None:
+    relations = subject(TWO_GROUPS).program.relations
+    assert {name for name, relation in relations.items() if relation.inputs} == {"a", "b", "p"}
+
+
 def test_cycles_of_an_even_number_of_negations_are_separate_strata() -> None:
     program = dbsp.compile(
         """
@@ -361,6 +367,14 @@ def test_the_negation_of_a_pragma_and_of_the_argument() -> None:
         dbsp.ArgumentError, match=r"negation= expects one of 'stratified', 'well-founded', got 'stable'"
     ):
         dbsp.compile(GAME, negation="stable")
+
+
+def test_the_hint_names_the_option_only_where_it_helps() -> None:
+    text = GAME + ".decl n(n: number)\nn(c) :- c = count : { win(_) }.\nwin(x) :- n(x).\n"
+    for rules in (text, text.replace("move(x, y), !win(y)", "move(x, _), !n(x)")):
+        with pytest.raises(dbsp.CompileError, match="cannot be stratified") as caught:
+            dbsp.compile(rules)
+        assert ("negation=well-founded" in str(caught.value)) == (rules == text)
 
 
 @pytest.mark.parametrize(
