@@ -38,9 +38,10 @@ def test_files_and_sizes(game: Path, run: Command) -> None:
 
 def test_live_changes_and_proofs(game: Path, run: Command) -> None:
     option = ("--negation", "well-founded")
-    done = run("live", "game.dl", *option, stdin="-move(3, 4)\ncommit\n")
-    assert done.out.splitlines()[:4] == ["-win(3)", "+win(2)", "-win.undefined(1)", "-win.undefined(2)"]
-    assert run("why", "game.dl", "win.undefined(1)", *option).out.splitlines()[2] == "├─ win.possible(1)"
+    done = run("live", "game.dl", "-F", ".", *option, stdin="-move(3, 4)\ncommit\n")
+    assert done.out.splitlines()[:4] == ["+win(2)", "-win(3)", "-win.undefined(1)", "-win.undefined(2)"]
+    proof = run("why", "game.dl", "win.undefined(1)", "-F", ".", *option).out
+    assert proof.splitlines()[2] == "├─ win.possible(1)"
     for command in ("explain", "graph", "check"):
         assert run(command, "game.dl", *option).code == 0
         assert "not-stratifiable" in run(command, "game.dl").err
