@@ -14,8 +14,6 @@ import typer
 from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.errors import ArgumentError
 from dbsp.io import unpack
-from dbsp.kernels.thread_count import set_threads
-from dbsp.kernels.thread_pool import MOST_THREADS
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
@@ -32,6 +30,9 @@ def _jobs(text: str | None) -> str | None:
         return None
     if text != "auto" and not (text.isdecimal() and text.strip("0")):
         raise invalid_option(f"expected a number of threads or 'auto', got '{text}'")
+    from dbsp.kernels.thread_count import set_threads
+    from dbsp.kernels.thread_pool import MOST_THREADS
+
     set_threads(None if text == "auto" else min(MOST_THREADS, int(text.lstrip("0")[:9])))
     return text
 
