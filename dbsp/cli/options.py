@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.errors import ArgumentError
 from dbsp.io import unpack
 from dbsp.lazy_dataclass import dataclass
@@ -176,6 +177,16 @@ Bits = Annotated[
         show_default=False,
     ),
 ]
+NegationMeaning = Annotated[
+    Negation | None,
+    typer.Option(
+        "--negation",
+        help="Meaning of a relation that depends on its own negation: an error (stratified), or rows that "
+        "are true, false or undefined (well-founded). Default: the .pragma of the program, or else "
+        "stratified.",
+        show_default=False,
+    ),
+]
 Legacy = Annotated[
     bool,
     typer.Option(
@@ -284,6 +295,7 @@ class Compilation:
     functors: Functors = None
     word_size: Bits = None
     legacy: Legacy = False
+    negation: NegationMeaning = None
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
