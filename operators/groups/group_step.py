@@ -79,6 +79,12 @@ class GroupwiseOperator(Operator):
         """
         return GroupsStep(source, key, reduce, scope)
 
+    def timed_step(
+        self, source: Arranged, key: int, over: Schema, reduce: Reduce, scope: StepScope
+    ) -> Step:
+        """Return the incremental step in nested scopes; the arguments as of `top_level_step`."""
+        return TimedGroupsStep(source, key, reduce, scope)
+
     @property
     def law(self) -> str:
         return "aggregate"
@@ -132,7 +138,7 @@ class RecomputeGroups(Projectable):
         reduce = restore_column_order(self.operator.function(scope.interner, self.over), order)
         key = len(self.operator.groups(self.over))
         if scope.nested:
-            return TimedGroupsStep(source, key, reduce, scope)
+            return self.operator.timed_step(source, key, self.over, reduce, scope)
         return self.operator.top_level_step(source, key, self.over, order, reduce, scope)
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
+from dbsp.compiler.datalog.meaning.lattices import lattice_of
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
@@ -21,6 +22,7 @@ def declare_functors(
     program: parsed.ParsedProgram,
     types: TypeEnvironment,
     functions: Mapping[str, Function],
+    joins: Mapping[str, syntax.Name],
     report: Report,
 ) -> dict[str, FunctorSignature]:
     """The functors with a valid declaration, by their names with a leading `@`."""
@@ -40,7 +42,9 @@ def declare_functors(
         if None not in known:
             *kinds, result = (kind for kind in known if kind is not None)
             function = functions.get(name.text, _Missing())
-            found[f"@{name.text}"] = FunctorSignature(name.text, tuple(kinds), result, function)
+            typed = zip((*item.parameters, item.result), item.joins, strict=True)
+            lattices = tuple(lattice_of(known.text, join, types, joins, report) for known, join in typed)
+            found[f"@{name.text}"] = FunctorSignature(name.text, tuple(kinds), result, function, lattices)
     report.note = None
     return found
 
