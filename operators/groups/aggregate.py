@@ -109,9 +109,7 @@ class Aggregate(GroupwiseOperator):
     def result_key(self) -> int:
         return self.key
 
-    def timed_step(
-        self, source: Arranged, key: int, over: Schema, reduce: Reduce, scope: StepScope
-    ) -> Step:
+    def timed_step(self, source: Arranged, key: int, over: Schema, reduce: Reduce, scope: StepScope) -> Step:
         bound = self.functions[0].bound(over) if len(self.functions) == 1 else None
         if bound is None or over.arity != key + 1 or scope.depth != 1:
             return super().timed_step(source, key, over, reduce, scope)

@@ -79,9 +79,7 @@ class GroupwiseOperator(Operator):
         """
         return GroupsStep(source, key, reduce, scope)
 
-    def timed_step(
-        self, source: Arranged, key: int, over: Schema, reduce: Reduce, scope: StepScope
-    ) -> Step:
+    def timed_step(self, source: Arranged, key: int, over: Schema, reduce: Reduce, scope: StepScope) -> Step:
         """Return the incremental step in nested scopes; the arguments as of `top_level_step`."""
         return TimedGroupsStep(source, key, reduce, scope)
 

@@ -24,8 +24,8 @@ The planner and every other evaluator start from this form of a program:
   can be checked without a cross product.
 - Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
 - `strata` has the relations that have rules, or that are more than sets of rows: equivalences,
-  relations with a choice-domain, with subsumptions or with lattice columns. The others are inputs and have only the
-  inserted rows.
+  relations with a choice-domain, with subsumptions or with lattice columns. The others are inputs
+  and have only the inserted rows.
 - A `Comparison` has two sides of the same kind. Symbols compare as text. `match(p, s)`: the whole
   of s matches the regular expression p, see `regex`; if p is not a regular expression, neither
   `match` nor `!match` holds. `contains(p, s)`: p occurs in s.

@@ -15,8 +15,8 @@ from dbsp.compiler.datalog.meaning.declare import Declarations, declare
 from dbsp.compiler.datalog.meaning.flatten import FlatClause, expand
 from dbsp.compiler.datalog.meaning.functors import Function, check_functions, functors_in
 from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
-from dbsp.compiler.datalog.meaning.lattices import joins_in_use
 from dbsp.compiler.datalog.meaning.inline_relations import Inlining
+from dbsp.compiler.datalog.meaning.lattices import joins_in_use
 from dbsp.compiler.datalog.meaning.pragmas import read_pragmas
 from dbsp.compiler.datalog.meaning.resolve import resolve
 from dbsp.compiler.datalog.meaning.subtypes import check_subtypes

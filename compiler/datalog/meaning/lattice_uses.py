@@ -86,17 +86,14 @@ class _RuleCheck:
         atoms = [literal for literal in self.rule.body if isinstance(literal, syntax.Atom)]
         for atom in atoms:
             self.read(atom)
-        known = Counter(
-            variable.name
-            for literal in self.rule.body
-            if not isinstance(literal, syntax.Comparison)
-            for variable in free_variables(literal)
-        )
+        known = Counter(variable.name for atom in atoms for variable in free_variables(atom))
         for name, times in known.items():
             if name in self.rising and times > 1:
-                places = (v.span for atom in reversed(atoms) for v in free_variables(atom) if v.name == name)
-                self.fail(next(places), name, "is compared with another value for equality")
-        rest = [literal for literal in self.rule.body if not isinstance(literal, syntax.Atom)]
+                *_, last = (v.span for atom in atoms for v in free_variables(atom) if v.name == name)
+                self.fail(last, f"'{source_name(name)}'", "is compared with another value for equality")
+        rest: list[syntax.Literal] = [
+            literal for literal in self.rule.body if not isinstance(literal, syntax.Atom)
+        ]
         while (bound := self.bind(rest, known.keys())) is not None:
             rest.remove(bound)
         for literal in rest:
@@ -114,11 +111,10 @@ class _RuleCheck:
             if isinstance(term, syntax.Variable):
                 self.rising[term.name] = _direction(column.lattice)
             elif not _is_top(term, column.lattice):
-                self.fail(term.span, show_term(term), f"is compared with the values of '{column.name}'")
+                values = f"a value of column '{column.name}'"
+                self.fail(term.span, values, f"is compared with '{show_term(term)}' for equality")
 
-    def bind(
-        self, literals: Sequence[syntax.Literal], known: Collection[str]
-    ) -> syntax.Literal | None:
+    def bind(self, literals: Sequence[syntax.Literal], known: Collection[str]) -> syntax.Literal | None:
         """Find an equation that gives a variable a value that may rise."""
         for literal in literals:
             if not isinstance(literal, syntax.Comparison) or literal.operator != "=":
@@ -145,14 +141,14 @@ class _RuleCheck:
             falls = below == FIXED or below == Direction("value", -1)
             if falls and (above == FIXED or above == Direction("value", 1)):
                 return
-            self.fail(literal.span, name, "can make this condition false again")
+            self.fail(literal.span, f"'{source_name(name)}'", "can make this condition false again")
             return
         what = "is tested here, and the test can become false again"
         if isinstance(literal, syntax.Negation):
             what = "is used in a negation"
         elif next(find(literal, syntax.Aggregate), None) is not None:
             what = "is used in an aggregate"
-        self.fail(literal.span, name, what)
+        self.fail(literal.span, f"'{source_name(name)}'", what)
 
     def head(self) -> None:
         head = self.rule.head
@@ -163,12 +159,13 @@ class _RuleCheck:
                 continue
             if column.lattice is None:
                 what = f"enters column '{column.name}' of '{head.relation}', which has no lattice"
-                self.fail(term.span, name, what)
+                self.fail(term.span, f"'{source_name(name)}'", what)
             elif self.direction(term) != _direction(column.lattice):
                 lattice = f"{column.type_name}<{column.lattice.join}>"
                 what = f"does not rise in the lattice {lattice} of column '{column.name}'"
-                shown = show_term(term)
-                self.fail(term.span, name, what if shown == name else f"{what} as '{shown}'")
+                if not isinstance(term, syntax.Variable):
+                    what = f"'{show_term(term)}' {what}"
+                self.fail(term.span, f"'{source_name(name)}'", what)
 
     def direction(self, term: syntax.Term) -> Direction | None:
         """How a term moves when the values rise; None if it may move in both directions."""
@@ -190,8 +187,9 @@ class _RuleCheck:
                 return _together([self.in_values(part) for part in arguments])
             case syntax.Call(function="-", arguments=(left, right)):
                 return _together([self.in_values(left), _turned(self.in_values(right))])
-            case syntax.Call(function="*", arguments=(syntax.Constant() as factor, part)) | syntax.Call(
-                function="*", arguments=(part, syntax.Constant() as factor)
+            case (
+                syntax.Call(function="*", arguments=(syntax.Constant() as factor, part))
+                | syntax.Call(function="*", arguments=(part, syntax.Constant() as factor))
             ):
                 return _scaled(self.in_values(part), factor)
             case syntax.Call(function="/", arguments=(part, syntax.Constant() as divisor)):
@@ -221,12 +219,13 @@ class _RuleCheck:
         """A variable in a node whose value may rise."""
         return next((name for name in sorted(variables(node)) if name in self.rising), None)
 
-    def fail(self, span: SourceSpan, name: str, what: str) -> None:
+    def fail(self, span: SourceSpan, value: str, what: str) -> None:
+        """Report the first use that is not monotone; `value` names what may still change."""
         if self.failed:
             return
         self.failed = True
         own = ", ".join(f"'{relation}'" for relation in self.own if self.relations[relation].lattice_columns)
-        message = f"'{source_name(name)}' may still rise in the recursion of {own}, and {what}"
+        message = f"{value} may still change in the recursion of {own}, and {what}"
         hint = "use it in a rule outside of the recursion, where it is final; or compute the value by a"
         hint += " functor over lattice types, .functor f(x: T<join>): T<join>"
         self.report.error(span, message, hint, code="not-monotone")

@@ -82,9 +82,9 @@ def _least_upper_bound(item: parsed.LatticeDeclaration, report: Report) -> synta
         why = "only 'Lub' is used: rows with the bottom value are kept, and two uses of a variable are equal"
         report.warning(unused[0].span, message, why, code="no-effect")
     match parts["Lub"]:
-        case syntax.Call(
-            function=function, arguments=(syntax.Wildcard(), syntax.Wildcard()), span=span
-        ) if function in ("min", "max") or function.startswith("@"):
+        case syntax.Call(function=function, arguments=(syntax.Wildcard(), syntax.Wildcard()), span=span) if (
+            function in ("min", "max") or function.startswith("@")
+        ):
             return syntax.Name(function, span)
         case other:
             message = "expected a function of two values as the least upper bound"
@@ -115,7 +115,8 @@ def lattice_of(
         return Lattice(name, kind)
     if name not in ORDERS and name != "flat":
         message = f"unknown lattice '{name}'"
-        report.error(join.span, message, did_you_mean(name, (*ORDERS, "flat")) or FORMS, code="invalid-lattice")
+        hint = did_you_mean(name, (*ORDERS, "flat")) or FORMS
+        report.error(join.span, message, hint, code="invalid-lattice")
         return None
     problem = _misfit(name, kind)
     if problem is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.clause_passes import DeclaredProgram, FlatProgram, TypedProgram
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
-from dbsp.compiler.datalog.meaning.show import show_body, show_literal, show_rule
+from dbsp.compiler.datalog.meaning.show import show_body, show_literal, show_rule, show_term
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.lexer import PlacedToken
 from dbsp.compiler.datalog.tree import syntax
@@ -162,8 +162,7 @@ def _item(item: parsed.Item) -> Iterator[str]:
             yield f".pragma {json.dumps(key)}{f' {json.dumps(value)}' if value else ''}"
         case parsed.FunctorDeclaration(name=name, parameters=kinds, result=result):
             types = [
-                f"{kind.text}{_join(join)}"
-                for kind, join in zip((*kinds, result), item.joins, strict=True)
+                f"{kind.text}{_join(join)}" for kind, join in zip((*kinds, result), item.joins, strict=True)
             ]
             yield f".functor {name.text}({', '.join(types[:-1])}): {types[-1]}"
         case parsed.LatticeDeclaration():
