@@ -241,7 +241,9 @@ def _functor_node(call: FunctorCall, arguments: Sequence[ExpressionNode]) -> Exp
     types = (*functor.parameters, functor.result)
     operation = Operation(functor, fallible=True)
     if any(type_.structure is not None for type_ in types):
-        operation = Operation(functools.partial(_call_with_structures, functor), fallible=True, with_interner=True)
+        operation = Operation(
+            functools.partial(_call_with_structures, functor), fallible=True, with_interner=True
+        )
     signature = Overload(functor.parameters, functor.result, operation)
     node = overloads(signature)(arguments)
     if node is None:

@@ -9,13 +9,11 @@ iteration is the least fixpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from dbsp.compiler.datalog.meaning import checked
-from dbsp.compiler.datalog.meaning.term_expressions import functor_of
 from dbsp.compiler.datalog.meaning.word_size import range_of
 from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Lattice, flat_top, type_of
 from dbsp.data.int_range import IntRange
@@ -50,8 +48,8 @@ def bound_of(lattice: Lattice, program: checked.CheckedProgram) -> FlatBound | F
     """Return the function of weighted values that is their least upper bound, for Python values."""
     if lattice.join == "flat":
         return FlatBound(Branch(expect_present(flat_top(lattice.kind), "the branch 'Top' of a flat lattice")))
-    functor = program.functors[lattice.join]
-    return FunctorBound(functor, functor_of(functor), range_of(lattice.kind, program.types.word_size))
+    range_ = range_of(lattice.kind, program.types.word_size)
+    return FunctorBound(program.functors[lattice.join], range_)
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,11 +71,10 @@ class FunctorBound:
     """The values of a group joined by a functor of the user, in their order."""
 
     functor: FunctorSignature
-    join: Callable[[Any, Any], Any]
     range: IntRange | None
 
     def __call__(self, pairs: list[tuple[Any, int]]) -> Any:
-        value = reduce(self.join, [value for value, _ in pairs])
+        value = reduce(self.functor.function, [value for value, _ in pairs])
         if self.range is not None and value not in self.range:
             raise self.range.refusal(value)
         return value

@@ -30,6 +30,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import ORDERS, Lattice, Structured, flat_top
 from dbsp.compiler.datalog.tree.traversal import find, free_variables, variables
+from dbsp.data.terms import Branch
 from dbsp.diagnostics import SourceSpan
 
 
@@ -241,8 +242,8 @@ def _direction(lattice: Lattice) -> Direction:
 
 def _is_top(term: syntax.Term, lattice: Lattice) -> bool:
     """Whether a term is the greatest value of a flat lattice; once a value, it stays the value."""
-    constructor = getattr(term, "constructor", None)
-    return lattice.join == "flat" and constructor is not None and constructor == flat_top(lattice.kind)
+    value = term.value if isinstance(term, syntax.Constant) else None
+    return lattice.join == "flat" and isinstance(value, Branch) and value.name == flat_top(lattice.kind)
 
 
 def _turned(direction: Direction | None) -> Direction | None:

@@ -184,7 +184,7 @@ def _check_functor(
     if functor is None:
         if name not in broken:
             message = f"undefined functor '{name}' as the join of column '{column.name}'"
-            report.error(span, message, f"declare it: {declaration}", code="unknown-function")
+            report.error(span, message, f"declare it: {declaration}", code="unknown-functor")
     elif (*functor.parameters, functor.result) != (column.kind,) * 3:
         message = f"the join of column '{column.name}' must have two parameters and a result of type "
         message += f"'{column.type_name}'"

@@ -66,7 +66,7 @@ def _expression(term: syntax.Term, sources: ProgramSources | None) -> Expression
             )
         case syntax.Call(functor=FunctorSignature() as functor):
             given = tuple(map(inner, term.arguments))
-            called = FunctorCall(term.function, given, functor_of(functor))
+            called = FunctorCall(term.function, given, _functor(functor))
             range_ = range_of(term.kind, term.word)
             return called if range_ is None else call_function(_FITTING[range_], called)
         case syntax.Call(word=32) if (wrapped := in_32_bits(term, [*map(inner, term.arguments)])) is not None:
@@ -143,7 +143,7 @@ def _kind(call: syntax.Call) -> AnyKind:
 
 
 @functools.lru_cache(maxsize=1024)
-def functor_of(functor: FunctorSignature) -> Functor:
+def _functor(functor: FunctorSignature) -> Functor:
     """The functor of the engine; one for all calls, so that they share the cache of results."""
     parameters = tuple(type_of(kind) for kind in functor.parameters)
     return Functor(functor.name, parameters, type_of(functor.result), functor.function)
