@@ -5,8 +5,8 @@ stratum with such numbers is *opaque*: a proof ends at its rows, which are read 
 
 A choice, a subsumption and a limit remove rows that the rules derive, and a lattice column joins
 them. So a relation in a stratum with one of them is *selected*: its rows are read from the run as
-well, but each is proved by a rule and other rows that were kept. A row that no rule derives alone is
-the least upper bound of several derived rows.
+well, but each is proved by a rule and other rows that were kept. A row that no rule derives alone
+is the least upper bound of several derived rows.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ def bound_timed_groups(
 ) -> tuple[Rows, Codes, Rows, Codes]:
     """Compute the change of a bound at iteration `now`, for whole groups of rows.
 
-    `rows` are sorted and have the columns (m key columns, value, iteration, phase), with phase 0 for
-    earlier ticks and 1 for this tick. A value counts while its summed weight is positive, and a
+    `rows` are sorted and have the columns (m key columns, value, iteration, phase), with phase 0
+    for earlier ticks and 1 for this tick. A value counts while its summed weight is positive, and a
     group while the sum of all its weights is. With O and N the prefix sums over iterations of phase
     0 and of both phases, and f(Z) the row (key, bound of the values of Z),
 

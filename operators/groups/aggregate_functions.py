@@ -67,7 +67,7 @@ class GroupFunction:
         return None
 
     def bound(self, schema: Schema) -> int | None:
-        """The kind of bound of `dbsp.kernels.timed_bounds` that the result is; None if it is none."""
+        """The bound of `dbsp.kernels.timed_bounds` that is the result; None if there is none."""
         return None
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:

@@ -26,7 +26,7 @@ _BUILT_IN = {"min": min_, "max": max_, "bor": bit_or, "band": bit_and}
 
 
 def joined(relation: checked.Relation, candidates: Stream, program: checked.CheckedProgram) -> Stream:
-    """Return, for each value of the other columns, the least upper bounds of the lattice columns."""
+    """Return one row for each value of the other columns, with the least upper bounds."""
     names = candidates.schema.names
     key = [column.name for column in relation.attributes if column.lattice is None]
     bounds = {

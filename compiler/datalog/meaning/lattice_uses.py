@@ -1,14 +1,15 @@
 """Check that a recursion uses the values of its lattice columns monotonically.
 
-    dist(x, z, d + w) :- dist(x, y, d), edge(y, z, w), d < 100.        .decl dist(..., d: number<min>)
+    .decl dist(x: symbol, y: symbol, d: number<min>)
+    dist(x, z, d + w) :- dist(x, y, d), edge(y, z, w), d < 100.
 
-Within a recursion, a rule reads values that may still rise in their lattice: here d may get smaller.
-A rule is *monotone* if it derives, from risen values, rows with the same or risen values. Then there
-is a least fixpoint, which does not depend on the order of evaluation. A rule is accepted if this
-follows from its form, by the direction in which each term moves when the values rise:
+Within a recursion, a rule reads values that may still rise in their lattice: here d may get
+smaller. A rule is *monotone* if it derives, from risen values, rows with the same or risen values.
+Then there is a least fixpoint, which does not depend on the order of evaluation. A rule is accepted
+if this follows from its form, by the direction in which each term moves when the values rise:
 
-- a value may be copied to a lattice column of the same lattice, also through `+`, `-`, `min`, `max`,
-  products with constants, `bor`, `band`, shifts, and functors over lattice types;
+- a value may be copied to a lattice column of the same lattice, also through `+`, `-`, `min`,
+  `max`, products with constants, `bor`, `band`, shifts, and functors over lattice types;
 - a comparison may become true and must stay true: `d < 100` if d can only get smaller;
 - a value is not a key, is not tested for equality, and enters no negation or aggregate.
 
@@ -48,7 +49,7 @@ FIXED = Direction("", 0)
 def check_lattice_uses(
     relations: Mapping[str, checked.Relation], strata: Sequence[checked.Stratum], report: Report
 ) -> None:
-    """Report the recursive rules that are not monotone in the lattice columns of their relations."""
+    """Report the recursive rules that are not monotone in the lattice columns."""
     for stratum in strata:
         names = stratum.relations
         lattices = [name for name in names if relations[name].lattice_columns]

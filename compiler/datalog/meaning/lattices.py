@@ -157,7 +157,7 @@ def check_functors_of_joins(
     broken: Collection[str],
     report: Report,
 ) -> None:
-    """Report lattice columns whose functor is not declared, or not one of two values of the type."""
+    """Report joins by functors that are not declared, or do not fit the type of the column."""
     for place, item in enumerate(program.items):
         if not isinstance(item, parsed.RelationDeclaration) or item.names[0].text not in relations:
             continue

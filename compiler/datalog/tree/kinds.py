@@ -73,7 +73,7 @@ Value: TypeAlias = int | float | str | Record | Branch | None
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """The lattice of the values of a kind; `join` is min, max, bor, band, flat, or `@` a functor."""
+    """The lattice of a kind; `join` is min, max, bor, band, flat, or `@` and a functor."""
 
     join: str
     kind: AnyKind
