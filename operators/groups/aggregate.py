@@ -46,11 +46,11 @@ from dbsp.operators.groups.aggregate_functions import (
     plain_results,
     reducer,
 )
-from dbsp.operators.groups.group_step import GroupwiseOperator, Reduce
+from dbsp.operators.groups.group_step import GroupwiseOperator
 from dbsp.operators.groups.kept_results import is_kept, kept_result, value_column
 from dbsp.operators.groups.kept_state import GroupChanges, KeptResult
 from dbsp.operators.groups.order_statistics import ArgExtreme
-from dbsp.operators.groups.timed_bounds_step import TimedBoundsStep
+from dbsp.operators.groups.timed_bounds_step import BoundedGroups
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.time.forgetting import ForgettingOperator, ForgettingStep
 from dbsp.operators.traces.arrange import arranged, expect_arrangement_of, expect_order, key_first
@@ -109,11 +109,10 @@ class Aggregate(GroupwiseOperator):
     def result_key(self) -> int:
         return self.key
 
-    def timed_step(self, source: Arranged, key: int, over: Schema, reduce: Reduce, scope: StepScope) -> Step:
-        bound = self.functions[0].bound(over) if len(self.functions) == 1 else None
-        if bound is None or over.arity != key + 1 or scope.depth != 1:
-            return super().timed_step(source, key, over, reduce, scope)
-        return TimedBoundsStep(source, key, bound, scope)
+    def bound(self, schema: Schema) -> int | None:
+        if len(self.functions) != 1 or schema.arity != self.key + 1:
+            return None
+        return self.functions[0].bound(schema)
 
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
@@ -122,6 +121,13 @@ class Aggregate(GroupwiseOperator):
             ends = self.arranged_columns(schema)
             orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
             return rewriting.add(AccumulatedAggregate(self, ends), stream, *orders)
+        if (
+            stream.graph.parent is not None
+            and stream.graph.parent.parent is None
+            and self.bound(schema) is not None
+        ):
+            source = arranged(rewriting, stream, self.groups(schema))
+            return rewriting.add(BoundedGroups(self, schema), source)
         return super().physical(rewriting, node, inputs)
 
     def incremental(self, schema: Schema) -> bool:

@@ -79,9 +79,12 @@ class GroupwiseOperator(Operator):
         """
         return GroupsStep(source, key, reduce, scope)
 
-    def timed_step(self, source: Arranged, key: int, over: Schema, reduce: Reduce, scope: StepScope) -> Step:
-        """Return the incremental step in nested scopes; the arguments as of `top_level_step`."""
-        return TimedGroupsStep(source, key, reduce, scope)
+    def bound(self, schema: Schema) -> int | None:
+        """The bound of `dbsp.kernels.timed_bounds` of the last column that is the result; or None.
+
+        The groups are then those of all other columns.
+        """
+        return None
 
     @property
     def law(self) -> str:
@@ -136,7 +139,7 @@ class RecomputeGroups(Projectable):
         reduce = restore_column_order(self.operator.function(scope.interner, self.over), order)
         key = len(self.operator.groups(self.over))
         if scope.nested:
-            return self.operator.timed_step(source, key, self.over, reduce, scope)
+            return TimedGroupsStep(source, key, reduce, scope)
         return self.operator.top_level_step(source, key, self.over, order, reduce, scope)
 
 
