@@ -11,7 +11,7 @@ O(their rows). In a nested scope they are read in one pass (see
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.timed_bounds import BIT_AND, BIT_OR
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import GroupFunction, grouped
 
 

@@ -8,7 +8,6 @@ the result is computed from the arrangement, so the scope can restart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError, expect_present
 from dbsp.kernels import bound_timed_groups, consolidate, gather
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.group_step import RecomputeGroups, Reduce
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import own_trace

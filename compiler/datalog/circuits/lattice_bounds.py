@@ -9,7 +9,6 @@ iteration is the least fixpoint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -19,6 +18,7 @@ from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Lattice, flat_top
 from dbsp.data.int_range import IntRange
 from dbsp.data.terms import Branch
 from dbsp.errors import expect_present
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.streams.aggregate_calls import AggregateCall, bit_and, bit_or, fold, max_, min_
 from dbsp.operators.streams.stream import Stream
 
