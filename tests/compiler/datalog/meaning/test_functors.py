@@ -185,7 +185,9 @@ tail(@rest(l)) :- tail(l), l != nil.
 empty(n) :- n = count : { tail(nil) }.
 .decl shapes(s: Shape)
 shapes(@shape(l, 7)) :- list(l).
-.output tail, empty, shapes
+.decl nested(s: Shape)
+nested(@shape(@rest(@rest(l)), 7)) :- list(l), l != nil.
+.output tail, empty, shapes, nested
 """
 
 
@@ -198,6 +200,7 @@ def test_records_and_branches() -> None:
     assert set(run.view("tail").rows()) == {((1, (2, None)),), ((2, None),), (None,)}
     assert run.view("empty").rows() == [(1,)]
     assert set(run.view("shapes").rows()) == {(dbsp.Branch("Circle", 7),), (dbsp.Branch("Empty"),)}
+    assert run.view("nested").rows() == [(dbsp.Branch("Empty"),)]
     delta = run.step({"list": {(None,): -1}})
     assert delta["shapes"].to_dict() == {(dbsp.Branch("Empty"),): -1}
     assert not delta["tail"]
