@@ -18,7 +18,6 @@ from dbsp.compiler.why.change_reason import INPUT_FACT, LIMIT
 from dbsp.compiler.why.changed_groups import ChangedGroups, Rank
 from dbsp.compiler.why.equivalence_pairs import Chains
 from dbsp.compiler.why.heights import derived_pairs, levels, removed_rows
-from dbsp.compiler.why.prove import UNDERIVED
 from dbsp.compiler.why.rule_body import RuleBody
 from dbsp.compiler.why.tick_sides import ChangedRow, Side
 from dbsp.errors import expect_present, expect_type
@@ -104,7 +103,7 @@ class EvidenceSearch:
         if not table.heights[row.at]:
             return side.own.opaque.get(row.relation, INPUT_FACT)
         if table.underived is not None and table.underived[row.at]:
-            return UNDERIVED
+            return side.own.underived(row.relation, table.rows[row.at])
         return None
 
     # --- inserted rows ---------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 The numbers of `autoinc()` depend on the ticks in which the rows were inserted. So a relation in a
 stratum with such numbers is *opaque*: a proof ends at its rows, which are read from the run.
 
-A choice, a subsumption and a limit remove rows that the rules derive. So a relation in a stratum
-with one of them is *selected*: its rows are read from the run as well, but each is proved by a rule
-and other rows that were kept.
+A choice, a subsumption and a limit remove rows that the rules derive, and a lattice column joins
+them. So a relation in a stratum with one of them is *selected*: its rows are read from the run as
+well, but each is proved by a rule and other rows that were kept. A row that no rule derives alone
+is the least upper bound of several derived rows.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ def selected_relations(program: checked.CheckedProgram) -> frozenset[str]:
 
 
 def selects(relation: checked.Relation) -> bool:
-    """Whether a choice, a subsumption or a limit removes rows of the relation."""
-    return bool(relation.choices or relation.subsumed or relation.limit is not None)
+    """Whether the relation lacks derived rows: by a choice, a subsumption, a limit or a lattice."""
+    chosen = relation.choices or relation.subsumed or relation.limit is not None
+    return bool(chosen or relation.lattice_columns)
 
 
 def as_plain(relation: checked.Relation) -> checked.Relation:
     """The relation as one that has exactly the inserted and derived rows."""
-    return replace(relation, equivalence=False, choices=(), subsumed=False, limit=None)
+    attributes = tuple(replace(column, lattice=None) for column in relation.attributes)
+    return replace(relation, attributes=attributes, equivalence=False, choices=(), subsumed=False, limit=None)
 
 
 def without_rules(program: checked.CheckedProgram, names: Iterable[str]) -> checked.CheckedProgram:

@@ -230,13 +230,18 @@ class Prover:
             leaf = self.opaque.get(relation, "input fact")
             return ProofStep(key, text, 0, None, None, None, (), leaf), []
         if table.underived is not None and table.underived[at]:
-            return ProofStep(key, text, height, None, None, None, (), UNDERIVED), []
+            leaf = self.underived(relation, table.rows[at])
+            return ProofStep(key, text, height, None, None, None, (), leaf), []
         codes = table.rows[at]
         rows: list[tuple[str, int]] = []
         derived = self._derived(relation, codes, height, rows)
         premises = (*derived.premises, *self._removed(relation, codes, is_goal)) if follow else None
         step = ProofStep(key, text, height, derived.rule, derived.number, derived.place, premises)
         return step, rows if follow else []
+
+    def underived(self, relation: str, codes: Codes) -> str:
+        """Return why no rule derives a kept row alone, as text that continues "the row ..."."""
+        return self.removals.joined_from(relation, codes) or UNDERIVED
 
     def _derived(self, relation: str, codes: Codes, height: int, rows: list[tuple[str, int]]) -> _Derivation:
         """Return the rule that derives a row, with its premises; append their rows to `rows`."""

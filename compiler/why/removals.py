@@ -1,4 +1,4 @@
-"""Removals: the rows that a choice, a subsumption or a limit removed, and the rows kept instead."""
+"""Removals: the rows that a choice, a subsumption, a limit or a lattice removed, and those kept."""
 
 from __future__ import annotations
 
@@ -59,6 +59,9 @@ class Removals:
             _, found = removed.find(domain, codes[None, list(domain)])
             names = ", ".join(declared.attributes[column].name for column in domain)
             yield from self._shown(f"selected for its {names} instead of", relation, found)
+        if declared.lattice_columns:
+            found = self._of_same_key(relation, removed, codes)
+            yield from self._shown("is the least upper bound with", relation, found)
         if is_goal and declared.limit is not None:
             text = f"derived before '{relation}' had {declared.limit:,} rows, unlike"
             yield from self._shown(text, relation, np.arange(len(removed)))
@@ -91,6 +94,11 @@ class Removals:
                 names = ", ".join(declared.attributes[column].name for column in domain)
                 row = self._row_text(relation, int(found[0]), removed=False)
                 return f"{first} {row} was selected for its {names}   choice-domain at {declared.span.place}"
+        if declared.lattice_columns:
+            found = self._of_same_key(relation, kept, codes)
+            if len(found):
+                row = self._row_text(relation, int(found[0]), removed=False)
+                return f"{first} joined to {row}   lattice column at {declared.span.place}"
         cause = next(self.limits(relation), "it depends on rows that were removed")
         return f"{first} {cause}"
 
@@ -101,7 +109,25 @@ class Removals:
         found = [subsumption.dominating(codes, self.solver, kept=True) for subsumption in self._of(relation)]
         for domain in self.program.relations[relation].choices:
             found.append(kept.find(domain, codes[None, list(domain)])[1])
+        if self.program.relations[relation].lattice_columns:
+            found.append(self._of_same_key(relation, kept, codes))
         return list(np.unique(np.concatenate([np.empty(0, np.int64), *found])).tolist())
+
+    def joined_from(self, relation: str, codes: Codes) -> str | None:
+        """Name the removed rows of which a row is the least upper bound; None if there are none."""
+        removed = self.table(relation)
+        if removed is None or not self.program.relations[relation].lattice_columns:
+            return None
+        found = self._of_same_key(relation, removed, codes)
+        rows = [self._row_text(relation, at, removed=True) for at in found[:SHOWN].tolist()]
+        more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+        return f"is the least upper bound of {', '.join(rows)}{more}" if rows else None
+
+    def _of_same_key(self, relation: str, table: FactTable, codes: Codes) -> Codes:
+        """Return the positions of the rows that agree in the columns without a lattice."""
+        attributes = self.program.relations[relation].attributes
+        key = [at for at, column in enumerate(attributes) if column.lattice is None]
+        return np.unique(table.find(key, codes[None, key])[1])
 
     def is_input_fact(self, relation: str, at: int) -> bool:
         """Whether the row at a position of the table of removed rows is an input fact."""

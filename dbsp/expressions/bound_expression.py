@@ -13,7 +13,7 @@ from dbsp.data.schema import Schema, suggestion
 from dbsp.data.type_inference import as_type, infer_type
 from dbsp.data.types import INT, OBJECT, Type
 from dbsp.data.values import decode_value, decoder, encode_value, encoder
-from dbsp.errors import DbspError, SchemaError, shorten
+from dbsp.errors import DbspError, EvaluationError, InputError, SchemaError, shorten
 from dbsp.expressions import (  # noqa: F401  (each enters its functions into the table)
     arithmetic,
     bits,
@@ -31,7 +31,7 @@ from dbsp.expressions import (  # noqa: F401  (each enters its functions into th
     time_units,
     times,
 )
-from dbsp.expressions.expression import Call, Column, Expression, FunctorCall, Literal
+from dbsp.expressions.expression import Call, Column, Expression, Functor, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
 from dbsp.expressions.nodes import (
     CallFailed,
@@ -238,13 +238,36 @@ def _named(node: ExpressionNode, call: Call) -> ExpressionNode:
 
 def _functor_node(call: FunctorCall, arguments: Sequence[ExpressionNode]) -> ExpressionNode:
     functor = call.functor
-    signature = Overload(functor.parameters, functor.result, Operation(functor, fallible=True))
+    types = (*functor.parameters, functor.result)
+    operation = Operation(functor, fallible=True)
+    if any(type_.structure is not None for type_ in types):
+        operation = Operation(
+            functools.partial(_call_with_structures, functor), fallible=True, with_interner=True
+        )
+    signature = Overload(functor.parameters, functor.result, operation)
     node = overloads(signature)(arguments)
     if node is None:
         expected = ", ".join(map(str, functor.parameters))
         function = Function(call.function, f"{call.function} expects ({expected})", overloads(signature))
         raise refuse(function, list(map(repr, call.arguments)), arguments)
     return _named(node, call)
+
+
+def _call_with_structures(functor: Functor, interner: Interner, *arguments: Any) -> Any:
+    """Call a functor with constructed values, which are their codes within expressions."""
+    values = [
+        value if type_.structure is None or value is None else decode_value(type_, value, interner)
+        for type_, value in zip(functor.parameters, arguments, strict=True)
+    ]
+    result = functor(*values)
+    if functor.result.structure is None:
+        return result
+    try:
+        code = encode_value(functor.result, result, interner)
+    except InputError as error:
+        message = f"functor '@{functor.name}' returned {shorten(result)}: {error.message}"
+        raise EvaluationError(message, code="user-function") from error
+    return None if code == NULL else code
 
 
 def _constant(literal: Literal) -> ConstantNode:

@@ -507,8 +507,8 @@ class Functor:
         kind = self.result.kind
         if kind == "float" and type(value) is int:
             value = float(value)
-        if kind == "object":
-            return value
+        if kind in ("object", "record"):
+            return value  # the encoding checks the type of a record
         if type(value) is not {"int": int, "float": float, "str": str}[kind]:
             returned = f"{shorten(value)} of type {type(value).__name__}"
             raise EvaluationError(f"{shown} returned {returned}, expected {kind}", code="user-function")

@@ -25,12 +25,14 @@ from dbsp.kernels import (
     run_search,
     sort,
     term_sum,
+    timed_bounds,
 )
 from dbsp.kernels.tiers import entry
 
 accumulate = entry(group_values.accumulate)
 arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
+bound_timed_groups = entry(timed_bounds.bound_timed_groups)
 change_digits = entry(exact_sums.change_digits)
 change_groups = entry(group_values.change_groups)
 collect_rows = entry(frontier.collect_rows)
@@ -100,6 +102,7 @@ __all__ = [
     "accumulate",
     "arrange",
     "assert_runs",
+    "bound_timed_groups",
     "change_digits",
     "change_groups",
     "column_limits",

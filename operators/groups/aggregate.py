@@ -51,6 +51,7 @@ from dbsp.operators.groups.group_step import GroupwiseOperator
 from dbsp.operators.groups.kept_results import is_kept, kept_result, value_column
 from dbsp.operators.groups.kept_state import GroupChanges, KeptResult
 from dbsp.operators.groups.order_statistics import ArgExtreme
+from dbsp.operators.groups.timed_bounds_step import BoundedGroups
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.time.forgetting import ForgettingOperator, ForgettingStep
 from dbsp.operators.traces.arrange import arranged, expect_arrangement_of, expect_order, key_first
@@ -109,6 +110,11 @@ class Aggregate(GroupwiseOperator):
     def result_key(self) -> int:
         return self.key
 
+    def bound(self, schema: Schema) -> int | None:
+        if len(self.functions) != 1 or schema.arity != self.key + 1:
+            return None
+        return self.functions[0].bound(schema)
+
     def physical(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         (stream,) = inputs
         schema = stream.schema
@@ -116,6 +122,13 @@ class Aggregate(GroupwiseOperator):
             ends = self.arranged_columns(schema)
             orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
             return rewriting.add(AccumulatedAggregate(self, ends), stream, *orders)
+        if (
+            stream.graph.parent is not None
+            and stream.graph.parent.parent is None
+            and self.bound(schema) is not None
+        ):
+            source = arranged(rewriting, stream, self.groups(schema))
+            return rewriting.add(BoundedGroups(self, schema), source)
         return super().physical(rewriting, node, inputs)
 
     def incremental(self, schema: Schema) -> bool:

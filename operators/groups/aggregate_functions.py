@@ -31,6 +31,7 @@ from dbsp.kernels import accumulate, change_digits, consolidate, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.kernels.limits import NULL
+from dbsp.kernels.timed_bounds import GREATEST, LEAST
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.exact_results import NO_RUNS, float_sums
 
@@ -64,6 +65,10 @@ class GroupFunction:
 
         `key` is the number of grouping columns.
         """
+        return None
+
+    def bound(self, schema: Schema) -> int | None:
+        """The bound of `dbsp.kernels.timed_bounds` that is the result; None if there is none."""
         return None
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
@@ -105,6 +110,11 @@ class AggregateFunction(GroupFunction):
     def at_an_end(self, schema: Schema, key: int) -> int | None:
         sorted_by_code = self.kind in ("min", "max") and schema.types[self.column].ordered_codes
         return self.column if sorted_by_code else None
+
+    def bound(self, schema: Schema) -> int | None:
+        if self.at_an_end(schema, 0) is None or schema.types[self.column].nullable:
+            return None
+        return LEAST if self.kind == "min" else GREATEST
 
     def evaluate(self, batch: Batch, keys: Codes, schema: Schema, interner: Interner) -> Codes:
         if self.kind in ("min", "max"):

@@ -79,6 +79,13 @@ class GroupwiseOperator(Operator):
         """
         return GroupsStep(source, key, reduce, scope)
 
+    def bound(self, schema: Schema) -> int | None:
+        """The bound of `dbsp.kernels.timed_bounds` of the last column that is the result; or None.
+
+        The groups are then those of all other columns.
+        """
+        return None
+
     @property
     def law(self) -> str:
         return "aggregate"

@@ -12,6 +12,7 @@ from dbsp.errors import SchemaError, shorten
 from dbsp.expressions import Expression, as_expression, col
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction
+from dbsp.operators.groups.bit_bounds import BitBound
 from dbsp.operators.groups.order_statistics import ArgExtreme, CountDistinct, Fold, Quantile, Variance
 
 Argument = Expression | str
@@ -164,6 +165,52 @@ def max_(argument: Argument) -> AggregateCall:
         [('a', 'tea')]
     """
     return _call(lambda column: AggregateFunction("max", column), argument)
+
+
+@ends_at_caller
+def bit_or(argument: Argument) -> AggregateCall:
+    """Return the bitwise OR of the values of an int expression: the union of sets of bits.
+
+    Values of positive weight count; None is not a value, and a group without values yields None.
+    A tick reads the groups with changes.
+
+    Parameters:
+        argument: an expression or a column name.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("rights")
+        >>> grant = circuit.input("grant", user=str, rights=int)
+        >>> circuit.output("result", grant.group_by("user").agg(rights=bit_or("rights")))
+        >>> circuit.start().step({"grant": [("ann", 4), ("ann", 1)]})["result"].rows()
+        [('ann', 5)]
+    """
+    return _call(lambda column: BitBound("bit_or", column), argument)
+
+
+@ends_at_caller
+def bit_and(argument: Argument) -> AggregateCall:
+    """Return the bitwise AND of the values of an int expression: the bits that all values have.
+
+    Values of positive weight count; None is not a value, and a group without values yields None.
+    A tick reads the groups with changes.
+
+    Parameters:
+        argument: an expression or a column name.
+
+    Returns:
+        An aggregate for `Grouped.agg` and `rolling`.
+
+    Examples:
+        >>> circuit = Circuit("rights")
+        >>> grant = circuit.input("grant", user=str, rights=int)
+        >>> circuit.output("result", grant.group_by("user").agg(rights=bit_and("rights")))
+        >>> circuit.start().step({"grant": [("ann", 7), ("ann", 5)]})["result"].rows()
+        [('ann', 5)]
+    """
+    return _call(lambda column: BitBound("bit_and", column), argument)
 
 
 @ends_at_caller

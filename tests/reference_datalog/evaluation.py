@@ -14,6 +14,7 @@ from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.data.terms import Branch
 from tests.reference_datalog.bodies import solutions, value_of
+from tests.reference_datalog.lattices import join_rows
 from tests.reference_datalog.values import Relations, Row, TooLargeError, Value
 
 
@@ -73,7 +74,8 @@ def components(program: checked.CheckedProgram) -> list[list[str]]:
 def is_special(name: str, program: checked.CheckedProgram) -> bool:
     relation = program.relations[name]
     subsumed = any(rule.head.relation == name for rule in program.subsumptions)
-    return bool(relation.equivalence or relation.choices or relation.limit or subsumed)
+    lattice = any(column.lattice for column in relation.attributes)
+    return bool(relation.equivalence or relation.choices or relation.limit or subsumed or lattice)
 
 
 def evaluate_by_iterations(
@@ -84,6 +86,7 @@ def evaluate_by_iterations(
     given = {name: relations[name] for name in names}
     known: dict[str, set[Row]] = {name: set() for name in names}
     recursive = any(used in names for rule in rules for used, _ in uses(rule))
+    rounds = 0
     while True:
         relations.update(kept_by_subsumption(names, program, {**relations, **known}))
         limits = [(name, program.relations[name].limit) for name in names]
@@ -99,6 +102,8 @@ def evaluate_by_iterations(
                 following[name] = equivalence(known[name] | derived)
             elif relation.choices:
                 following[name] = choose(known[name], derived, relation)
+            elif any(column.lattice for column in relation.attributes):
+                following[name] = join_rows(known[name] | derived, relation, program)
             else:
                 following[name] = known[name] | derived
             if len(following[name]) > limit:
@@ -106,6 +111,8 @@ def evaluate_by_iterations(
         if following == known:
             return
         known = following
+        if (rounds := rounds + 1) > limit:
+            raise TooLargeError(", ".join(names))
 
 
 def kept_by_subsumption(

@@ -49,6 +49,7 @@ class LoweringContext:
         recursion: Recursion,
         external: frozenset[str] = frozenset(),
     ) -> None:
+        self.program = program
         self.relations = program.relations
         self.plans = plans
         self.circuit = circuit

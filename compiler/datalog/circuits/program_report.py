@@ -154,6 +154,14 @@ def _kinds(program: checked.CheckedProgram, stratum: checked.Stratum) -> Iterato
         for domain in relation.choices:
             columns = ", ".join(relation.attributes[column].name for column in domain)
             yield f"  {name} keeps one row for each ({columns})"
+        if relation.lattice_columns:
+            key = ", ".join(column.name for column in relation.attributes if column.lattice is None)
+            bounds = ", ".join(
+                f"{column.name} is the least upper bound by {column.lattice.join}"
+                for column in relation.attributes
+                if column.lattice is not None
+            )
+            yield f"  {name} has one row{f' for each ({key})' if key else ''}: {bounds}"
         if relation.limit is not None and stratum.recursive:
             yield f"  stops after the first iteration in which {name} has {relation.limit:,} rows"
 

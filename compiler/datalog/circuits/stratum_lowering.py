@@ -4,13 +4,15 @@
     recursive stratum  =  one scope with one variable per relation; rules that use no relation of
                           the stratum are computed outside and enter as its base
 
-Relations that are more than sets of rows combine these parts differently (see `special_relations`).
+Relations that are more than sets of rows combine these parts differently (see `special_relations`
+and `lattice_bounds`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dbsp.compiler.datalog.circuits.lattice_bounds import joined
 from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext, Streams
 from dbsp.compiler.datalog.circuits.rule_lowering import lower_rules
 from dbsp.compiler.datalog.circuits.special_relations import (
@@ -45,7 +47,11 @@ class StratumLowering:
         (name,) = self.stratum.relations
         relation = self.context.relations[name]
         found: dict[str, Stream] = {}
-        rows = self.context.union(name, self._base(name, self.stratum.rules))
+        parts = self._base(name, self.stratum.rules)
+        if relation.lattice_columns and parts:
+            found[name] = self.context.circuit.named[name] = self._next(name, parts, parts[0])
+            return found
+        rows = self.context.union(name, parts)
         with self.context.at(name):
             if relation.equivalence:
                 found[classes_name(name)] = classes(rows)
@@ -138,10 +144,12 @@ class StratumLowering:
     def _next(self, name: str, parts: Sequence[Stream], before: Stream) -> Stream:
         """Return the value of a recursive relation's variable in the next iteration."""
         relation = self.context.relations[name]
-        if not (relation.equivalence or relation.choices):
+        if not (relation.equivalence or relation.choices or relation.lattice_columns):
             return self.context.union(name, parts)
         with self.context.at(name):
             combined = parts[0].union(*parts[1:])
+            if relation.lattice_columns:
+                return joined(relation, combined, self.context.program)
             return classes(combined) if relation.equivalence else chosen(relation, combined, before)
 
     def _limit(self, name: str, rows: Stream, number: int) -> Stream:

@@ -10,6 +10,7 @@ from dbsp.compiler.datalog.meaning.clause_passes import TypedProgram
 from dbsp.compiler.datalog.meaning.declare import Declarations
 from dbsp.compiler.datalog.meaning.hints import order_of, plans_of_clauses
 from dbsp.compiler.datalog.meaning.infer import TypedClause
+from dbsp.compiler.datalog.meaning.lattice_uses import check_lattice_uses
 from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.numbering import check_recursion, with_numbers
 from dbsp.compiler.datalog.meaning.stratify import stratify
@@ -55,6 +56,7 @@ def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
     declarations = replace(declarations, relations=relations)
     strata = stratify(declarations.relations, rules, subsumptions, report)
     check_recursion(strata, report)
+    check_lattice_uses(declarations.relations, strata, report)
     report.raise_errors()
     declarations = replace(declarations, relations=_without_unused_limits(relations, strata, report))
     return _program(declarations, [fact for _, fact in facts], rules, subsumptions, strata, report)

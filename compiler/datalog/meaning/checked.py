@@ -24,8 +24,8 @@ The planner and every other evaluator start from this form of a program:
   can be checked without a cross product.
 - Facts whose arguments are literals are in `facts`; they are rows inserted in the first tick.
 - `strata` has the relations that have rules, or that are more than sets of rows: equivalences,
-  relations with a choice-domain or with subsumptions. The others are inputs and have only the
-  inserted rows.
+  relations with a choice-domain, with subsumptions or with lattice columns. The others are inputs
+  and have only the inserted rows.
 - A `Comparison` has two sides of the same kind. Symbols compare as text. `match(p, s)`: the whole
   of s matches the regular expression p, see `regex`; if p is not a regular expression, neither
   `match` nor `!match` holds. `contains(p, s)`: p occurs in s.
@@ -45,7 +45,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Value
+from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Lattice, Value
 from dbsp.compiler.datalog.tree.syntax import Atom, Literal, Node
 from dbsp.diagnostics import Diagnostic, ProgramSources, SourceSpan
 from dbsp.lazy_dataclass import dataclass
@@ -56,11 +56,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column: its name, its declared type, and the kind of that type."""
+    """A column: its name, its declared type, the kind of that type, and its lattice."""
 
     name: str
     type_name: str
     kind: AnyKind
+    lattice: Lattice | None = None
 
 
 class TruthValue(StrEnum):
@@ -97,6 +98,9 @@ class Relation:
     - `limit`: the recursion ends with the first iteration in which the relation has this many rows.
     - `subsumed`: the relation has subsumptions, which remove rows.
     - `version`: set if rows of the declared relation may be undefined.
+    - `lattice_columns`: the inserted and derived rows that agree in all other columns are joined to
+      one row, with the least upper bound of their values in each of these columns. A recursion
+      starts with no row, and in each iteration applies its rules to the rows of the one before.
     """
 
     name: str
@@ -119,7 +123,13 @@ class Relation:
     @property
     def is_plain(self) -> bool:
         """Whether the relation has exactly the inserted and derived rows."""
-        return not (self.equivalence or self.choices or self.limit or self.subsumed)
+        special = self.equivalence or self.choices or self.limit or self.subsumed
+        return not (special or self.lattice_columns)
+
+    @property
+    def lattice_columns(self) -> tuple[int, ...]:
+        """The columns with a lattice."""
+        return tuple(at for at, column in enumerate(self.attributes) if column.lattice is not None)
 
     @property
     def declared(self) -> str:

@@ -16,6 +16,7 @@ from dbsp.compiler.datalog.meaning.flatten import FlatClause, expand
 from dbsp.compiler.datalog.meaning.functors import Function, check_functions, functors_in
 from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
 from dbsp.compiler.datalog.meaning.inline_relations import Inlining
+from dbsp.compiler.datalog.meaning.lattices import joins_in_use
 from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.pragmas import read_pragmas
 from dbsp.compiler.datalog.meaning.resolve import resolve
@@ -133,6 +134,7 @@ def inline(program: FlatProgram, report: Report) -> FlatProgram:
 def check_functors(program: FlatProgram, report: Report) -> FlatProgram:
     """The program; reports the functors that it calls and that lack a Python function."""
     used = {name for placed in program.clauses for name in functors_in(placed.clause)}
+    used |= joins_in_use(program.declared.declarations.relations)
     check_functions(program.declared.tree, used, program.declared.declarations.functors, report)
     return program
 

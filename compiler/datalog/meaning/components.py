@@ -261,6 +261,9 @@ class _Namer:
             case parsed.FunctorDeclaration(parameters=parameters, result=result):
                 (result,) = self.named((result,), self.types)
                 return replace(item, parameters=self.named(parameters, self.types), result=result)
+            case parsed.LatticeDeclaration(type=name):
+                parts = tuple((key, self.part(term)) for key, term in item.parts)
+                return replace(item, type=self.named((name,), self.types)[0], parts=parts)
             case parsed.Directive(relations=names):
                 return replace(item, relations=self.named(names, self.relations))
             case _:

@@ -9,6 +9,13 @@ from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declared_types import PRIMITIVES, TypeEnvironment, declare_types
 from dbsp.compiler.datalog.meaning.directives import unknown_parameters, wrong_parameters
 from dbsp.compiler.datalog.meaning.functors import Function, declare_functors
+from dbsp.compiler.datalog.meaning.lattices import (
+    check_functors_of_joins,
+    check_kinds_of_lattices,
+    declare_joins,
+    lattice_of,
+    refuse_joins,
+)
 from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.pragmas import Pragmas
 from dbsp.compiler.datalog.meaning.relation_kinds import (
@@ -23,6 +30,7 @@ from dbsp.compiler.datalog.meaning.signatures import Signature, signatures_of
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.other_languages import relation_hint
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Kind
 from dbsp.diagnostics import SourceSpan
 from dbsp.lazy_dataclass import dataclass
@@ -68,13 +76,15 @@ def declare(
         pragmas.legacy,
         pragmas.word_size or 64,
     )
+    refuse_joins(program, report)
+    joins = declare_joins(program, types, report)
     relations: dict[str, Relation] = {}
     broken: set[str] = set()
     for place, item in enumerate(program.items):
         report.note = program.notes.get(place)
         if isinstance(item, parsed.RelationDeclaration):
             check_qualifiers(item, report, pragmas.legacy)
-            _declare_relations(item, types, relations, broken, report)
+            _declare_relations(item, types, joins, relations, broken, report)
     for place, item in enumerate(program.items):
         report.note = program.notes.get(place)
         if isinstance(item, parsed.Directive):
@@ -87,10 +97,12 @@ def declare(
             relations[name] = replace(relation, magic=True)
     for name in check_subsumptions(program.items, report) & relations.keys():
         relations[name] = replace(relations[name], subsumed=True)
+    check_kinds_of_lattices(program.items, relations, report)
     inlined = _inlined(program, pragmas.not_inlined, report)
-    functors = declare_functors(program, types, functions, report)
+    functors = declare_functors(program, types, functions, joins, report)
     named = {f"@{item.name.text}" for item in program.items if isinstance(item, parsed.FunctorDeclaration)}
     broken |= named - functors.keys()
+    check_functors_of_joins(program, relations, functors, broken, report)
     negation = pragmas.negation or Negation.STRATIFIED
     return Declarations(types, relations, frozenset(broken), inlined, functors, negation)
 
@@ -119,6 +131,7 @@ def _inlined(program: parsed.ParsedProgram, excluded: frozenset[str], report: Re
 def _declare_relations(
     item: parsed.RelationDeclaration,
     types: TypeEnvironment,
+    joins: Mapping[str, syntax.Name],
     relations: dict[str, Relation],
     broken: set[str],
     report: Report,
@@ -133,7 +146,8 @@ def _declare_relations(
         seen.add(attribute.name)
         if attribute.type_name in types:
             kind = types.kind(attribute.type_name)
-            attributes.append(Attribute(attribute.name, attribute.type_name, kind))
+            lattice = lattice_of(attribute.type_name, attribute.join, types, joins, report)
+            attributes.append(Attribute(attribute.name, attribute.type_name, kind, lattice))
             continue
         if attribute.type_name not in types.broken:
             hint = types.hint(attribute.type_name)

@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
+from dbsp.compiler.datalog.meaning.lattices import lattice_of
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
-from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Kind, Value
+from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Value
 from dbsp.compiler.datalog.tree.traversal import find
 from dbsp.diagnostics import did_you_mean
 
@@ -21,6 +22,7 @@ def declare_functors(
     program: parsed.ParsedProgram,
     types: TypeEnvironment,
     functions: Mapping[str, Function],
+    joins: Mapping[str, syntax.Name],
     report: Report,
 ) -> dict[str, FunctorSignature]:
     """The functors with a valid declaration, by their names with a leading `@`."""
@@ -36,11 +38,13 @@ def declare_functors(
             hint = f"first declared at {first[name.text].span.place}"
             report.error(name.span, message, hint, code="duplicate-definition")
             continue
-        known = [_plain_kind(type_name, types, report) for type_name in (*item.parameters, item.result)]
+        known = [_kind(type_name, types, report) for type_name in (*item.parameters, item.result)]
         if None not in known:
             *kinds, result = (kind for kind in known if kind is not None)
             function = functions.get(name.text, _Missing())
-            found[f"@{name.text}"] = FunctorSignature(name.text, tuple(kinds), result, function)
+            typed = zip((*item.parameters, item.result), item.joins, strict=True)
+            lattices = tuple(lattice_of(known.text, join, types, joins, report) for known, join in typed)
+            found[f"@{name.text}"] = FunctorSignature(name.text, tuple(kinds), result, function, lattices)
     report.note = None
     return found
 
@@ -80,16 +84,10 @@ def functors_in(clause: FlatClause) -> Iterator[str]:
     return (call.function for call in find(clause, syntax.Call) if call.function.startswith("@"))
 
 
-def _plain_kind(name: syntax.Name, types: TypeEnvironment, report: Report) -> Kind | None:
+def _kind(name: syntax.Name, types: TypeEnvironment, report: Report) -> AnyKind | None:
     """The kind of a parameter or a result of a functor; None after an error."""
     if name.text in types:
-        kind = types.kind(name.text)
-        if isinstance(kind, Kind):
-            return kind
-        message = f"expected a type of numbers or symbols for a functor, got '{name.text}'"
-        hint = "unpack a record in a rule, and pass its fields to the functor"
-        report.error(name.span, message, hint, code="type-mismatch")
-        return None
+        return types.kind(name.text)
     if name.text not in types.broken:
         near = did_you_mean(name.text, types.names())
         report.error(name.span, f"undefined type '{name.text}'", near, code="unknown-type")

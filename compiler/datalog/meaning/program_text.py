@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.clause_passes import DeclaredProgram, FlatProgram, TypedProgram
 from dbsp.compiler.datalog.meaning.flatten import FlatClause
-from dbsp.compiler.datalog.meaning.show import show_body, show_literal, show_rule
+from dbsp.compiler.datalog.meaning.show import show_body, show_literal, show_rule, show_term
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.lexer import PlacedToken
 from dbsp.compiler.datalog.tree import syntax
@@ -162,7 +162,13 @@ def _item(item: parsed.Item) -> Iterator[str]:
         case parsed.Pragma(key=key, value=value):
             yield f".pragma {json.dumps(key)}{f' {json.dumps(value)}' if value else ''}"
         case parsed.FunctorDeclaration(name=name, parameters=kinds, result=result):
-            yield f".functor {name.text}({_names(kinds)}): {result.text}"
+            types = [
+                f"{kind.text}{_join(join)}" for kind, join in zip((*kinds, result), item.joins, strict=True)
+            ]
+            yield f".functor {name.text}({', '.join(types[:-1])}): {types[-1]}"
+        case parsed.LatticeDeclaration():
+            parts = ", ".join(f"{key.text} -> {show_term(term)}" for key, term in item.parts)
+            yield f".lattice {item.type.text}<> {{ {parts} }}"
         case parsed.PlanDirective(orders=orders):
             shown = (
                 f"{order.version.value}: ({', '.join(str(position.value) for position in order.positions)})"
@@ -214,7 +220,13 @@ def _names(names: Iterable[syntax.Name]) -> str:
 
 
 def _columns(attributes: Iterable[parsed.AttributeDeclaration]) -> str:
-    return ", ".join(f"{attribute.name}: {attribute.type_name}" for attribute in attributes)
+    return ", ".join(
+        f"{attribute.name}: {attribute.type_name}{_join(attribute.join)}" for attribute in attributes
+    )
+
+
+def _join(join: syntax.Name | None) -> str:
+    return "" if join is None else f"<{join.text}>"
 
 
 def _parameters(parameters: Iterable[tuple[str, str]]) -> str:

@@ -73,7 +73,10 @@ def stratify(
     for number in sequence:
         names = components[number]
         own, removing = rules_of.get(number, []), subsumed.get(number, [])
-        special = any(relations[name].equivalence or relations[name].choices for name in names)
+        special = any(
+            relations[name].equivalence or relations[name].choices or relations[name].lattice_columns
+            for name in names
+        )
         if own or removing or special:
             recursive = len(names) > 1 or graph.has_edge(names[0], names[0])
             accumulates = recursive and bool(removing or any(relations[name].choices for name in names))

@@ -14,8 +14,8 @@ nothing, the possible rows shrink from all rows that the rules derive if nothing
 Two kinds of relations may have undefined rows: those that depend on their own negation, and those
 that depend on such a relation. For each output among them, `name.undefined` is another output.
 
-An aggregate has no value over rows that may be undefined, and neither has `autoinc()`, a choice, a
-subsumption or a limit, which depend on the presence and absence of rows. Such programs are refused.
+An aggregate has no value over rows that may be undefined, and neither has a lattice column,
+`autoinc()`, a choice, a subsumption or a limit, which depend on the presence and absence of rows. Such programs are refused.
 
 Sources: Van Gelder, Ross, Schlipf, "The well-founded semantics for general logic programs", JACM
 1991; Van Gelder, "The alternating fixpoint of logic programs with negation", JCSS 1993.
@@ -126,6 +126,7 @@ def _check_relations(
             ("a choice-domain", relation.choices),
             ("subsumptions", relation.subsumed),
             ("a limit of rows", relation.limit is not None),
+            ("lattice columns", bool(relation.lattice_columns)),
         )
         for noun, present in properties:
             if present:

@@ -9,7 +9,8 @@ from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 
 def is_plain(relation: checked.Relation) -> bool:
     """Whether a relation is a set of rows, declared without further properties."""
-    return relation == checked.Relation(relation.name, relation.attributes, relation.span)
+    bare = checked.Relation(relation.name, relation.attributes, relation.span)
+    return relation == bare and not relation.lattice_columns
 
 
 def derived_for_itself(program: checked.CheckedProgram) -> set[str]:
@@ -31,7 +32,8 @@ def by_iterations(program: checked.CheckedProgram) -> frozenset[str]:
     """
 
     def counts(relation: checked.Relation) -> bool:
-        return bool(relation.choices or relation.limit or relation.subsumed)
+        chosen = relation.choices or relation.limit or relation.subsumed
+        return bool(chosen or relation.lattice_columns)
 
     return frozenset(
         name

@@ -40,6 +40,8 @@ class ItemBuilder(FormulaBuilder):
                 return self._relation(tree)
             case "functor_declaration":
                 return self._functor(tree)
+            case "lattice":
+                return self._lattice(tree)
             case "directive":
                 return self._directive(tree)
             case "component":
@@ -89,8 +91,9 @@ class ItemBuilder(FormulaBuilder):
                 parsed.AttributeDeclaration(
                     str(name),
                     str(type_name),
-                    self.span_of(name).to(self.span_of(type_name)),
+                    self.span(attribute),
                     self.span_of(type_name),
+                    self._join(attribute.children[-1]),
                 )
             )
         return tuple(columns)
@@ -135,8 +138,22 @@ class ItemBuilder(FormulaBuilder):
 
     def _functor(self, tree: ParseTree) -> parsed.FunctorDeclaration:
         name, result = (self.name(cast(Token, tree.children[place])) for place in (1, 6))
-        types = (self.name(_tokens(parameter)[-1]) for parameter in subtrees(tree.children[3]))
-        return parsed.FunctorDeclaration(name, tuple(types), result, self.span(tree))
+        parameters = list(subtrees(tree.children[3]))
+        types = tuple(self.name(_tokens(parameter)[-1]) for parameter in parameters)
+        marks = [*(parameter.children[-1] for parameter in parameters), tree.children[7]]
+        return parsed.FunctorDeclaration(name, types, result, self.span(tree), tuple(map(self._join, marks)))
+
+    def _join(self, tree: Child) -> syntax.Name | None:
+        """The join in `T<join>`, which is empty in `T<>`; None without one."""
+        if not isinstance(tree, Tree):
+            return None
+        return syntax.Name("".join(map(str, _tokens(tree)[1:-1])), self.span(tree))
+
+    def _lattice(self, tree: ParseTree) -> parsed.LatticeDeclaration:
+        parts = (
+            (self.name(cast(Token, part.children[0])), self.term(part.children[3])) for part in subtrees(tree)
+        )
+        return parsed.LatticeDeclaration(self.name(_tokens(tree)[1]), tuple(parts), self.span(tree))
 
     def _component_type(self, tree: ParseTree) -> parsed.ComponentType:
         name, _, parameters, _ = tree.children

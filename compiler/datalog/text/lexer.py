@@ -97,12 +97,8 @@ DIRECTIVES = {
     ".once": "ONCE",
     ".number_type": "NUMBER_TYPE",
     ".symbol_type": "SYMBOL_TYPE",
+    ".lattice": "LATTICE",
 }
-# fmt: off
-UNSUPPORTED_DIRECTIVES = frozenset({
-    ".lattice",
-})
-# fmt: on
 
 SIGNS = {
     ":-": "IF",
@@ -243,13 +239,9 @@ class Lexer:
         if group == "directive":
             if text in DIRECTIVES:
                 return DIRECTIVES[text]
-            if text in UNSUPPORTED_DIRECTIVES:
-                message = f"the directive '{text}' of Soufflé is not supported"
-                self._error(start, end, message, code="unsupported-feature")
-            else:
-                message = f"unknown directive '{text}'"
-                near = directive_hint(text, DIRECTIVES)
-                self._error(start, end, message, near, code="unknown-directive")
+            message = f"unknown directive '{text}'"
+            near = directive_hint(text, DIRECTIVES)
+            self._error(start, end, message, near, code="unknown-directive")
             return "BROKEN_DIRECTIVE"
         if group == "number":
             return "UNSIGNED" if text.endswith("u") else "NUMBER"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from dbsp.compiler.datalog.tree.syntax import Atom, Formula, Name, Node, NumberLiteral
+from dbsp.compiler.datalog.tree.syntax import Atom, Formula, Name, Node, NumberLiteral, Term
 from dbsp.diagnostics import SourceSpan
 from dbsp.lazy_dataclass import dataclass
 
@@ -32,12 +32,14 @@ class Clause(Node):
 
 @dataclass(frozen=True, slots=True)
 class AttributeDeclaration:
-    """`name: type` of a relation or a branch."""
+    """`name: type` of a relation or a branch; `name: type<join>` of a relation."""
 
     name: str
     type_name: str
     span: SourceSpan = field(compare=False, repr=False)
     type_span: SourceSpan = field(compare=False, repr=False)
+    join: Name | None = None
+    """The join of a lattice: its name, `@f` of a functor, empty for that of a `.lattice`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,17 @@ class FunctorDeclaration:
     parameters: tuple[Name, ...]
     result: Name
     span: SourceSpan = field(compare=False, repr=False)
+    joins: tuple[Name | None, ...] = ()
+    """The joins of the parameters and of the result, as of `AttributeDeclaration`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeDeclaration:
+    """`.lattice T<> { Bottom -> term, Lub -> term, Glb -> term }`: the lattice of a type."""
+
+    type: Name
+    parts: tuple[tuple[Name, Term], ...]
+    span: SourceSpan = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +191,7 @@ Item: TypeAlias = (
     | Directive
     | Pragma
     | FunctorDeclaration
+    | LatticeDeclaration
     | PlanDirective
     | Component
     | ComponentEnd

@@ -72,11 +72,40 @@ def type_of(kind: AnyKind) -> Type:
 Value: TypeAlias = int | float | str | Record | Branch | None
 
 
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The lattice of a kind; `join` is min, max, bor, band, flat, or `@` and a functor."""
+
+    join: str
+    kind: AnyKind
+
+
+ORDERS: Mapping[str, tuple[str, int]] = {
+    "min": ("value", -1),
+    "max": ("value", 1),
+    "bor": ("bits", 1),
+    "band": ("bits", -1),
+}
+"""By join: the order of its lattice, and whether values rise (1) or fall (-1) in that order."""
+
+
+def flat_top(kind: AnyKind) -> str | None:
+    """The branch without fields `Top` of a type, the greatest value of its flat lattice."""
+    constructors = kind.structure.constructors if isinstance(kind, Structured) else ()
+    names = (constructor.name for constructor in constructors if not constructor.fields)
+    return next((name for name in names if name.rpartition(".")[2] == "Top"), None)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctorSignature:
-    """A user-defined function: `.functor name(parameters): result`."""
+    """A user-defined function: `.functor name(parameters): result`.
+
+    `lattices` has the lattices of the parameters and of the result: the function is monotone in
+    them.
+    """
 
     name: str
     parameters: tuple[AnyKind, ...]
     result: AnyKind
     function: Callable[..., Any]
+    lattices: tuple[Lattice | None, ...] = ()

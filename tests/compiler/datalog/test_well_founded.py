@@ -411,6 +411,11 @@ REFUSED = [
         "a row may be undefined because 'win' negates itself (line 6)",
     ),
     (
+        ".decl least(x: number<min>)\n.output least\nleast(x) :- win(x).",
+        "'least' may have undefined rows, so it cannot have lattice columns",
+        "a row may be undefined because",
+    ),
+    (
         ".decl one(x: number) choice-domain x\n.output one\none(x) :- win(x).",
         "'one' may have undefined rows, so it cannot have a choice-domain",
         "a row may be undefined because",

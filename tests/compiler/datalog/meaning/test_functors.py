@@ -169,3 +169,46 @@ def test_functors_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
         assert f"cannot load functors from {tmp_path / wrong}: {why}" in capsys.readouterr().err.replace(
             "\n", " "
         )
+
+
+RECORDS = """
+.type List = [head: number, rest: List]
+.type Shape = Circle { r: number } | Empty {}
+.functor rest(l: List): List
+.functor shape(l: List, n: number): Shape
+.decl list(l: List)
+.input list
+.decl tail(l: List)
+tail(l) :- list(l).
+tail(@rest(l)) :- tail(l), l != nil.
+.decl empty(n: number)
+empty(n) :- n = count : { tail(nil) }.
+.decl shapes(s: Shape)
+shapes(@shape(l, 7)) :- list(l).
+.decl nested(s: Shape)
+nested(@shape(@rest(@rest(l)), 7)) :- list(l), l != nil.
+.output tail, empty, shapes, nested
+"""
+
+
+def test_records_and_branches() -> None:
+    functions = {
+        "rest": lambda pair: pair[1],
+        "shape": lambda pair, n: dbsp.Branch("Empty") if pair is None else dbsp.Branch("Circle", pair[0] * n),
+    }
+    run = dbsp.compile(RECORDS, functors=functions).start({"list": [((1, (2, None)),), (None,)]})
+    assert set(run.view("tail").rows()) == {((1, (2, None)),), ((2, None),), (None,)}
+    assert run.view("empty").rows() == [(1,)]
+    assert set(run.view("shapes").rows()) == {(dbsp.Branch("Circle", 7),), (dbsp.Branch("Empty"),)}
+    assert run.view("nested").rows() == [(dbsp.Branch("Empty"),)]
+    delta = run.step({"list": {(None,): -1}})
+    assert delta["shapes"].to_dict() == {(dbsp.Branch("Empty"),): -1}
+    assert not delta["tail"]
+
+
+def test_a_value_that_is_no_branch_of_the_type_is_refused() -> None:
+    functions = {"rest": lambda pair: pair, "shape": lambda pair, n: n}
+    run = dbsp.compile(RECORDS, functors=functions).start()
+    with pytest.raises(dbsp.EvaluationError, match=r"functor '@shape' returned 7: expected Shape, got 7"):
+        run.step({"list": [(None,)]})
+    assert run.view("shapes").rows() == []

@@ -1,0 +1,83 @@
+"""The rows of a relation with lattice columns: one per key, with least upper bounds.
+
+    r(key, v)  =  aggregate by key of (inputs + rules), v the least upper bound of the values
+
+In a recursion this is the value of the relation in each iteration. The values only rise from one
+iteration to the next, since the rules are monotone (see `meaning.lattice_uses`); so the last
+iteration is the least fixpoint.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from dbsp.compiler.datalog.meaning import checked
+from dbsp.compiler.datalog.meaning.word_size import range_of
+from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Lattice, flat_top, type_of
+from dbsp.data.int_range import IntRange
+from dbsp.data.terms import Branch
+from dbsp.errors import expect_present
+from dbsp.lazy_dataclass import dataclass
+from dbsp.operators.streams.aggregate_calls import AggregateCall, bit_and, bit_or, fold, max_, min_
+from dbsp.operators.streams.stream import Stream
+
+_BUILT_IN = {"min": min_, "max": max_, "bor": bit_or, "band": bit_and}
+
+
+def joined(relation: checked.Relation, candidates: Stream, program: checked.CheckedProgram) -> Stream:
+    """Return one row for each value of the other columns, with the least upper bounds."""
+    names = candidates.schema.names
+    key = [column.name for column in relation.attributes if column.lattice is None]
+    bounds = {
+        column.name: _upper_bound(column.name, column.lattice, program)
+        for column in relation.attributes
+        if column.lattice is not None
+    }
+    return candidates.group_by(*key).agg(**bounds).project(*names)
+
+
+def _upper_bound(name: str, lattice: Lattice, program: checked.CheckedProgram) -> AggregateCall:
+    """Return the aggregate of a column that is the least upper bound of its values."""
+    if lattice.join in _BUILT_IN:
+        return _BUILT_IN[lattice.join](name)
+    return fold(bound_of(lattice, program), name, type=type_of(lattice.kind))
+
+
+def bound_of(lattice: Lattice, program: checked.CheckedProgram) -> FlatBound | FunctorBound:
+    """Return the function of weighted values that is their least upper bound, for Python values."""
+    if lattice.join == "flat":
+        return FlatBound(Branch(expect_present(flat_top(lattice.kind), "the branch 'Top' of a flat lattice")))
+    range_ = range_of(lattice.kind, program.types.word_size)
+    return FunctorBound(program.functors[lattice.join], range_)
+
+
+@dataclass(frozen=True, repr=False)
+class FlatBound:
+    """The only value of a group, or the top for different values."""
+
+    top: Branch
+
+    def __repr__(self) -> str:
+        return "flat"
+
+    def __call__(self, pairs: list[tuple[Any, int]]) -> Any:
+        (value, _), *others = pairs
+        return self.top if others else value
+
+
+@dataclass(frozen=True, repr=False)
+class FunctorBound:
+    """The values of a group joined by a functor of the user, in their order."""
+
+    functor: FunctorSignature
+    range: IntRange | None
+
+    def __call__(self, pairs: list[tuple[Any, int]]) -> Any:
+        value = reduce(self.functor.function, [value for value, _ in pairs])
+        if self.range is not None and value not in self.range:
+            raise self.range.refusal(value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"@{self.functor.name}"
