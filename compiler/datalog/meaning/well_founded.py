@@ -15,7 +15,8 @@ Two kinds of relations may have undefined rows: those that depend on their own n
 that depend on such a relation. For each output among them, `name.undefined` is another output.
 
 An aggregate has no value over rows that may be undefined, and neither has a lattice column,
-`autoinc()`, a choice, a subsumption or a limit, which depend on the presence and absence of rows. Such programs are refused.
+`autoinc()`, a choice, a subsumption or a limit, which depend on the presence and absence of rows.
+Such programs are refused.
 
 Sources: Van Gelder, Ross, Schlipf, "The well-founded semantics for general logic programs", JACM
 1991; Van Gelder, "The alternating fixpoint of logic programs with negation", JCSS 1993.
