@@ -23,6 +23,7 @@ from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_log import RunLog
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.staged_inputs import Changes, StagedInputs
+from dbsp.runtime.subscription_hub import SubscriptionHub
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
@@ -51,6 +52,8 @@ class Ticks(StagedInputs):
         self.kept_changes = KEPT_CHANGES
         """The largest number of changed rows of a tick that the run keeps for `changed`."""
         self._latest: LatestTick | None = None
+        self._live: SubscriptionHub | None = None
+        """The subscriptions of the run, if there have been any."""
         self.log: RunLog | None = None
         """The checkpoint that makes ticks durable, if there is one (see `dbsp.durable`)."""
 
@@ -247,8 +250,13 @@ class Ticks(StagedInputs):
                 log.begin(self)
             staged = dict(stage(work))
             rows = sum([len(batch.weights) for batch in staged.values()])
+            live = self._live
+            if live is not None:
+                live.begin()
             # A log reads the changes after the tick has been computed.
             self._compute(staged if log is None else dict(staged), release=rows > MANY)
+            if live is not None:
+                live.step(final=True)
             work.result, work.latest = self._outcome(work.number)
             if log is not None:
                 work.recording = True
@@ -260,6 +268,8 @@ class Ticks(StagedInputs):
             if rows > MANY:
                 self._scope.forget()
             self._scope.merge()
+            if live is not None:
+                live.close_tick(rows > MANY)
             if rows > LARGE:
                 give_back()
             self.close_work(work)
@@ -346,6 +356,8 @@ class Ticks(StagedInputs):
     def commit(self, work: OpenTick) -> None:
         """Make a decided tick final in memory. If this is interrupted, call it again."""
         self._scope.commit()
+        if self._live is not None:
+            self._live.commit(work.number)
         self._ticks = work.number
         self._latest = work.latest
         for part in work.taken:
@@ -372,6 +384,8 @@ class Ticks(StagedInputs):
     def roll_back(self) -> None:
         """Undo the changes of an undecided tick. If this is interrupted, call it again."""
         self._scope.rollback()
+        if self._live is not None:
+            self._live.rollback()
 
     def _settle_without_memory(self, work: OpenTick) -> None:
         """Settle a tick after a failed allocation; return only if the tick is committed.
@@ -393,25 +407,34 @@ class Ticks(StagedInputs):
             port.staged = None
         super().close_work(work)
 
+    @property
+    def in_work(self) -> bool:
+        """Whether a tick, a transaction or other work has begun and not ended."""
+        return self._work is not None or self._bulk is not None
+
     # --- callbacks --------------------------------------------------------------------------------
 
     def _notify(self) -> None:
-        """Notify every listener of the latest tick, unless this has been done.
+        """Notify every listener and subscription of the latest tick, unless this has been done.
 
         An interrupt may prevent a notification; then the next tick or switch notifies first.
         """
-        if not self._unnotified:
+        live = self._live
+        if not self._unnotified and (live is None or not live.waiting):
             return
         work = OpenWork("step", sys._getframe())
         self.begin(work)
         failures = []
         try:
-            for listener in list(self._scope.listeners):  # a callback may end its watch
-                try:
-                    listener.notify()
-                except DbspError as error:
-                    failures.append(error)
-            self._unnotified = False
+            if self._unnotified:
+                for listener in list(self._scope.listeners):  # a callback may end its watch
+                    try:
+                        listener.notify()
+                    except DbspError as error:
+                        failures.append(error)
+                self._unnotified = False
+            if live is not None:
+                failures += live.deliver()
         finally:
             self.close_work(work)
         if failures:

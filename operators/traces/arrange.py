@@ -153,6 +153,12 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         return self._trace.before
 
     @property
+    def sorted_by(self) -> tuple[int, ...] | None:
+        if self._scope.depth:
+            return None
+        return tuple(range(self._trace.width)) if self._order is None else tuple(map(int, self._order))
+
+    @property
     def coordinates(self) -> int:
         return self._scope.depth
 

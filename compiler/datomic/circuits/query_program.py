@@ -38,7 +38,7 @@ from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind
 from dbsp.compiler.datomic.circuits.answer_strategy import Counts, strategy_for
-from dbsp.compiler.datomic.circuits.external_rows import check_external_rows
+from dbsp.compiler.datalog.circuits.external_rows import check_external_rows
 from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog

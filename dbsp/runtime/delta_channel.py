@@ -1,0 +1,77 @@
+"""A channel of deltas from the thread of a run to other threads and to coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from contextlib import suppress
+
+from dbsp.data.zset import ZSet
+from dbsp.errors import DbspError
+
+
+class DeltaChannel:
+    """Deltas in the order of their ticks, until the channel is closed. Thread-safe.
+
+    `error` is the reason for which it was closed, if there is one: readers get it after the deltas.
+    """
+
+    def __init__(self) -> None:
+        self._deltas: deque[ZSet] = deque()
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self.closed = False
+        self.error: DbspError | None = None
+
+    def put(self, delta: ZSet) -> None:
+        """Append a delta, and wake the readers."""
+        with self._changed:
+            self._deltas.append(delta)
+            self._wake()
+
+    def close(self, error: DbspError | None = None) -> None:
+        """End the channel: readers get the deltas that are in it, and then the end."""
+        with self._changed:
+            if not self.closed:
+                self.error = error
+                self.closed = True
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        for loop, event in self._waiting:
+            with suppress(RuntimeError):  # the loop of the reader has been closed
+                loop.call_soon_threadsafe(event.set)
+        self._waiting.clear()
+
+    def drain(self) -> list[ZSet]:
+        """Remove and return the deltas that are in the channel; do not wait."""
+        with self._changed:
+            found = list(self._deltas)
+            self._deltas.clear()
+            return found
+
+    def take(self) -> ZSet | None:
+        """Remove and return the next delta; wait for it. None at the end. Raises `error`."""
+        with self._changed:
+            while not self._deltas and not self.closed:
+                self._changed.wait()
+            return self._next()
+
+    async def take_async(self) -> ZSet | None:
+        """Do the same without blocking the event loop."""
+        while True:
+            with self._changed:
+                if self._deltas or self.closed:
+                    return self._next()
+                event = asyncio.Event()
+                self._waiting.append((asyncio.get_running_loop(), event))
+            await event.wait()
+
+    def _next(self) -> ZSet | None:
+        if self._deltas:
+            return self._deltas.popleft()
+        if self.error is not None:
+            raise self.error
+        return None
