@@ -111,7 +111,5 @@ def _physical(
     program: checked.CheckedProgram, policy: Policy, external: frozenset[str], max_iterations: int
 ) -> Graph:
     plans = plan_rules(program, policy)
-    circuit = lower_program(
-        program, plans, "subscription", max_iterations, Recursion.INCREMENTAL, external
-    )
+    circuit = lower_program(program, plans, "subscription", max_iterations, Recursion.INCREMENTAL, external)
     return circuit.circuit(Stage.PHYSICAL)

@@ -80,8 +80,7 @@ def read_query(program: checked.CheckedProgram, text: str) -> SubscribedQuery:
             code="rows-not-kept",
         )
     names = {
-        variable.name: f"v{number}"
-        for number, variable in enumerate(dict.fromkeys(_variables(question)))
+        variable.name: f"v{number}" for number, variable in enumerate(dict.fromkeys(_variables(question)))
     }
     rules = [_renamed(rule, names) for rule in question.rules]
     constants: list[syntax.Constant] = []

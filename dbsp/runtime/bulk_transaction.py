@@ -175,7 +175,7 @@ class BulkTicks(Ticks):
             if progress.result is None and self._live is not None:
                 self._live.invalidate()
             progress.undo_or_release(self)
-            self._scope.repair()
+            self.repair()
             progress.frame = None
             self._bulk = None
 

@@ -18,16 +18,22 @@ class DeltaChannel:
     """
 
     def __init__(self) -> None:
-        self._deltas: deque[ZSet] = deque()
+        self._deltas: deque[tuple[int, ZSet]] = deque()
+        self._taken = -1
+        """The tick of the latest delta that a reader has taken."""
         self._changed = threading.Condition()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self.closed = False
         self.error: DbspError | None = None
 
-    def put(self, delta: ZSet) -> None:
-        """Append a delta, and wake the readers."""
+    def put(self, tick: int, delta: ZSet) -> None:
+        """Append the delta of a tick, and wake the readers.
+
+        If this is interrupted, call it again: the channel gets each delta once.
+        """
         with self._changed:
-            self._deltas.append(delta)
+            if tick > (self._deltas[-1][0] if self._deltas else self._taken):
+                self._deltas.append((tick, delta))
             self._wake()
 
     def close(self, error: DbspError | None = None) -> None:
@@ -48,8 +54,9 @@ class DeltaChannel:
     def drain(self) -> list[ZSet]:
         """Remove and return the deltas that are in the channel; do not wait."""
         with self._changed:
-            found = list(self._deltas)
-            self._deltas.clear()
+            found: list[ZSet] = []
+            while self._deltas:
+                found.append(self._take())
             return found
 
     def take(self) -> ZSet | None:
@@ -71,7 +78,12 @@ class DeltaChannel:
 
     def _next(self) -> ZSet | None:
         if self._deltas:
-            return self._deltas.popleft()
+            return self._take()
         if self.error is not None:
             raise self.error
         return None
+
+    def _take(self) -> ZSet:
+        self._taken, delta = self._deltas[0]
+        self._deltas.popleft()
+        return delta

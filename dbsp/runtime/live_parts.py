@@ -317,5 +317,3 @@ def rows_by_prefix(batch: Batch, width: int) -> Iterator[tuple[tuple[int, ...], 
 
 def _boundaries(prefix: Any) -> Any:
     return (prefix[1:] != prefix[:-1]).any(axis=1).nonzero()[0]
-
-

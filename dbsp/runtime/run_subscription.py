@@ -208,12 +208,12 @@ class RunSubscription:
         """Whether the subscription itself keeps its deltas."""
         return self._to is None
 
-    def receive(self, delta: ZSet) -> None:
-        """Pass a delta on. Raises UserFunctionError."""
+    def receive(self, tick: int, delta: ZSet) -> None:
+        """Pass the delta of a tick on. Raises UserFunctionError."""
         if self.closed:
             return
         if self._to is None:
-            self._channel.put(delta)
+            self._channel.put(tick, delta)
             return
         try:
             if isinstance(self._to, DeltaQueue):
@@ -250,4 +250,3 @@ def shown(target: StreamChoice) -> str:
         return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
     node = getattr(target, "node", target)
     return str(getattr(node, "label", node))
-

@@ -124,7 +124,7 @@ class SubscriptionHub:
         self._members[new] = None
         self._stale = False
         try:
-            new.receive(ZSet.wrap(new.columns, self._run.interner, rows))
+            new.receive(self.tick, ZSet.wrap(new.columns, self._run.interner, rows))
         except BaseException:
             self.close(new)
             raise
@@ -207,8 +207,8 @@ class SubscriptionHub:
         """End a subscription; free what only it used, or let the next use of the run do that."""
         with self._lock:
             if not ended.closed:
+                self._closing.append(ended)  # first: if an interrupt comes, it is closed again
                 ended.end(None, self.tick)
-                self._closing.append(ended)
             run = self._run_of()
             if run is not None and self._thread == threading.get_ident() and not run.in_work:
                 self.refresh()
@@ -308,6 +308,11 @@ class SubscriptionHub:
         self._sums.clear()
         self._failed.clear()
 
+    def repair(self) -> None:
+        """Make the traces usable after an interrupt. If this is interrupted, call it again."""
+        for scope in self._parts.scopes:
+            scope.repair()
+
     def invalidate(self) -> None:
         """Make the parts again before their next use: the run returns to an earlier state."""
         self._stale = True
@@ -327,12 +332,13 @@ class SubscriptionHub:
             while left:
                 member, item = left[0]
                 if isinstance(item, ZSet) and member.keeps:
-                    call_undisturbed(_keep, left)
+                    member.receive(number, item)  # twice if an interrupt comes, which is once
+                    left.popleft()
                     continue
-                left.popleft()
+                left.popleft()  # a function is not called again
                 if isinstance(item, ZSet):
                     try:
-                        member.receive(item)
+                        member.receive(number, item)
                     except DbspError as error:
                         failures.append(error)
                     continue
@@ -430,16 +436,6 @@ def expect_part(followed: Source | LivePart) -> LivePart:
     if not isinstance(followed, LivePart):
         raise AssertionError("a relation has no constants")
     return followed
-
-
-def _keep(left: deque[Delivery]) -> None:
-    """Pass on the first deliveries, as far as subscriptions keep them themselves."""
-    while left:
-        member, item = left[0]
-        if not isinstance(item, ZSet) or not member.keeps:
-            return
-        left.popleft()
-        member.receive(item)
 
 
 def _changed_columns(member: RunSubscription, before: Schema) -> CircuitError:

@@ -407,6 +407,11 @@ class Ticks(StagedInputs):
             port.staged = None
         super().close_work(work)
 
+    def repair(self) -> None:
+        super().repair()
+        if self._live is not None:
+            self._live.repair()
+
     @property
     def in_work(self) -> bool:
         """Whether a tick, a transaction or other work has begun and not ended."""
