@@ -24,6 +24,10 @@ from dbsp.errors import InputError
 from dbsp.runtime.live_graph import LiveGraph, LiveQuery, Source
 
 
+REMEMBERED = 1_000
+"""The number of texts of queries that a run remembers."""
+
+
 class CompiledProgram(PlannableProgram, Protocol):
     """The part of a `Program` that subscriptions need."""
 
@@ -36,6 +40,8 @@ class SubscribedProgram:
 
     def __init__(self, program: CompiledProgram, max_iterations: int) -> None:
         self._compiled = program
+        self._read: dict[str, LiveQuery] = {}
+        """Queries by their texts: many subscribers ask the same."""
         self._max_iterations = max_iterations
 
     @property
@@ -45,7 +51,7 @@ class SubscribedProgram:
     def has_relation(self, name: str) -> bool:
         """Return whether the program has a relation of this name.
 
-        Raises InputError for an unknown name that is no query.
+        Raises InputError for an unknown name.
         """
         if name in self._checked.relations:
             return True
@@ -65,8 +71,14 @@ class SubscribedProgram:
 
     def query_of(self, text: str) -> LiveQuery:
         """Read a query. Raises CompileError, and InputError if it numbers its rows."""
-        query = read_query(self._checked, text)
-        return LiveQuery(query.form, query.constants, relation_schema(query.form.given), query.columns)
+        found = self._read.get(text)
+        if found is None:
+            query = read_query(self._checked, text)
+            given = relation_schema(query.form.given)
+            if len(self._read) >= REMEMBERED:
+                self._read.clear()
+            found = self._read[text] = LiveQuery(query.form, query.constants, given, query.columns)
+        return found
 
     def query_graph(self, query: LiveQuery) -> LiveGraph:
         """Return the circuit of the form of a query."""
@@ -99,7 +111,9 @@ class SubscribedProgram:
             return inserted
         stream = run.graph.named.get(name)
         columns = self.columns_of(source)
-        if stream is None or stream.schema.types != columns.types or not self._is_whole(run, name, rules):
+        if stream is None or (port is not None and stream.node is port.node):
+            return None  # the stream of an input lacks the rows that rules derive for it
+        if stream.schema.types != columns.types or not self._is_whole(run, name, rules):
             return None
         node: Node = stream.node
         return node
@@ -112,7 +126,7 @@ class SubscribedProgram:
         program: PlannableProgram = self._compiled
         if isinstance(run.planner, ProgramPlanner):
             if run.planner.restored:
-                return False  # a checkpoint does not tell which relations its circuit restricts
+                return False  # a checkpoint does not say what its circuit restricts
             program = run.planner.program
         rewritten = program.rewritten
         if demand_name(name) in rewritten.relations:

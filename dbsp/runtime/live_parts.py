@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, Protocol
 
 from dbsp.circuit.graph import Graph, Node
@@ -310,7 +311,7 @@ def rows_by_prefix(batch: Batch, width: int) -> Iterator[tuple[tuple[int, ...], 
         return
     prefix = rows[:, :width]
     starts = [0, *(_boundaries(prefix) + 1).tolist(), len(weights)]
-    for first, last in zip(starts, starts[1:], strict=False):
+    for first, last in pairwise(starts):
         piece = rows[first:last, width:].copy()
         yield tuple(prefix[first].tolist()), Batch(piece, weights[first:last])
 

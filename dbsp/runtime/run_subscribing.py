@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.errors import CircuitError
 from dbsp.runtime.live_graph import LivePrograms
 from dbsp.runtime.observed_run import ObservedRun
 from dbsp.runtime.program_update import ProgramUpdates
@@ -27,7 +28,7 @@ class Subscribing(ProgramUpdates, ObservedRun):
         output, or a query: the body of a rule over these relations, as for `Program.query`. The
         target of a circuit built by hand is a stream, or its name.
 
-        The first delta has all rows of now. After the commit of each tick that changes some, the
+        The first delta has all current rows. After the commit of each tick that changes some, the
         delta of the tick follows, so the deltas always sum to the view. A function or a queue gets
         them in the thread of the run, before `step` returns; otherwise the subscription keeps them
         for its readers. If a function raises, `step` raises UserFunctionError, and the tick
@@ -81,6 +82,13 @@ class Subscribing(ProgramUpdates, ObservedRun):
         """
         expect_receiver(to)
         self.refuse_inside_tick("subscribe")
+        if self.program is None and isinstance(target, str) and "(" in target:
+            raise CircuitError(
+                "a query needs a run of a compiled program in its physical stage, and this run was started "
+                "from a circuit, from another stage, or with circuit=...; subscribe to one of its streams, or "
+                "start it with dbsp.compile(text).start()",
+                code="subscribe-refused",
+            )
         self._notify()
         if self._live is None:
             self._live = SubscriptionHub(self)

@@ -222,8 +222,8 @@ class RunSubscription:
                 self._to(delta)
         except Exception as error:
             raise UserFunctionError(
-                f"the receiver of the subscription to {self._shown} raised {cause_text(error)}; it was called "
-                "after the commit, so the tick remains committed",
+                f"the receiver of the subscription to {self._shown} raised {cause_text(error)}; it was "
+                "called after the commit, so the tick remains committed",
             ) from error
 
     def end(self, error: DbspError | None, tick: int) -> None:
@@ -239,7 +239,7 @@ def expect_receiver(to: Any) -> None:
     if to is None or (callable(put) and not inspect.iscoroutinefunction(put)):
         return
     raise wrong_argument(
-        "to", "a function of a delta, a queue with a method put that is no coroutine, or nothing", to
+        "to", "a function of a delta, a queue with a method put that is not a coroutine, or nothing", to
     )
 
 

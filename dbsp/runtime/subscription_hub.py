@@ -56,7 +56,7 @@ class SubscribedRun(PartOwner, Protocol):
 
     @property
     def in_work(self) -> bool:
-        """Whether a tick, a transaction or other work has begun and not ended."""
+        """Whether a tick, a transaction or other work runs."""
 
     def recover(self) -> None: ...
 
@@ -82,7 +82,7 @@ class SubscriptionHub:
         self._computed: deque[Delivery] = deque()
         """What the tick that has been computed is going to deliver."""
         self._ready: dict[int, deque[Delivery]] = {}
-        """By tick, what is left to deliver."""
+        """By tick, the deliveries that have not been made."""
         self._closing: deque[RunSubscription] = deque()
         self._latest = 0
         self._lock = threading.RLock()
@@ -321,11 +321,11 @@ class SubscriptionHub:
 
     @property
     def waiting(self) -> bool:
-        """Whether something is left to deliver."""
+        """Whether there are deliveries to make."""
         return bool(self._ready)
 
     def deliver(self) -> list[DbspError]:
-        """Deliver what ticks have left; return the errors of receivers."""
+        """Make the deliveries of all ticks; return the errors of receivers."""
         failures: list[DbspError] = []
         for number in list(self._ready):
             left = self._ready[number]

@@ -414,7 +414,7 @@ class Ticks(StagedInputs):
 
     @property
     def in_work(self) -> bool:
-        """Whether a tick, a transaction or other work has begun and not ended."""
+        """Whether a tick, a transaction or other work runs."""
         return self._work is not None or self._bulk is not None
 
     # --- callbacks --------------------------------------------------------------------------------
