@@ -23,7 +23,6 @@ from dbsp.data.schema import Schema
 from dbsp.errors import InputError
 from dbsp.runtime.live_graph import LiveGraph, LiveQuery, Source
 
-
 REMEMBERED = 1_000
 """The number of texts of queries that a run remembers."""
 

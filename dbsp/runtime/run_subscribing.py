@@ -85,8 +85,8 @@ class Subscribing(ProgramUpdates, ObservedRun):
         if self.program is None and isinstance(target, str) and "(" in target:
             raise CircuitError(
                 "a query needs a run of a compiled program in its physical stage, and this run was started "
-                "from a circuit, from another stage, or with circuit=...; subscribe to one of its streams, or "
-                "start it with dbsp.compile(text).start()",
+                "from a circuit, from another stage, or with circuit=...; subscribe to a stream, or start it "
+                "with dbsp.compile(text).start()",
                 code="subscribe-refused",
             )
         self._notify()
