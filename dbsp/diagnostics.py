@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from dbsp.lazy_dataclass import dataclass
 
 Severity = Literal["error", "warning"]
 

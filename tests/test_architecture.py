@@ -18,6 +18,7 @@ LOOSE = {
     "dbsp/deferred_signals.py",
     "dbsp/diagnostics.py",
     "dbsp/errors.py",
+    "dbsp/lazy_dataclass.py",
 }
 
 

@@ -42,3 +42,13 @@ def test_an_example_that_fails_stops_the_build() -> None:
 
 def test_the_pages_from_the_root_exist() -> None:
     assert [name for name in FROM_ROOT.values() if not (ROOT / name).is_file()] == []
+
+
+def test_the_parameters_of_dataclasses_are_in_the_reference() -> None:
+    import griffe
+
+    extensions = griffe.load_extensions(str(ROOT / "docs" / "site" / "documented_dataclasses.py"))
+    loader = griffe.GriffeLoader(search_paths=[ROOT], extensions=extensions)
+    package = loader.load("dbsp.runtime", submodules=True)
+    updated = package["update_report.Updated"]
+    assert "deltas" in updated.parameters

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
 

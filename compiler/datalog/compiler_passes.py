@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -65,6 +65,7 @@ from dbsp.compiler.datalog.text.parse import parse_tokens
 from dbsp.compiler.datalog.text.parsed import ParsedProgram
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
 from dbsp.compiler.datalog.text.report import Report
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.stages.circuit_passes import CIRCUIT_PASSES, QUERY
 

@@ -8,7 +8,6 @@ that share computed variables hold or fail together. Groups that read no relatio
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import networkx as nx
 
@@ -22,6 +21,7 @@ from dbsp.compiler.datalog.plans.normalise import (
 )
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.why.rule_body import RuleBody
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

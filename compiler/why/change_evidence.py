@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from dbsp.compiler.why.rule_body import RuleBody
 from dbsp.compiler.why.tick_sides import ChangedRow, Side
 from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 ALTERNATIVES = 100
 """The maximum number of derivations of an inserted row that are compared."""

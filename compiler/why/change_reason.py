@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from dbsp.compiler.why.proof import DEPTH, Key, Proof, plain
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
+from dbsp.lazy_dataclass import dataclass
 
 RowChange: TypeAlias = Literal["inserted", "retracted", "unchanged", "missing"]
 """What a tick did with a row; `missing`: it was absent before, and is absent after."""

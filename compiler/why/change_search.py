@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from dbsp.compiler.why.change_evidence import Change, Evidence, EvidenceSearch, Expansion
 from dbsp.compiler.why.change_reason import INPUT_FACT
 from dbsp.compiler.why.tick_sides import ChangedRow
+from dbsp.lazy_dataclass import dataclass
 
 SEARCHED = 2_000
 """The maximum number of derivations that are compared to find the smallest explanation."""

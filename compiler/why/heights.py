@@ -27,7 +27,7 @@ from the pairs of heights up to n have the height n + 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ from dbsp.data.recode import recode_rows
 from dbsp.data.zset import ZSet
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.planner.strategy import Strategy
 from dbsp.runtime.run import Run

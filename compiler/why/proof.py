@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from dbsp.display.displayed import Displayed
+from dbsp.lazy_dataclass import dataclass
 
 Key: TypeAlias = tuple[str, tuple[Any, ...]]
 """The name of a relation and one of its rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -36,6 +36,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value, encode_value
 from dbsp.errors import InputError, InvariantError, expect_present, expect_type, shorten
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 UNDERIVED = "was derived from rows that were removed later"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
@@ -22,6 +22,7 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import find, outer_variables
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import CompileError, DbspError
+from dbsp.lazy_dataclass import dataclass
 
 QUESTION_FILE = "<question>"
 """The file that messages about a question name."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from dbsp.compiler.why.proof import Key, plain
 from dbsp.display.displayed import Displayed
+from dbsp.lazy_dataclass import dataclass
 
 Status: TypeAlias = Literal["holds", "fails", "open"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from dbsp.compiler.why.rule_body import SHOWN, RuleBody, row_at, row_text
 from dbsp.compiler.why.solve import Solver
 from dbsp.errors import expect_present
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

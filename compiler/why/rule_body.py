@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -26,6 +25,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value
 from dbsp.errors import expect_present
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 Row: TypeAlias = tuple[Any, ...]
 Environment: TypeAlias = Mapping[str, syntax.Constant]

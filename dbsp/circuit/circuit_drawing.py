@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -21,6 +20,7 @@ from dbsp.circuit.pictures.side_by_side import side_by_side
 from dbsp.circuit.stage import Stage
 from dbsp.display.displayed import Displayed
 from dbsp.errors import ArgumentError, choice, counted, shorten, wrong_argument
+from dbsp.lazy_dataclass import dataclass
 
 StageName: TypeAlias = Literal["query", "incremental", "physical", "distributed"]
 Stages: TypeAlias = Stage | StageName | Sequence[Stage | StageName]

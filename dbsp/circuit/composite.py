@@ -8,7 +8,6 @@ function of Z-sets and its incremental form follow from that. By the chain rule,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from dbsp.circuit.graph import Node, Stream
@@ -17,6 +16,7 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.lazy_dataclass import dataclass
 
 
 class Typed(Protocol):

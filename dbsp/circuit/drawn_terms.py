@@ -7,8 +7,9 @@ terms with their signs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from dbsp.lazy_dataclass import dataclass
 
 Sum: TypeAlias = Literal["delta", "new", "old"]
 """What an input holds in a time dimension: the delta, its sum up to now I(d), or the sum before now

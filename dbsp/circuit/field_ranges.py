@@ -15,12 +15,12 @@ import functools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError, shorten
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 
 
 class FieldRange(ABC):

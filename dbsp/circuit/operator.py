@@ -9,7 +9,6 @@ scheduler and the drawing use operators only through these classes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from dbsp.circuit.drawn_terms import DrawnTerm
@@ -21,6 +20,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError, counted
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Graph, Node, Stream

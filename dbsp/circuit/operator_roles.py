@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dbsp.circuit.graph import Node, Stream

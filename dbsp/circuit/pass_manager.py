@@ -11,11 +11,12 @@ before. It runs the passes in order and can stop after any of them to show its r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import ArgumentError
+from dbsp.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 Before = TypeVar("Before")

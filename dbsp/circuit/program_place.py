@@ -8,10 +8,11 @@ only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic, ProgramSources, SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from dbsp.diagnostics import did_you_mean
 from dbsp.errors import CircuitError, shorten
 from dbsp.expressions import Call, Column, Expression, Functor, FunctorCall, Literal
 from dbsp.expressions.origin import Origin
+from dbsp.lazy_dataclass import dataclass
 
 
 class Tag(NamedTuple):
@@ -88,7 +89,7 @@ WriteScope = Callable[[Graph], Mapping[str, Any]]
 """Writes a nested scope."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class DecodeContext:
     """The context of reading besides the JSON values: all that a text may name."""
 

@@ -6,7 +6,6 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from dbsp.datomic.time_points import TimePoint
 from dbsp.edn import Symbol, read
 from dbsp.errors import CheckpointError, EdnError, InputError, counted, shorten
 from dbsp.io.problems import read_file
+from dbsp.lazy_dataclass import dataclass
 
 STDIN = "<stdin>"
 

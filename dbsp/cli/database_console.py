@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from dbsp.diagnostics import did_you_mean
 from dbsp.edn import Form, read_forms
 from dbsp.edn.edn_writer import display_text
 from dbsp.errors import DbspError, InputError
+from dbsp.lazy_dataclass import dataclass
 
 FILE = "<console>"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from dbsp.datomic.operation_places import as_ident
 from dbsp.datomic.transaction_text import PlacedForms
 from dbsp.edn import EdnMap, Form, Keyword
 from dbsp.errors import DbspError
+from dbsp.lazy_dataclass import dataclass
 
 _DB_ID = Keyword("db/id")
 

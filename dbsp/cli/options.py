@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -15,6 +15,7 @@ from dbsp.errors import ArgumentError
 from dbsp.io import unpack
 from dbsp.kernels.thread_count import set_threads
 from dbsp.kernels.thread_pool import MOST_THREADS
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.runtime import memory

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from dbsp.datomic.database_schema import Attribute
 from dbsp.edn import Keyword
 from dbsp.errors import DbspError, InputError
 from dbsp.io.problems import missing_file
+from dbsp.lazy_dataclass import dataclass
 
 ENTITY = "db/id"
 """The column with the ids of the entities, or with other forms that name an entity."""

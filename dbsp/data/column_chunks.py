@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +29,7 @@ from dbsp.errors import (
 )
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.lazy_dataclass import dataclass
 
 Column: TypeAlias = Any
 """An Arrow array or chunked array, a NumPy array, or a sequence of Python values."""

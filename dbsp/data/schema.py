@@ -10,7 +10,6 @@ import operator
 import typing
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +25,7 @@ from dbsp.display.displayed import Displayed
 from dbsp.errors import DbspError, InputError, SchemaError, at_place, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 
 _POSITIONAL = frozenset({tuple, list})
 _FEW = 4

@@ -19,13 +19,14 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from dbsp.data.int_range import IntRange, read_range
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import SchemaError
+from dbsp.lazy_dataclass import dataclass
 
 NIL = -1
 """The code of the record nil, which is None in Python."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dbsp.datomic.database_schema import Attribute
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

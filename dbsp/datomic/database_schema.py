@@ -7,7 +7,7 @@ and so on. `Schema.changed` reads these datoms.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from dbsp.diagnostics import did_you_mean
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import SchemaError
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 _ENGINE_TYPES = {"long": INT, "ref": INT, "double": FLOAT, "float": FLOAT, "string": STR}
 

@@ -10,7 +10,6 @@ A pull reports which entities it reads, so a step costs the rows that read a cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from dbsp.compiler.datomic.tree import query_tree as tree
@@ -21,6 +20,7 @@ from dbsp.datomic.database_schema import Schema
 from dbsp.datomic.pull import pull_with_reads
 from dbsp.datomic.query_results import Row
 from dbsp.errors import full_repr
+from dbsp.lazy_dataclass import dataclass
 
 _Key: TypeAlias = tuple[Any, ...]
 """A row in a form in which 1, 1.0 and true differ."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from dbsp.compiler.datomic.text.rule_parser import parse_rules
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.datomic.entity_access import EntityAccess
 from dbsp.errors import InputError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass

@@ -7,8 +7,6 @@ of cardinality one replaces the known value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dbsp.datomic.attribute_rows import AttributeRows, no_rows
@@ -18,6 +16,7 @@ from dbsp.datomic.operation_places import OperationPlaces, value_text
 from dbsp.datomic.value_codes import decode_one
 from dbsp.errors import DbspError
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ A recursive pattern that comes to an entity again, below itself, returns `{:db/i
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dbsp.data.value_order import order_key
@@ -27,6 +27,7 @@ from dbsp.datomic.pull_pattern import (
 )
 from dbsp.datomic.pull_syntax import parse_pattern
 from dbsp.errors import UserFunctionError, cause_text
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dbsp.datomic.database_facts import Facts

@@ -15,13 +15,14 @@ A `PullPattern` is the pattern as written. Its `plan` has the attributes of a sc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from dbsp.diagnostics import Diagnostic, ProgramSources, SourceSpan, did_you_mean
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import CompileError
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dbsp.datomic.database_schema import Attribute, Schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
@@ -21,6 +21,7 @@ from dbsp.datomic.query_results import Row, has_pull, plain_rows, pulled_row, re
 from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, Tuples, TuplesCatalog
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.errors import InputError
+from dbsp.lazy_dataclass import dataclass
 
 Functions = Mapping[str, Callable[..., Any]]
 

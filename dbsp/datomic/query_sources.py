@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, Kind
@@ -13,6 +12,7 @@ from dbsp.datomic.database_schema import Attribute, Schema
 from dbsp.datomic.relation_key import Order, RelationKey
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import SchemaError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.state.trace import Trace
 
 _KINDS: Mapping[str, AnyKind] = {"int": Kind.NUMBER, "float": Kind.FLOAT, "str": Kind.SYMBOL}

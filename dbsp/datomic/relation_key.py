@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dbsp.errors import InvariantError
+from dbsp.lazy_dataclass import dataclass
 
 COLUMNS = ("e", "a", "v", "tx", "added")
 """The columns of a datom, in the order in which arrays of datoms have them."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from dbsp.datomic.upserts import resolve_upserts
 from dbsp.datomic.value_codes import decode_one, encode_one, encode_values
 from dbsp.errors import DbspError, InputError
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.datomic.operation_places import OperationPlaces
@@ -12,6 +11,7 @@ from dbsp.edn.edn_forms import Form
 from dbsp.edn.edn_reader import read, read_forms
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import DbspError, InputError
+from dbsp.lazy_dataclass import dataclass
 
 
 class TextPlaces(OperationPlaces):

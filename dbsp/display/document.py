@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from dbsp.errors import DbspError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 _WRITTEN = (str, dt.date, dt.datetime, dt.time, dt.timedelta, Decimal, UUID)
 """The classes whose `str` is how a reader writes a value."""

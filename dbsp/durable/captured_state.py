@@ -7,7 +7,6 @@ sorted runs, and not that of their rows. Of a large table it has the changed ent
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.circuit.graph import Graph, Node
@@ -16,6 +15,7 @@ from dbsp.durable.result_frames import written_result
 from dbsp.durable.step_memory import captured_memories
 from dbsp.durable.table_pieces import CapturedTable, captured_tables
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.sorted_run import SortedRun

@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.durable.atomic_files import reports_full_disk, sync_data, write_all, write_atomically
 from dbsp.durable.sealed_files import read_bytes, unreadable
+from dbsp.lazy_dataclass import dataclass
 
 COMMITS = "commits"
 _SLOT = struct.Struct("<QQ")

@@ -19,7 +19,7 @@ import urllib.parse
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from dbsp.durable.atomic_files import reports_full_disk, sync_file, sync_folder,
 from dbsp.durable.inbox_record import TakenDelivery, identify, inbox_id, taken
 from dbsp.durable.sealed_files import Fingerprint, decoding, read_sealed_json, sealed_json, unreadable
 from dbsp.errors import CheckpointError
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

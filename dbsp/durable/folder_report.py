@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.shards_header import HEADER
 from dbsp.durable.shards_report import describe_shards, verify_shards
 from dbsp.errors import CheckpointError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 _TRIES = 3
 

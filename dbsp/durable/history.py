@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.durable.atomic_files import reports_full_disk, sync_folder
@@ -20,6 +19,7 @@ from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest, read_manifest
 from dbsp.durable.sealed_files import unreadable
 from dbsp.errors import CheckpointError
+from dbsp.lazy_dataclass import dataclass
 
 HISTORY = "history"
 """The folder of the kept manifests."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from typing import Protocol
 
 from dbsp.errors import ArgumentError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 
 def clock() -> float:

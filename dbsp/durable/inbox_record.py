@@ -9,12 +9,12 @@ import os
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.sealed_files import decoding, read_header, read_sealed_json, sealed_json, unreadable
+from dbsp.lazy_dataclass import dataclass
 
 FORMAT = "dbsp inbox"
 VERSION = 2

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from dbsp.durable.array_frames import read_frames
 from dbsp.durable.sealed_files import SEAL_SIZE, sealed_name, sealed_size, unreadable, unseal
 from dbsp.errors import CheckpointError
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 _LONGEST_NAME = 256
 """The bytes that are read of the name in a seal, more than a journal writes."""

@@ -26,7 +26,7 @@ import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from dbsp.durable.sealed_files import (
     unreadable,
 )
 from dbsp.errors import CheckpointError
+from dbsp.lazy_dataclass import dataclass
 
 FORMAT = "dbsp delta log"
 VERSION = 2

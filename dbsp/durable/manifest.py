@@ -8,12 +8,13 @@ the journal since then are kept.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.sealed_files import decoding, read_header, sealed_json
+from dbsp.lazy_dataclass import dataclass
 
 FORMAT = "dbsp checkpoint"
 VERSION = 3

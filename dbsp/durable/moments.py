@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
 from dbsp.durable.history_window import Snapshot
 from dbsp.errors import ArgumentError, shorten, wrong_argument
+from dbsp.lazy_dataclass import dataclass
 
 Moment: TypeAlias = int | str | datetime
 """A tick, a time, or an ISO text of a time; times without a zone are local."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -16,6 +15,7 @@ from dbsp.durable.journal_replay import Replay
 from dbsp.durable.moments import Moment, PastMoment
 from dbsp.durable.tick_journal import TickChanges
 from dbsp.errors import ArgumentError, CircuitError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.bulk_transaction import BulkTransaction
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_watching import MAX_ROWS

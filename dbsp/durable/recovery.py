@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.durable.manifest import CURRENT, PARTS, PREVIOUS, VERSION, Manifest, read_manifest
@@ -12,6 +11,7 @@ from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.snapshots import LoadedSnapshot, load_snapshot
 from dbsp.durable.tick_journal import TickChanges, TickJournal
 from dbsp.errors import CheckpointError, CheckpointWarning
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dbsp.errors import CheckpointError, counted
+from dbsp.lazy_dataclass import dataclass
 
 Watch: TypeAlias = Callable[[str], None]
 """A function that takes the current step of long work, as text."""

@@ -22,12 +22,12 @@ import os
 import struct
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dbsp.durable.atomic_files import Content
 from dbsp.errors import CheckpointError
+from dbsp.lazy_dataclass import dataclass
 
 _SEAL = struct.Struct("<8sHHIQ16s")
 SEAL_SIZE = _SEAL.size

@@ -8,13 +8,14 @@ lock, owner        the lock of the run that writes here, and its process id
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from dbsp.data import value_hashes
 from dbsp.durable.atomic_files import reports_full_disk, write_atomically
 from dbsp.durable.sealed_files import decoding, read_header, sealed_json
 from dbsp.errors import CheckpointError, counted
+from dbsp.lazy_dataclass import dataclass
 
 HEADER = "shards.json"
 FORMAT = "dbsp sharded checkpoint"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias, TypeVar
 
 from dbsp.errors import ArgumentError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 Every: TypeAlias = "int | str | Collection[int | str] | SnapshotPolicy"
 """The forms of `snapshot_every`: ticks, a text such as "30 s" or "64 MB", or several of them."""

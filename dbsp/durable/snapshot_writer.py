@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dbsp.durable.background import BackgroundWork, rest
@@ -20,6 +20,7 @@ from dbsp.durable.manifest import PARTS, PREVIOUS, Manifest
 from dbsp.durable.snapshots import Snapshots, WrittenSnapshot
 from dbsp.durable.tick_journal import TickJournal
 from dbsp.errors import CheckpointError
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ have O(n) entries.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from dbsp.durable.background import rest
 from dbsp.durable.typed_values import Decoding, Encoding
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.scope import Scope
 from dbsp.state.state_table import ABSENT, StateTable
 

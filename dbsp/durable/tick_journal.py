@@ -20,7 +20,6 @@ import os
 import struct
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,6 +29,7 @@ from dbsp.durable.journal_parts import TickPart, changed_rows, first_record, rec
 from dbsp.durable.sealed_files import decoding, seal, unreadable, unseal
 from dbsp.errors import CheckpointError, CheckpointWarning
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 _SLOT = struct.Struct("<Q16s8s")
 """A number of a tick, the checksum of its file, and a checksum of both."""

@@ -28,12 +28,12 @@ import pickle
 import uuid
 import zoneinfo
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.data.terms import Branch, Record
 from dbsp.errors import CheckpointError, shorten
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 
 
 class UnsupportedValueError(Exception):

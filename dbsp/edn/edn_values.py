@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 from weakref import WeakValueDictionary
 
 from dbsp.errors import EdnError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 # A character of a name: all but white space, control characters, and the signs of EDN and Clojure.
 _INNER = r"[^\s,()\[\]{}\"\\;@^`~/\x00-\x20\x7f-\x9f\ufeff\ud800-\udfff]"

@@ -6,7 +6,7 @@ import datetime as dt
 import functools
 import types
 from collections.abc import Callable, Collection, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args
 from typing import Literal as TypingLiteral
@@ -22,6 +22,7 @@ from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, s
 from dbsp.expressions.namespaces import Namespaces
 from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
 from dbsp.expressions.origin import Origin
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dbsp.display.document import Document

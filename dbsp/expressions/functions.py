@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from dbsp.data.types import FLOAT, INSTANT, OBJECT, Type, decimal_type
 from dbsp.errors import SchemaError
 from dbsp.expressions.nodes import Array, ConstantNode, ExpressionNode, Operation, StrictNode, fold
+from dbsp.lazy_dataclass import dataclass
 
 Resolver: TypeAlias = Callable[[Sequence[ExpressionNode]], "ExpressionNode | None"]
 """Returns the node of a call with these bound operands; None if their types do not fit."""

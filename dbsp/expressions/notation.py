@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.data.types import Type
 from dbsp.errors import full_repr
 from dbsp.expressions.casts import cast_text
+from dbsp.lazy_dataclass import dataclass
 
 # Symbol and precedence, as in Python: & and | bind tighter than comparisons.
 _INFIX = {

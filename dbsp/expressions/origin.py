@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from dbsp.diagnostics import Diagnostic
+from dbsp.lazy_dataclass import dataclass
 
 E = TypeVar("E")
 """The class of expressions, which have an origin each."""

@@ -13,13 +13,13 @@ import math
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dbsp.data.types import BOOL, STR
 from dbsp.errors import expect_present, shorten
 from dbsp.expressions.functions import Overload, define, overloads
 from dbsp.expressions.nodes import Operation
 from dbsp.expressions.regex_matching import Pattern
+from dbsp.lazy_dataclass import dataclass
 
 
 class RegexError(ValueError):

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import re2
 
 from dbsp.errors import EvaluationError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 FEW_WAYS = 10_000
 """Up to this many ways `re` is used, which rarely tries all and is twenty times faster to call."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.type_inference import as_type
 from dbsp.expressions.expression import Column, Expression, as_expression, call, literal
+from dbsp.lazy_dataclass import dataclass
 
 
 def col(name: str) -> Expression:

@@ -6,10 +6,10 @@ The notebook `docs/tutorial/dbsp-seen.ipynb` has the same circuits and rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.expressions.vocabulary import col
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.multiway_atoms import multiway_join
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from dbsp.data.value_order import value_order
 from dbsp.data.zset import ZSet
 from dbsp.io.results import literal_of, text_of
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 PAGE = 50
 """The number of rows of a page."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.pass_observer import ObservedScope, PassObserver, ScopePass
 from dbsp.runtime.recorded_tick import RecordedTick
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from dbsp.io.cell_text import check_range, code_of
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file, unreadable
 from dbsp.io.script_literals import fit_value, read_number
 from dbsp.io.term_text import TermTextError, read_term
+from dbsp.lazy_dataclass import dataclass
 
 Row: TypeAlias = tuple[Any, ...]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.data.schema import Schema, named_twice
@@ -13,6 +12,7 @@ from dbsp.errors import ArgumentError, DbspError, InputError, shorten, wrong_arg
 from dbsp.io.data_files import DataFile, Source
 from dbsp.io.file_rows import ColumnChoice, FileRows, Part
 from dbsp.io.unpacking_stream import UnpackingStream
+from dbsp.lazy_dataclass import dataclass
 
 _BLOCK = 2**24
 _CONVERSION = re.compile(

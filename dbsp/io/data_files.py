@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError, SetupError, wrong_argument
 from dbsp.io.problems import missing_file
+from dbsp.lazy_dataclass import dataclass
 
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 

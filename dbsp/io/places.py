@@ -6,7 +6,6 @@ import enum
 import gzip
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.data.int_range import NO_RANGES, IntRange
@@ -20,6 +19,7 @@ from dbsp.io.results import format_rows, replace_file
 from dbsp.io.sqlite_rows import read_table, write_table
 from dbsp.io.table_places import open_table, table_bytes
 from dbsp.io.unpack import unpacked
+from dbsp.lazy_dataclass import dataclass
 
 
 class Medium(enum.Enum):

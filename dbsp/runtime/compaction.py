@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_inspection import Inspection

@@ -17,7 +17,7 @@ error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -39,6 +39,7 @@ from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
 from dbsp.kernels import assert_runs, consolidate_owned, gather, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 from dbsp.parallel.range_sort import consolidate
 from dbsp.runtime.ports import InputPort
 

@@ -13,7 +13,6 @@ All shards call this together, as they step exchanges.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator_roles import HashPlaced, Port, RowCopying, RowMoving
@@ -23,6 +22,7 @@ from dbsp.circuit.step_roles import KeepingStep
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.value_hashes import ValueHashes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.scope import Scope
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.input_changes import Piece
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.latest_tick import LatestTick

@@ -17,7 +17,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
@@ -26,6 +25,7 @@ from dbsp.circuit.graph import Graph
 from dbsp.data.batch import Batch, combine
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, expect_present
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.bulk_transaction import BulkTicks
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.latest_tick import LatestTick, up_to

@@ -6,13 +6,13 @@ does not know the query: it gets a circuit and switches to it (see `dbsp.runtime
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from dbsp.circuit.graph import Graph
 from dbsp.data.interner import Interner
 from dbsp.display.displayed import Displayed
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dbsp.display.document import Document

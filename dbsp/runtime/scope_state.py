@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.data.types import Type
 from dbsp.errors import CheckpointError, CircuitError, InvariantError, expect_present
+from dbsp.lazy_dataclass import dataclass
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.state_table import StateTable

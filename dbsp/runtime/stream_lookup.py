@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.data.schema import Schema, suggestion
 from dbsp.errors import InputError, wrong_argument
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.ports import InputPort, OutputPort
 
 StreamChoice: TypeAlias = str | Stream | Node

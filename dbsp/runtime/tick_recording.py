@@ -6,7 +6,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Node
@@ -15,6 +14,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, InputError, counted
 from dbsp.kernels import concatenate
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.observed_run import ObservedRun
 from dbsp.runtime.pass_observer import ObservedScope, ObservedTick, PassObserver, PassTime, ScopePass
 from dbsp.runtime.past_integrals import integral_of

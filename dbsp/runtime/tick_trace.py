@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from dbsp.caller_tracebacks import methods_end_at_caller
@@ -12,6 +11,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.display.displayed import Displayed
 from dbsp.errors import counted, expect_present
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.pass_observer import ObservedTick, PassObserver, PassTime, ScopePass
 from dbsp.runtime.recorded_tick import RecordedTick
 from dbsp.runtime.stream_lookup import scope_name

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.display.displayed import Displayed
 from dbsp.errors import counted
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.port_match import inputs_of, outputs_of
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.tick_result import TickResult

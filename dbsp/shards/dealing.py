@@ -11,7 +11,6 @@ sends each shard its rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -27,6 +26,7 @@ from dbsp.data.weights import overflow_text
 from dbsp.errors import CircuitError, InputError, WeightOverflowError
 from dbsp.kernels import arrange
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.input_changes import expect_distinct_keys
 from dbsp.runtime.located_errors import located, overflow_error
 from dbsp.runtime.ports import InputPort, OutputPort

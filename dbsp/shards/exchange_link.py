@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dbsp.circuit.shard_link import Exchanged, SentRows, ShardLink
@@ -19,6 +18,7 @@ from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.shards.packet_frames import Buffer
 from dbsp.shards.transport import Transport
 from dbsp.shards.value_packets import PacketConnection

@@ -7,10 +7,10 @@ So the message says how many buffers each packet has.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.lazy_dataclass import dataclass
 from dbsp.shards.command_channel import Buffer
 from dbsp.shards.value_packets import PacketConnection
 

@@ -8,11 +8,11 @@ circuit with the exchanges, which is distributed again from the physical circuit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 from dbsp.circuit.graph import Graph
 from dbsp.durable.snapshots import written_circuit
+from dbsp.lazy_dataclass import dataclass
 from dbsp.shards.shipped_graph import ShippedGraph, ship_graph
 
 

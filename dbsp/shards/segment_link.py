@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 
 from dbsp.circuit.graph import Graph
@@ -28,6 +27,7 @@ from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError, ShardError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.shards.row_messages import read_rows, written_rows
 
 _DIGEST = 16

@@ -13,7 +13,6 @@ rounds are the journal of the tick: another run in the same state takes them wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.circuit.graph import Graph
@@ -21,6 +20,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.durable.state_image import read_image, write_image
 from dbsp.errors import expect_present
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 from dbsp.shards.row_messages import read_rows

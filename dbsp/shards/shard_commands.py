@@ -17,9 +17,10 @@ Batches follow their message as packets (see `dbsp.shards.value_packets`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from dbsp.lazy_dataclass import dataclass
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_store import ShardPlace
 from dbsp.shards.shipped_graph import ShippedGraph

@@ -6,7 +6,6 @@ A node travels as its position in the circuit, which is the same in every proces
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +18,7 @@ from dbsp.data.columns import decode_column
 from dbsp.data.schema import Schema
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CircuitError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.scope import Scope

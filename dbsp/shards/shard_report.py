@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node, placed
 from dbsp.circuit.node_numbers import node_number, numbered
 from dbsp.circuit.operator_roles import HashPlaced
 from dbsp.display.amounts import memory, row_count
 from dbsp.errors import counted, shorten
+from dbsp.lazy_dataclass import dataclass
 from dbsp.shards.shard_questions import HeavyKey
 from dbsp.shards.shard_stats import ShardStats
 

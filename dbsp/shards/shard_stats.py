@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dbsp.display.displayed import Displayed
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

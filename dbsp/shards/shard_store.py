@@ -12,7 +12,7 @@ An ordinary checkpoint, except that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from dbsp.durable.recovery import read_intact
 from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.store import Store
 from dbsp.durable.tick_journal import TickChanges
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult

@@ -16,7 +16,7 @@ import sys
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -31,6 +31,7 @@ from dbsp.display.amounts import memory
 from dbsp.durable.shards_header import ShardsHeader
 from dbsp.errors import CircuitError, expect_type, wrong_argument
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.replanning import Planner, Proposal, Replanned

@@ -11,11 +11,11 @@ from __future__ import annotations
 import io
 import multiprocessing.spawn
 import pickle
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.errors import CircuitError, cause_text
+from dbsp.lazy_dataclass import dataclass
 
 _importing_main = False
 """Whether this process is a shard that imports the main module of its coordinator."""

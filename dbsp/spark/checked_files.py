@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from dbsp.durable.atomic_files import write_atomically
 from dbsp.durable.sealed_files import decoding, read_header, sealed_json
+from dbsp.lazy_dataclass import dataclass
 
 _VERSION = 2
 

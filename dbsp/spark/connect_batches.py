@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from dbsp.errors import CheckpointError, CircuitError, SetupError, cause_text
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.spark.cluster.cluster_query import versions
 from dbsp.spark.cluster.cluster_start import ClusterStart, state_folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dbsp.durable.sealed_files import Sealed, decoding
 from dbsp.durable.table_files import read_tables, sealed_tables
 from dbsp.errors import InputError
+from dbsp.lazy_dataclass import dataclass
 
 _UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
 _UNITS |= {"day": 24 * _UNITS["hour"], "week": 7 * 24 * _UNITS["hour"]}

@@ -30,7 +30,6 @@ The DataFrame read has the output's columns, a weight (named as in the log) and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +51,7 @@ from pyspark.sql.streaming.datasource import (
 from dbsp.diagnostics import did_you_mean
 from dbsp.durable.deliveries import Deliveries, StagedDelivery
 from dbsp.errors import InputError, SchemaError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.recording import TICK, Recording, TickFile, read_file, recording, view_batches
 
 _OPTIONS = (

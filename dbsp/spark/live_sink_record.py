@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from dbsp.datomic.entity_ranges import TX0
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.sealed_files import decoding
 from dbsp.errors import CheckpointError, SchemaError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.checked_files import CheckedFile
 from dbsp.spark.targets import Target
 

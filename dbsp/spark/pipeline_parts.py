@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from dbsp.compiler.program import Program
 from dbsp.data.schema import Schema, suggestion
 from dbsp.durable import Store
 from dbsp.errors import CheckpointError, DbspError, InputError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.spark_sink import SparkSink

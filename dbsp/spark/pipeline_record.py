@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from dbsp.durable.sealed_files import decoding, unreadable
 from dbsp.errors import CheckpointError, SchemaError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.checked_files import CheckedFile, RecordFile
 
 RECORD = "pipeline.json"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from dbsp.data.zset import ZSet
 from dbsp.datomic.query import BoundQuery
 from dbsp.edn.edn_values import Char, Keyword, Symbol
 from dbsp.errors import InputError, SchemaError, shorten
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.spark_types import arrow_types, as_struct, conform, schema_of, struct_of
 
 _TEXTS: Final = (Keyword, Symbol, Char, uuid.UUID)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from dbsp import errors
 from dbsp.errors import DbspError, InputError, SparkError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 _JAVA_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.*)$", re.MULTILINE)
 _PYTHON_STACK = "Traceback (most recent call last)"

@@ -7,7 +7,6 @@ This module imports no kernels, because short-lived processes import it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +17,7 @@ from dbsp.durable.ledger import Ledger
 from dbsp.durable.parquet_files import read_parquet
 from dbsp.durable.sealed_files import Fingerprint, decoding, unreadable
 from dbsp.errors import CheckpointError, InputError, SchemaError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.sink_files import description_of, read_tick, tick_path, ticks_in
 
 if TYPE_CHECKING:

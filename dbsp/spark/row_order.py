@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbsp.errors import InputError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.spark_source import SparkSource
 
 _PREFIX = "__dbsp_file_"

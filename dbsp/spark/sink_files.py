@@ -12,7 +12,6 @@ This module imports only small modules, because short-lived processes use it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 
 from dbsp.durable.parquet_files import read_parquet
 from dbsp.durable.sealed_files import checksum, decoding, read_bytes, unreadable
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.checked_files import CheckedFile
 
 _KEY = b"dbsp"

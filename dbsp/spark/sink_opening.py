@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.errors import CheckpointError, SchemaError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.spark.pipeline_record import PipelineRecord, SinkRecord
 from dbsp.spark.targets import Opening, Target

@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlparse
@@ -28,6 +27,7 @@ import pyarrow as pa
 from dbsp.durable.atomic_files import write_atomically
 from dbsp.durable.sealed_files import decoding
 from dbsp.errors import CheckpointError, InputError, SchemaError, UserFunctionError, cause_text, shorten
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.checked_files import RecordFile
 from dbsp.spark.sink_files import TickSeal, description_of, tick_path, ticks_in
 from dbsp.spark.spark_types import arrow_types, conform

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from dbsp.lazy_dataclass import dataclass
 
 HEADER = 4096
 """The bytes before the rows."""

@@ -19,7 +19,7 @@ the functions (see `dbsp.operators.groups.aggregate_functions`):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.expressions.readable_text import plain_name
 from dbsp.kernels import accumulate, change_groups, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import (
     AggregateFunction,
     GroupFunction,

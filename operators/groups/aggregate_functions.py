@@ -13,7 +13,7 @@ cancel disappears.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 
 import numpy as np
@@ -31,6 +31,7 @@ from dbsp.kernels import accumulate, change_digits, consolidate, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.exact_results import NO_RUNS, float_sums
 
 SUMMED = ("int", "float", "decimal", "duration")

@@ -9,13 +9,13 @@ tests whether a stream has n rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.group_step import GroupwiseOperator
 
 

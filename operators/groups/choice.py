@@ -8,7 +8,7 @@ the result is a function of the input alone, independent of the order of arrival
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from dbsp.data.value_order import value_order
 from dbsp.errors import SchemaError
 from dbsp.kernels import first_of_each, intern_rows
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.group_step import GroupwiseOperator
 
 

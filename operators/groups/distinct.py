@@ -14,7 +14,6 @@ changed in earlier ticks: such rows wait on an agenda. Cost: O(|delta| log n).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.graph import Graph, Node, Stream
@@ -26,6 +25,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.distinct_steps import (
     DeeplyTimedDistinctStep,
     DistinctStep,

@@ -15,7 +15,6 @@ with the change, and never more than O(p log n) for all pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import consolidate, gather, least_members
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.group_step import GroupsStep, GroupwiseOperator, TimedGroupsStep, expect_rows
 from dbsp.operators.traces.arrange import arranged, own_trace
 

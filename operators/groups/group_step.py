@@ -18,7 +18,6 @@ again. (Differential dataflow, CIDR 2013, section 3; DBSP paper, arXiv 2203.1668
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
@@ -37,6 +36,7 @@ from dbsp.errors import SchemaError
 from dbsp.expressions.readable_text import plain_name
 from dbsp.kernels import arrange, concatenate, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import Arrange, arranged, expect_order, in_own_order, order_of, own_trace

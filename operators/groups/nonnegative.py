@@ -10,7 +10,7 @@ nested scope the check applies to every iteration. A tick that breaks it is roll
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dbsp.circuit.field_ranges import NAMED_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
@@ -20,6 +20,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import violated
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.distinct import Distinct
 from dbsp.operators.linear.union import Negate
 

@@ -14,7 +14,7 @@ Cost: O(|delta| log |delta|) per tick, and a dictionary entry for every row of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from dbsp.data.value_order import value_order
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.project import Project
 
 

@@ -9,7 +9,7 @@ for their n values (see `dbsp.operators.groups.group_step`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from dbsp.errors import SchemaError, UserFunctionError, cause_text, shorten
 from dbsp.kernels import change_digits, consolidate, running_totals
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import GroupFunction, grouped
 from dbsp.operators.groups.exact_results import NO_RUNS, spread_codes
 from dbsp.operators.linear.row_functions import function_name

@@ -15,7 +15,7 @@ O(|delta|) for the partial sums, without state; the state of the aggregate is as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from dbsp.kernels import accumulate, consolidate, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_COUNTS
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate import AccumulatedAggregate, AccumulatedAggregateStep, Aggregate
 from dbsp.operators.groups.aggregate_functions import accumulators
 from dbsp.operators.groups.exact_results import NO_RUNS

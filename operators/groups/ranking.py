@@ -22,7 +22,7 @@ rows that tie with the k-th.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ from dbsp.errors import CircuitError, SchemaError, counted
 from dbsp.kernels import concatenate, consolidate, leading, project, running_totals, shifted
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.group_step import (
     GroupsStep,
     GroupwiseOperator,

@@ -19,7 +19,7 @@ from scratch at every time with a change: O(rows of both sides).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from dbsp.kernels import (
 )
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.join import check_key_types, in_orders, joined_on, null_mismatch_columns
 from dbsp.operators.time.nested import Nested
 from dbsp.operators.traces.arrange import arranged, expect_order, in_own_order, key_first, order_of

@@ -12,7 +12,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError, shorten
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
+from dbsp.lazy_dataclass import dataclass
 
 _DAY = dt.timedelta(days=1)
 _MICROSECOND = dt.timedelta(microseconds=1)

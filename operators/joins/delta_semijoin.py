@@ -14,7 +14,7 @@ in B or disappears from it. It exists outside of nested scopes only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from dbsp.errors import CircuitError, SchemaError, counted
 from dbsp.kernels import arrange
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.join import JoinStep, check_key_positions, joined_on, without_null
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.arrange import expect_order

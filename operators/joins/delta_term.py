@@ -12,11 +12,11 @@ limits the values of a variable is a part of the level that binds it (see `value
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from dbsp.expressions import Expression
 from dbsp.expressions.substitution import is_total
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.value_limits import Bound, Limit
 
 AtomTerm: TypeAlias = "str | Expression | None"

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -42,6 +41,7 @@ from dbsp.kernels import (
     test_values,
 )
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.lazy_dataclass import dataclass
 
 CHUNK = 1 << 16
 """The number of prefixes that are looked up together."""

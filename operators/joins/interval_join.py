@@ -17,7 +17,7 @@ that begin before it, without a row for those that end before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,6 +43,7 @@ from dbsp.kernels import (
 )
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.band import Band, distance
 from dbsp.operators.joins.join import (
     DeltaJoin,

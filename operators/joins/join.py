@@ -15,7 +15,7 @@ wait. Cost: O(min side * log(larger side)) plus the matches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.operators.joins.summed_pieces import SummedPieces
 from dbsp.operators.linear.project import Project, Projectable

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from dbsp.circuit.field_ranges import SOME_INPUTS
@@ -38,6 +38,7 @@ from dbsp.errors import CircuitError, SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.expressions.readable_text import plain_name, readable
 from dbsp.expressions.substitution import is_total
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.delta_term import (
     Action,
     Atoms,

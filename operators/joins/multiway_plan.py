@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.multiway import HEADER, USE
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

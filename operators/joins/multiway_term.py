@@ -7,7 +7,6 @@ the least upper bound of the times of its rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ from dbsp.expressions import Expression, bind
 from dbsp.kernels import extend_by_levels
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.delta_term import (
     Action,
     AtomTerm,

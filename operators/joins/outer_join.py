@@ -15,12 +15,13 @@ too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dbsp.circuit.composite import Add, Composite, T
 from dbsp.circuit.field_ranges import COLUMN, EITHER_COLUMN, SECOND_COLUMN, TWO_INPUTS
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.join import Join, joined_on
 from dbsp.operators.joins.semijoin import Antijoin
 from dbsp.operators.linear.pad import Pad

@@ -14,7 +14,6 @@ fewer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -32,6 +31,7 @@ from dbsp.expressions import Expression, bind
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.prefix_ranges import AT_LEAST, AT_MOST
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.delta_term import Action, Atoms, ExtendPrefix, TestCondition, TestLimit, UseAtom
 from dbsp.operators.joins.exchanged_term import (
     Extend,

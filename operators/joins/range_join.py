@@ -14,7 +14,7 @@ range. Cost: O(delta * log state) plus the matches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from dbsp.data.types import Type
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_bands, join_timed_bands, register_run
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.band import Band
 from dbsp.operators.joins.join import (
     DeltaJoin,

@@ -12,7 +12,7 @@ these have incremental forms for every iteration.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.kernels import project
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.distinct import Distinct
 from dbsp.operators.groups.distinct_steps import positive
 from dbsp.operators.joins.delta_semijoin import DeltaSemijoin

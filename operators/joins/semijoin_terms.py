@@ -13,7 +13,6 @@ al., arXiv 2203.16684, theorem 3.4 and proposition 4.7.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import TWO_INPUTS
 from dbsp.circuit.graph import Graph, Node, Stream
@@ -22,6 +21,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.distinct import Distinct
 from dbsp.operators.joins.join import Join
 from dbsp.operators.joins.semijoin import Semijoin

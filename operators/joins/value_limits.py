@@ -14,7 +14,6 @@ every row whose sum overflows, and the condition itself is tested on the result 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from dbsp.expressions.expression import Call, Column, Literal
 from dbsp.expressions.substitution import is_total
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.prefix_ranges import AT_LEAST, AT_MOST, OTHER_THAN
+from dbsp.lazy_dataclass import dataclass
 
 TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 """The comparison of the same values in the other order."""

@@ -10,7 +10,7 @@ false. Cost: O(|delta|) per tick, no state.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.expressions.readable_text import readable
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.row_functions import RowOperator, call_per_row, function_name
 
 

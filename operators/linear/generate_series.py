@@ -11,7 +11,7 @@ EvaluationError.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
 from dbsp.expressions.series import coded_series
 from dbsp.kernels import consolidate
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.row_functions import RowOperator
 
 

@@ -10,7 +10,7 @@ deterministic, because a retracted row is mapped again. Cost: the evaluation and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from dbsp.expressions import Expression, bind
 from dbsp.expressions.readable_text import plain_name, readable
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.row_functions import RowOperator, call_per_row, function_name
 
 

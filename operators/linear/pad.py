@@ -10,7 +10,7 @@ delta.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dbsp.data.types import Type
 from dbsp.errors import SchemaError
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

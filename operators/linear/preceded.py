@@ -9,7 +9,6 @@ column by column from the left; strings and records by value, not by id. Linear.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import SchemaError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.filter import filter_rows
 
 

@@ -9,7 +9,7 @@ it by distinct for sets). Cost: sorting the delta.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.expressions.readable_text import plain_name
 from dbsp.kernels import project
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from dbsp.circuit.field_ranges import NAMED_COLUMNS, ONE_INPUT
@@ -14,6 +14,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import UserFunctionError, cause_text
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import full_repr
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.filter import filter_rows
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]

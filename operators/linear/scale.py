@@ -8,7 +8,6 @@ Linear: its own incremental form. Cost: O(|delta|).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.operator import Operator
@@ -16,6 +15,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

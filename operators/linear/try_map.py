@@ -11,7 +11,7 @@ are evaluated O(min(k log n, n)) times, each time for a part of the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from dbsp.errors import DbspError, EvaluationError, InputError, SchemaError, Val
 from dbsp.expressions import Expression
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.map import columns_text, computed_schema, evaluation
 from dbsp.operators.linear.row_functions import RowOperator, function_name
 

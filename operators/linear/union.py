@@ -9,7 +9,6 @@ it. Cost: one merge of the deltas.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import ONE_INPUT, SOME_INPUTS, TWO_INPUTS
 from dbsp.circuit.graph import Node
@@ -23,6 +22,7 @@ from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import concatenate
 from dbsp.kernels.limits import NULL
+from dbsp.lazy_dataclass import dataclass
 
 
 def same_types(*inputs: Schema) -> Schema:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.simplex import least_cover
 
 EXACT_VARIABLES = 9

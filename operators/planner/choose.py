@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.acyclic import Reduction, reduce_ears
 from dbsp.operators.planner.bounds import agm_bound, decompose, fractional_cover
 from dbsp.operators.planner.combine import Combiner, CostedPlan, NodeEstimate

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner import costs
 from dbsp.operators.planner.costs import Cost
 from dbsp.operators.planner.estimate import Estimator, Part, TermEstimate

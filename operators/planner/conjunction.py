@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
+
+from dbsp.lazy_dataclass import dataclass
 
 Functions: TypeAlias = Sequence[tuple[str, frozenset[str]]]
 

@@ -7,7 +7,8 @@ The figures are nanoseconds on one core of a current server. They are fitted to 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from dbsp.lazy_dataclass import dataclass
 
 ROW = 65.0
 """The cost of creating a result row: write, sort, add up."""

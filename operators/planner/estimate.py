@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from dbsp.errors import expect_present
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner import costs
 from dbsp.operators.planner.bounds import agm_bound, packed
 from dbsp.operators.planner.conjunction import Conjunction, connected

@@ -11,11 +11,11 @@ plans, Ammar et al., VLDB 2018.)
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.conjunction import Atom, Conjunction
 from dbsp.operators.planner.statistics import SAMPLE, Statistics
 

@@ -8,7 +8,6 @@ generator, so that the same data yield the same plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from dbsp.errors import expect_present
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.conjunction import Atom
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]

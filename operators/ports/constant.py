@@ -6,7 +6,6 @@ As a stream of deltas it is the Z-set in the first tick and empty in all later t
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import WeightOverflowError, full_repr, shorten
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ by the strict edge from the arrangement. Cost: O(|change| log n).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.kernels import arrange, count_asserted
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.traces.arrange import (
     arranged,
     arranged_by_any_order,

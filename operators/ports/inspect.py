@@ -10,7 +10,7 @@ was rolled back. Linear: its own incremental form. Cost: O(|delta|) and the call
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dbsp.circuit.field_ranges import NAMED_COLUMNS, ONE_INPUT
@@ -25,6 +25,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import UserFunctionError, cause_text
 from dbsp.kernels import concatenate
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.row_functions import function_name
 from dbsp.runtime.ports import CommitListener
 

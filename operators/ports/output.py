@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from dbsp.circuit.field_ranges import NAMED_COLUMNS
 from dbsp.circuit.graph import Graph, Node, Stream
@@ -15,6 +15,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.input import outside_scopes
 from dbsp.operators.traces.arrange import Arrange, arranged_by_any_order, expect_arrangement_of
 from dbsp.runtime.ports import OutputPort

@@ -11,12 +11,12 @@ stream in a later segment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.input import Input
 from dbsp.operators.shards.exchange import Placing, SendingStep
 

@@ -16,7 +16,6 @@ first three, so that one circuit can follow another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from dbsp.data.frames import decode_table
 from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError, counted
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.output import Output
 
 ENCODINGS = ("weight", "operations", "append", "view")

@@ -26,7 +26,6 @@ key. A retraction of an absent row changes nothing and is counted (`TickResult.a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from dbsp.data.arrow_types import without_zones
 from dbsp.data.schema import suggestion
 from dbsp.errors import InputError, SchemaError
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.input import Input
 from dbsp.runtime.input_changes import TableChange
 

@@ -35,7 +35,6 @@ Reference: Budiu et al., DBSP, arXiv 2203.16684, section 5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import NO_INPUT
 from dbsp.circuit.graph import Graph, Node, Stream
@@ -48,6 +47,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.recursion.entering_streams import EnteringStreams
 
 

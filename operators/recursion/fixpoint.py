@@ -15,7 +15,7 @@ iteration. An empty delta alone is not sufficient.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dbsp.circuit.equality import shape
 from dbsp.circuit.field_ranges import ONE_INPUT
@@ -29,6 +29,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError, counted, expect_type
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.evaluation_options import keeps_stream
 from dbsp.operators.recursion.fixpoint_step import FixpointStep

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph
@@ -12,6 +11,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import FeedbackStep, KeepingStep, ResettingStep, Time, TimedStep, keeping
 from dbsp.data.batch import Batch, combine
 from dbsp.errors import IterationLimitError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.joins.match_budget import MatchBudget, WorkBudgetExceeded
 from dbsp.operators.recursion.entering_streams import EnteringStreams, divided

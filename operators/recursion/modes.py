@@ -18,9 +18,11 @@ the choice depends on the changes alone and not on the machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:  # every command reads the names of the modes, and NumPy is slow to import
     from dbsp.kernels.arrays import Codes

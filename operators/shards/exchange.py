@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
@@ -31,6 +31,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.traces.arrange import Arrange
 
 

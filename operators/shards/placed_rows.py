@@ -7,13 +7,14 @@ key. Linear, no state, no readers. Cost: one pass over the delta.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS
 from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.errors import InvariantError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.shards.exchange import OwnedStep, Placing
 
 

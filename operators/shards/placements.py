@@ -12,9 +12,9 @@ The value of a stream is the sum of its parts on the shards, except for a stream
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dbsp.data.schema import Schema
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

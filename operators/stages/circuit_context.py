@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dbsp.circuit.pass_manager import PassContext
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.stages.join_strategy import JoinStrategy
 
 

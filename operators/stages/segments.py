@@ -23,13 +23,14 @@ trace that forgets rows below a watermark keeps them for one tick longer, which 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.circuit.node_numbers import numbered
 from dbsp.errors import CircuitError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.placed_multiway_join import PlacedMultiwayJoin
 from dbsp.operators.ports.input import DealtInput
 from dbsp.operators.ports.output import Output

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.stage import Stage
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate import ForgettingAggregate
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin, MultiwayJoin, shown
 from dbsp.operators.joins.term_rows import TermRows

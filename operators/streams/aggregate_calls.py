@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
@@ -11,6 +10,7 @@ from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, shorten
 from dbsp.expressions import Expression, as_expression, col
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction
 from dbsp.operators.groups.order_statistics import ArgExtreme, CountDistinct, Fold, Quantile, Variance
 

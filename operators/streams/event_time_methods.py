@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import CircuitError, SchemaError, shorten
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.band import distance
 from dbsp.operators.streams.fit import expect_stream, located
 from dbsp.operators.time.recent import Recent, expect_watermark

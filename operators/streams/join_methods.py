@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dbsp.caller_tracebacks import methods_end_at_caller
@@ -11,6 +10,7 @@ from dbsp.circuit import graph
 from dbsp.data.schema import Schema, suggestion
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.asof_join import AsofJoin
 from dbsp.operators.joins.band import Band
 from dbsp.operators.joins.interval_join import IntervalJoin, interval_offset

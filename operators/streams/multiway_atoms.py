@@ -14,13 +14,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import SchemaError, shorten
 from dbsp.expressions import Call, Expression, as_expression
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.delta_term import AtomTerm
 from dbsp.operators.joins.multiway_join import MultiwayJoin
 from dbsp.operators.streams.fit import located

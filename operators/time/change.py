@@ -9,7 +9,6 @@ evaluates f twice on all rows; the physical form visits only the groups with cha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node, Stream
 from dbsp.data.batch import Batch
@@ -17,6 +16,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import concatenate
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.traces.incremental_form import IncrementalForm
 
 

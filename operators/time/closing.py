@@ -19,7 +19,7 @@ These are operators on streams of changes. Cost: O(|delta| log n) and the emitte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from dbsp.errors import violated
 from dbsp.kernels import arrange, consolidate, gather_bands
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.time.watermark import Mark, check_watermark
 from dbsp.operators.traces.arrange import key_first
 from dbsp.state.trace import Trace

@@ -11,7 +11,6 @@ delay: the value defined at iteration i is the value of the variable at i + 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import NO_INPUT
 from dbsp.circuit.graph import Node, Stream
@@ -23,6 +22,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ The inverse of Integrate. Linear and time invariant: its own incremental form. O
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.graph import Node
@@ -19,6 +18,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ other state from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from dbsp.circuit.field_ranges import COLUMN, INT64
@@ -27,6 +27,7 @@ from dbsp.circuit.step_roles import StrictStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.types import Type
 from dbsp.errors import CircuitError, expect_type
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.time.watermark import Watermark, WatermarkStep
 from dbsp.operators.traces.arrange import Arrange, ArrangeStep
 from dbsp.state.trace import Trace

@@ -9,7 +9,6 @@ rows use an arrangement instead. Linear and time invariant: its own incremental 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
@@ -21,6 +20,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.kernels import concatenate
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.time.delay import Delay
 from dbsp.state.trace import Trace
 

@@ -13,7 +13,6 @@ Reference: Budiu et al., arXiv 2203.16684, theorem 3.4; Ammar et al., VLDB 2018,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.field_ranges import SOME_INPUTS
 from dbsp.circuit.graph import Graph, Node, Stream
@@ -22,6 +21,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, counted
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.union import Union, same_types
 from dbsp.operators.time.integrate import Integrate, old_integral
 from dbsp.operators.traces.incremental_form import IncrementalForm

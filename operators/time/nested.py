@@ -11,7 +11,6 @@ forms visit only the rows with changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -25,6 +24,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
 from dbsp.kernels import concatenate, consolidate, with_time
 from dbsp.kernels.arrays import StoredRows
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.incremental_form import IncrementalForm
 from dbsp.state.sorted_run import SortedRun

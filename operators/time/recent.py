@@ -16,7 +16,7 @@ integral. Cost: O(|delta| log n) and the rows that the watermark passes, n the r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, concatenate, consolidate, gather_bands
 from dbsp.kernels.limits import INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.filter import filter_rows
 from dbsp.operators.time.watermark import Mark, Watermark, check_watermark
 from dbsp.operators.traces.arrange import key_first

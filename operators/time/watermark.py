@@ -16,7 +16,7 @@ arrives. Cost: O(|delta|). State: one time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels.arrays import Mask
 from dbsp.kernels.limits import INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.filter import filter_rows
 from dbsp.operators.time.window import check_time, extent
 

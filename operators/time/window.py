@@ -11,7 +11,7 @@ Cost: O(|delta| * size / hop).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
+from dbsp.lazy_dataclass import dataclass
 
 TIMES = ("int", "date", "timestamp", "timestamptz")
 

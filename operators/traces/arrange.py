@@ -10,7 +10,7 @@ Cost per step: sorting the delta, and amortised O(log n) merging per row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
 from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes
+from dbsp.lazy_dataclass import dataclass
 from dbsp.parallel.range_sort import rearrange
 from dbsp.state.trace import Trace
 

@@ -9,11 +9,11 @@ integrals and delays that the form reads are not lowered, because the operator u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

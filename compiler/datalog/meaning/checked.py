@@ -41,12 +41,13 @@ tuples, nil is None, branches are `Branch`. `signatures` describes the functions
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Value
 from dbsp.compiler.datalog.tree.syntax import Atom, Literal, Node
 from dbsp.diagnostics import Diagnostic, ProgramSources, SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dbsp.compiler.datalog.meaning.declared_types import TypeEnvironment

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.declare import Declarations, declare
@@ -26,6 +26,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind, Value
 from dbsp.compiler.datalog.tree.traversal import find, variables
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ to a component, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from dbsp.compiler.datalog.meaning.component_checks import (
@@ -31,6 +31,7 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import expect_present
+from dbsp.lazy_dataclass import dataclass
 
 MAX_DEPTH = 100
 MAX_INSTANCES = 100_000

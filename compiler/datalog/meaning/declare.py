@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declared_types import PRIMITIVES, TypeEnvironment, declare_types
@@ -24,6 +24,7 @@ from dbsp.compiler.datalog.text.other_languages import relation_hint
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Kind
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.checked import Rule
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import children, find
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, product
 
 from dbsp.compiler.datalog.text import parsed
@@ -14,6 +14,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import N, map_children
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 MAX_ALTERNATIVES = 1_000
 

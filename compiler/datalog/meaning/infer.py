@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from dbsp.compiler.datalog.meaning.anonymous import ANONYMOUS
@@ -23,6 +23,7 @@ from dbsp.compiler.datalog.tree.traversal import map_children
 from dbsp.data.terms import Branch, Record
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import expect_type
+from dbsp.lazy_dataclass import dataclass
 
 L = TypeVar("L", bound=syntax.Literal)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from dbsp.compiler.datalog.meaning.show import show_term
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 NUMERIC: frozenset[AnyKind] = frozenset(Kind) - {Kind.SYMBOL}
 PREFERRED = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)

@@ -7,7 +7,7 @@ suffix may be a number, an unsigned or a float; if it is still undecided in the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dbsp.compiler.datalog.meaning.anonymous import ANONYMOUS, anonymous_record
 from dbsp.compiler.datalog.meaning.declare import Declarations
@@ -25,6 +25,7 @@ from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured
 from dbsp.compiler.datalog.tree.syntax import TEXT_TESTS
 from dbsp.errors import expect_type
 from dbsp.expressions.regex import RegexError, compiled
+from dbsp.lazy_dataclass import dataclass
 
 _TEXT: frozenset[AnyKind] = frozenset({Kind.SYMBOL})
 

@@ -16,12 +16,12 @@ are ignored. A key that Soufflé does not know gives a warning.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import did_you_mean
+from dbsp.lazy_dataclass import dataclass
 
 _LISTS = ("inline-exclude", "magic-transform", "magic-transform-exclude")
 _WORD_SIZE = "word-size"

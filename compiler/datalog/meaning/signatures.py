@@ -47,9 +47,9 @@ function                meaning
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
+from dbsp.lazy_dataclass import dataclass
 
 _NUMBER, _UNSIGNED, _FLOAT, _SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 

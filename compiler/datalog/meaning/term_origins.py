@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from dbsp.compiler.datalog.meaning.show import show_literal, show_term, show_variable
@@ -22,6 +21,7 @@ from dbsp.compiler.datalog.tree.traversal import children
 from dbsp.diagnostics import Diagnostic, ProgramSources, SourceSpan
 from dbsp.expressions import Expression
 from dbsp.expressions.origin import NamedValues, Origin, failure_text
+from dbsp.lazy_dataclass import dataclass
 
 MOST_VARIABLES = 8
 """More variables would hide the reason."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dbsp.compiler.datalog.plans.literals import equations, is_partial, is_safe, uses
 from dbsp.compiler.datalog.plans.normalise import Condition, NormalLiteral, Scan
 from dbsp.compiler.datalog.tree.traversal import variables
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.choose import ChosenPlan, choose
 from dbsp.operators.planner.conjunction import Atom, Conjunction, Functions, determined
 from dbsp.operators.planner.statistics import Statistics

@@ -14,7 +14,7 @@ In a normalised body
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from typing import TypeAlias
 
@@ -25,6 +25,7 @@ from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
 from dbsp.compiler.datalog.tree.traversal import has_wildcard, map_children, variables
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import expect_type
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.bind_groups import GroupBinding
@@ -13,6 +12,7 @@ from dbsp.compiler.datalog.plans.normalise import NormalRule, normalise
 from dbsp.compiler.datalog.plans.plan import plan
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.plans.read_classes import read_classes
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from dbsp.compiler.datalog.plans.normalise import AggregateLiteral, NormalRule, Scan
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import variables
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.choose import ChosenPlan
 from dbsp.operators.planner.estimate import TermEstimate
 

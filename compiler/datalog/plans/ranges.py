@@ -7,12 +7,12 @@ row(x), threshold(k), x > k                        x is at least k + 1
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dbsp.compiler.datalog.plans.normalise import Condition
 from dbsp.compiler.datalog.plans.plan_steps import PlannedRange
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ relations that depend on more than the values of inputs, so the strata stay as t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import reads_any
@@ -31,6 +31,7 @@ from dbsp.compiler.datalog.rewrites.demand import (
 from dbsp.compiler.datalog.rewrites.plain import recursive_groups
 from dbsp.compiler.datalog.rewrites.simple_terms import is_simple
 from dbsp.compiler.datalog.tree import syntax
+from dbsp.lazy_dataclass import dataclass
 
 Fixed = tuple[tuple[int, syntax.Constant], ...]
 

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count
 from typing import TypeAlias
 
@@ -49,6 +49,7 @@ from dbsp.compiler.datalog.rewrites.simple_terms import is_total
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
 from dbsp.compiler.datalog.tree.traversal import find, rename, variables
+from dbsp.lazy_dataclass import dataclass
 
 FEW_RULES = 8
 """The number of rules that demand a start each, up to which the starts are few."""

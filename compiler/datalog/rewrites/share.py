@@ -15,13 +15,14 @@ can fail keep their names, which their errors show, and rules with a `.plan` kee
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.rewrites.simple_terms import is_total
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import find, rename, variables, walk
+from dbsp.lazy_dataclass import dataclass
 
 MAX_ATOMS = 12
 """Rules with more atoms stay unchanged: all pairs of their atoms would be compared."""

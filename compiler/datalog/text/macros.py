@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from dbsp.compiler.datalog.text.lexer import Lexer, PlacedToken, placed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 MAX_TOKENS = 1_000_000
 """The limit on tokens from macros: a few lines of macros can expand to any number of tokens."""

@@ -10,12 +10,13 @@ the grammar expects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from dbsp.compiler.datalog.text.expected_words import expected_words
 from dbsp.compiler.datalog.text.lexer import DIRECTIVES, KEYWORDS, SIGNS, PlacedToken, placed
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 OPENING = {"RPAREN": "LPAREN", "RBRACE": "LBRACE", "RBRACKET": "LBRACKET"}
 CLOSING = {opening: closing for closing, opening in OPENING.items()}

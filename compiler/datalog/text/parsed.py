@@ -8,11 +8,12 @@ both are those of `tree.syntax`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from dbsp.compiler.datalog.tree.syntax import Atom, Formula, Name, Node, NumberLiteral
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

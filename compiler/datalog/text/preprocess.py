@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from dbsp.compiler.datalog.text.annotations import without_annotations
@@ -25,6 +25,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan, did_you_mean
 from dbsp.errors import expect_present
 from dbsp.io.allowed_folders import ALL_FOLDERS, AllowedFolders
+from dbsp.lazy_dataclass import dataclass
 
 MAX_DEPTH = 50
 """The limit on nested includes. A file may include itself as long as an `#ifndef` ends that."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from dbsp.data.terms import Branch, Record
 from dbsp.data.types import FLOAT, INT, OBJECT, STR, Structure, Type, structure_type
+from dbsp.lazy_dataclass import dataclass
 
 
 class Kind(enum.Enum):

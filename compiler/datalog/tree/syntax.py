@@ -10,11 +10,12 @@ their form determines it. In a checked program every term has its kind, and ther
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias, cast
 
 from dbsp.compiler.datalog.tree.kinds import UNTYPED, AnyKind, FunctorSignature, Value
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 
 class Node:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, Kind
+from dbsp.lazy_dataclass import dataclass
 
 COLUMNS = ("e", "a", "v", "tx", "added")
 """The columns of a datom, in the order of the terms of a pattern."""

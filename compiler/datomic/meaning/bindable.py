@@ -8,9 +8,9 @@ its definitions does not bind it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +27,7 @@ from dbsp.compiler.datomic.meaning.draft_rules import (
 from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC, ValueKinds, arithmetic
 from dbsp.diagnostics import ProgramSources, SourceSpan
 from dbsp.edn.edn_values import EdnList, EdnMap
+from dbsp.lazy_dataclass import dataclass
 
 _COMPARED = frozenset({"<", "<=", ">", ">="})
 _EQUAL = {"=": "=", "==": "=", "!=": "!=", "not=": "!="}

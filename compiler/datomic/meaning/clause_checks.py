@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dbsp.compiler.datomic.meaning.clause_variables import (
@@ -40,6 +40,7 @@ from dbsp.compiler.datomic.tree.query_tree import (
 from dbsp.diagnostics import SourceSpan, did_you_mean
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import counted
+from dbsp.lazy_dataclass import dataclass
 
 _SINGLE = {"boolean", "integer", "number", "string", "keyword", "symbol"}
 

@@ -7,7 +7,6 @@ pattern              an atom over a base relation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,6 +26,7 @@ from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.diagnostics import SourceSpan
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import expect_present
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ Every argument is the name of a variable. A constant is a variable that the rela
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation
 from dbsp.diagnostics import SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 QUERY = "query"
 """The input with one row: the constants and the single values of `:in`."""

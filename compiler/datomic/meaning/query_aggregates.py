@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -19,6 +18,7 @@ from dbsp.compiler.datomic.meaning.clojure_numbers import add, greatest, least
 from dbsp.compiler.datomic.meaning.clojure_order import equal_values, is_number, total_order, type_name
 from dbsp.edn.edn_writer import display_text
 from dbsp.errors import EvaluationError, shorten
+from dbsp.lazy_dataclass import dataclass
 
 Values = Sequence[Any]
 

@@ -14,7 +14,6 @@ import datetime
 import inspect
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
@@ -26,6 +25,7 @@ from dbsp.compiler.datomic.meaning.clojure_order import compare_values, is_true
 from dbsp.edn.edn_values import Keyword, Symbol
 from dbsp.edn.edn_writer import display_text
 from dbsp.errors import counted
+from dbsp.lazy_dataclass import dataclass
 
 Result = Literal["boolean", "integer", "number", "string", "keyword", "symbol", "collection", "value"]
 """What a function returns: `number` is of any category, `value` of any type, or nil."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import Any
 
@@ -27,6 +27,7 @@ from dbsp.edn.edn_reader import read, read_forms
 from dbsp.edn.edn_values import KEYWORD_TEXT, SYMBOL_TEXT, EdnList, Keyword, Symbol
 from dbsp.edn.edn_writer import display_text
 from dbsp.errors import ArgumentError, wrong_argument
+from dbsp.lazy_dataclass import dataclass
 
 
 class FormKind(Enum):

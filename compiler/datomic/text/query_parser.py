@@ -14,7 +14,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from dbsp.compiler.datomic.text.binding_parser import parse_binding, parse_variable, variable_hint
@@ -43,6 +42,7 @@ from dbsp.compiler.datomic.tree.query_tree import (
     Variable,
 )
 from dbsp.diagnostics import SourceSpan, did_you_mean
+from dbsp.lazy_dataclass import dataclass
 
 KEYS = (
     "find",

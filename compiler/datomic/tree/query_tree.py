@@ -10,10 +10,11 @@ body of a rule, `$` is the source of the call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from dbsp.diagnostics import ProgramSources, SourceSpan
+from dbsp.lazy_dataclass import dataclass
 
 # --- terms -------------------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@ parts of a picture refer to each other by ids, which are stable: equal circuits 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, Literal, TypeAlias
+
+from dbsp.lazy_dataclass import dataclass
 
 NodeKind: TypeAlias = Literal[
     "input",

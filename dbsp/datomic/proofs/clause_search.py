@@ -8,7 +8,6 @@ start with a value, calls of rules, and whole indices last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datomic.circuits.query_inputs import NO_ENTITY
@@ -30,6 +29,7 @@ from dbsp.datomic.proofs.same_values import Environment, extended
 from dbsp.datomic.proofs.source_rows import DatomSource, FoundRow, Source
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import DbspError, InvariantError, expect_present, expect_type
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -26,6 +26,7 @@ from dbsp.datomic.proofs.same_values import ValueRow, identity
 from dbsp.datomic.proofs.source_rows import FoundRow
 from dbsp.diagnostics import ProgramSources
 from dbsp.errors import expect_present, expect_type
+from dbsp.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

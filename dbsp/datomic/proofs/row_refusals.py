@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from dbsp.compiler.datomic.meaning.bindable import variables_of
@@ -38,6 +38,7 @@ from dbsp.datomic.proofs.query_rows import Explained, QueryRow
 from dbsp.datomic.proofs.same_values import Environment, ValueRow
 from dbsp.datomic.proofs.source_rows import FoundRow
 from dbsp.errors import DbspError, expect_present
+from dbsp.lazy_dataclass import dataclass
 
 _PAIRS = 12
 """Pairs of clauses are tried in conjunctions of up to this many clauses."""

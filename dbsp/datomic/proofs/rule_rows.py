@@ -8,12 +8,13 @@ completed first, so a negation reads complete tables only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from dbsp.compiler.datomic.meaning.called_rules import rule_components
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.datomic.proofs.same_values import identity
+from dbsp.lazy_dataclass import dataclass
 
 Values: TypeAlias = tuple[Any, ...]
 _Key: TypeAlias = tuple[str, str, tuple[Any, ...]]

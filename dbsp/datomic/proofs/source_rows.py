@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +23,7 @@ from dbsp.edn.edn_values import Keyword
 from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.lazy_dataclass import dataclass
 
 _PLAIN_TYPES = {"int": int, "float": float, "str": str}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 
 import dbsp
 from dbsp.circuit.graph import Graph
 from dbsp.errors import SetupError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.stages.segments import Segment, segments_of
 from dbsp.spark.cluster.segment_state import forget_runs
 from dbsp.spark.cluster.shared_folder import SharedFolder

@@ -12,7 +12,7 @@ import json
 import tempfile
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +22,7 @@ from dbsp.circuit.stage import Stage
 from dbsp.compiler.first_tick import has_first_tick
 from dbsp.durable.step_memory import signature
 from dbsp.errors import CheckpointError, DbspError, InputError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.operators.stages.passes.distribute import ScopePolicy, distribute

@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from dbsp.data import value_hashes
 from dbsp.durable.sealed_files import decoding, unreadable
 from dbsp.errors import CheckpointError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.cluster.segment_state import HeldRows, Version
 from dbsp.spark.cluster.shared_file import SharedFile
 from dbsp.spark.cluster.shared_folder import SharedFolder

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from dbsp.circuit.graph import Graph
 from dbsp.errors import DbspError
 from dbsp.kernels.thread_count import use_by_default
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.spark_source import SparkSource
 from dbsp.runtime.run import Run
 from dbsp.shards.dealing import Dealer, DistributedPorts

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from dbsp.lazy_dataclass import dataclass
 from dbsp.shards.shipped_errors import receive_error, ship_error
 
 COLUMNS = "shard int, level int, input string, content binary"

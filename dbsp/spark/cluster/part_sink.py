@@ -13,13 +13,13 @@ Parquet, such as Spark, see a column `tick`, and nothing of `_dbsp`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbsp.data.zset import ZSet
 from dbsp.errors import CheckpointError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.spark_sink import SparkSink
 from dbsp.spark.cluster.shared_folder import SharedFolder
 from dbsp.spark.spark_types import conform_columns

@@ -14,12 +14,12 @@ function then receives a DataFrame of the parts, which the executors read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dbsp.durable.sealed_files import decoding
 from dbsp.errors import CheckpointError, SchemaError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.cluster.part_sink import PartSink, tick_folder, ticks_of_parts
 from dbsp.spark.cluster.shared_file import SharedFile
 from dbsp.spark.cluster.shared_folder import SharedFolder

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.cluster.messages import WAITING, Message
 from dbsp.spark.cluster.segment_tasks import LevelTask
 from dbsp.spark.cluster.suspended_ticks import Suspension, waiting_run

@@ -16,10 +16,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dbsp.durable.sealed_files import decoding, seal, sealed_size, unreadable, unseal
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.stages.segments import Segment
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.shared_folder import SharedFolder

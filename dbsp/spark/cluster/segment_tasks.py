@@ -14,12 +14,13 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 
 from dbsp.errors import DbspError
 from dbsp.kernels.thread_count import use_by_default
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.stages.segments import Segment
 from dbsp.runtime.tick_result import TickResult
 from dbsp.shards.segment_run import SegmentRun, SegmentStep

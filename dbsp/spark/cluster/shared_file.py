@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dbsp.durable.sealed_files import decoding, sealed_json, unreadable, verify_document
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.cluster.shared_folder import SharedFolder
 
 

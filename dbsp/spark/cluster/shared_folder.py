@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import shutil
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from dbsp.errors import CheckpointError, cause_text
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.cluster.synced_files import make_synced_folder, sync_name, sync_written
 
 _HADOOP_S3 = re.compile("^s3[an]:")

@@ -10,12 +10,12 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from dbsp.errors import CheckpointError, CircuitError, DbspError, SetupError, cause_text
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.cluster.cluster_query import ClusterQuery
 from dbsp.spark.cluster.messages import COLUMNS, START, facts_in, failure, messages_in, report
 from dbsp.spark.cluster.shared_folder import SharedFolder

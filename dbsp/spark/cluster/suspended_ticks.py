@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from dbsp.errors import InvariantError
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.stages.segments import Segment
 from dbsp.shards.segment_run import SegmentRun
 from dbsp.spark.cluster.segment_state import (

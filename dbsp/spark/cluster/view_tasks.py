@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from dbsp.errors import DbspError
 from dbsp.kernels.thread_count import use_by_default
+from dbsp.lazy_dataclass import dataclass
 from dbsp.spark.cluster.cluster_query import ClusterQuery, shard_of_task
 from dbsp.spark.cluster.messages import Message, failure, messages_in, report
 from dbsp.spark.cluster.part_sink import PartSink

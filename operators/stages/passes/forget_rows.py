@@ -11,11 +11,12 @@ same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.circuit.operator import Operator
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate import AccumulatedAggregate, ForgettingAggregate
 from dbsp.operators.groups.distinct import DeltaDistinct
 from dbsp.operators.ports.output import Output

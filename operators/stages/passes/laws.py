@@ -10,11 +10,11 @@ D(a), D(b), ... of its inputs, it adds the nodes that compute the delta of the o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from dbsp.circuit.graph import Node, Stream
 from dbsp.circuit.rewriting import Rewriting
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.semijoin_terms import SemijoinTerms
 from dbsp.operators.time.change import Change
 from dbsp.operators.time.integrate import old_integral

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.expressions import Column, Expression
 from dbsp.expressions.substitution import is_total, substitute
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.join import Join
 from dbsp.operators.linear.filter import Filter, SameValue
 from dbsp.operators.linear.map import Map

@@ -6,9 +6,9 @@ Any part of the key is sufficient: rows that agree in the whole key agree in its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Node
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate import AccumulatedAggregate, Aggregate
 from dbsp.operators.groups.at_least import AtLeast
 from dbsp.operators.groups.choice import ChoiceDomain

@@ -14,10 +14,11 @@ others are consistent, and tries some of their combinations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.shards.placements import EVERYWHERE, UNKNOWN, Placement, by
 from dbsp.operators.stages.placing.scope_placing import Demand, PlacedNode, ScopePlacing

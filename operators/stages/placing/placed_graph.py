@@ -7,10 +7,11 @@ an exchange of the first. Images, and arrangements of them, are built when a rea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.shards.exchange import Broadcast, Exchange, Gather, Owned, Placing
 from dbsp.operators.shards.placed_rows import PlacedRows
 from dbsp.operators.shards.placements import EVERYWHERE, FIRST_SHARD, UNKNOWN, Placement

@@ -14,9 +14,9 @@ with the inputs of its node:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dbsp.circuit.graph import Graph, Node, Stream
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.recursion.fixpoint import Leave, fixpoint_of

@@ -14,10 +14,11 @@ readers on, as far as they concern columns of their input. Wishes have weights:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.data.schema import Schema
+from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.partial_sums import has_partial_sums
 from dbsp.operators.joins.multiway_join import DeltaMultiwayJoin
 from dbsp.operators.ports.output import Output
