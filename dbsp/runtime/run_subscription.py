@@ -56,7 +56,7 @@ class RunSubscription:
         >>> with run.subscribe("path(1, x)") as reached:
         ...     _ = run.step({"edge": [(2, 3)]})
         ...     print(reached, [delta.to_dict() for delta in reached.deltas()], reached.view().rows())
-        <subscription to path(1, x): 1 row> [{(2,): 1}, {(3,): 1}] [(2,), (3,)]
+        <subscription to path(1, x), tick 2> [{(2,): 1}, {(3,): 1}] [(2,), (3,)]
     """
 
     def __init__(self, hub: SubscriptionHub, target: StreamChoice, shown: str, to: Receiver) -> None:
