@@ -13,7 +13,7 @@ functions stay, too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
@@ -27,6 +27,7 @@ from dbsp.compiler.datalog.tree.traversal import find, map_children, rename
 from dbsp.compiler.why.question import ANSWER, Question, read_question
 from dbsp.data.schema import Schema
 from dbsp.errors import InputError
+from dbsp.lazy_dataclass import dataclass
 
 GIVEN = "?given"
 """The relation of the constants; no program can declare this name."""

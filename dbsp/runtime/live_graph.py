@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.data.schema import Schema
+from dbsp.lazy_dataclass import dataclass
 
 
 class Source(NamedTuple):
