@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class DeltaChannel:
@@ -68,6 +71,8 @@ class DeltaChannel:
 
     async def take_async(self) -> ZSet | None:
         """Do the same without blocking the event loop."""
+        import asyncio  # loads slowly
+
         while True:
             with self._changed:
                 if self._deltas or self.closed:

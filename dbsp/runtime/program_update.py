@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
@@ -33,13 +33,15 @@ from dbsp.runtime.live_graph import LivePrograms
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.port_match import outputs_of
-from dbsp.runtime.run_subscription import RunSubscription
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.ticks import LARGE
 from dbsp.runtime.transplant import Transplant
 from dbsp.runtime.update_report import Updated, states_of_relations
+
+if TYPE_CHECKING:
+    from dbsp.runtime.run_subscription import RunSubscription
 
 
 @dataclass(frozen=True)

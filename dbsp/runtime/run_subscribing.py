@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.errors import CircuitError
 from dbsp.runtime.live_graph import LivePrograms
 from dbsp.runtime.observed_run import ObservedRun
 from dbsp.runtime.program_update import ProgramUpdates
-from dbsp.runtime.run_subscription import Receiver, RunSubscription, expect_receiver, shown
 from dbsp.runtime.stream_lookup import StreamChoice
-from dbsp.runtime.subscription_hub import SubscriptionHub
+
+if TYPE_CHECKING:
+    from dbsp.runtime.run_subscription import Receiver, RunSubscription
 
 
 class Subscribing(ProgramUpdates, ObservedRun):
@@ -80,6 +83,9 @@ class Subscribing(ProgramUpdates, ObservedRun):
             {(3,): 1}
             >>> from_one.close()
         """
+        from dbsp.runtime.run_subscription import RunSubscription, expect_receiver, shown
+        from dbsp.runtime.subscription_hub import SubscriptionHub  # most runs have no subscriptions
+
         expect_receiver(to)
         self.refuse_inside_tick("subscribe")
         if self.program is None and isinstance(target, str) and "(" in target:

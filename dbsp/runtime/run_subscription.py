@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from types import TracebackType
@@ -235,8 +234,10 @@ class RunSubscription:
 
 def expect_receiver(to: Any) -> None:
     """Raise ArgumentError unless deltas can be passed to the argument."""
+    from inspect import iscoroutinefunction  # loads slowly
+
     put = to if callable(to) else getattr(to, "put", None)
-    if to is None or (callable(put) and not inspect.iscoroutinefunction(put)):
+    if to is None or (callable(put) and not iscoroutinefunction(put)):
         return
     raise wrong_argument(
         "to", "a function of a delta, a queue with a method put that is not a coroutine, or nothing", to

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
@@ -23,10 +23,12 @@ from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_log import RunLog
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.staged_inputs import Changes, StagedInputs
-from dbsp.runtime.subscription_hub import SubscriptionHub
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
+
+if TYPE_CHECKING:
+    from dbsp.runtime.subscription_hub import SubscriptionHub  # most runs have no subscriptions
 
 MANY = 1_000
 """In a tick of more changes than this, the deltas inside the circuit are released."""
