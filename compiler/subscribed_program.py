@@ -16,9 +16,6 @@ from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
 from dbsp.compiler.datalog.rewrites.demand import demand_name
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.program_planner import PlannableProgram, ProgramPlanner
-from dbsp.compiler.subscribed_circuits import query_graph, relation_graph, trace_graph
-from dbsp.compiler.subscribed_query import QueryForm, read_query
-from dbsp.compiler.why.question import unknown_relation
 from dbsp.data.schema import Schema
 from dbsp.errors import InputError
 from dbsp.runtime.live_graph import LiveGraph, LiveQuery, Source
@@ -55,6 +52,8 @@ class SubscribedProgram:
         if name in self._checked.relations:
             return True
         if name.replace(".", "_").isidentifier():
+            from dbsp.compiler.why.question import unknown_relation
+
             message, names = unknown_relation(name, self._checked.relations)
             raise InputError(f"{message} ({names})", code="unknown-relation")
         return False
@@ -72,6 +71,8 @@ class SubscribedProgram:
         """Read a query. Raises CompileError, and InputError if it numbers its rows."""
         found = self._read.get(text)
         if found is None:
+            from dbsp.compiler.subscribed_query import read_query  # most runs have no subscriptions
+
             query = read_query(self._checked, text)
             given = relation_schema(query.form.given)
             if len(self._read) >= REMEMBERED:
@@ -81,16 +82,23 @@ class SubscribedProgram:
 
     def query_graph(self, query: LiveQuery) -> LiveGraph:
         """Return the circuit of the form of a query."""
+        from dbsp.compiler.subscribed_circuits import query_graph
+        from dbsp.compiler.subscribed_query import QueryForm
+
         if not isinstance(query.form, QueryForm):
             raise AssertionError("expected a query that this program has read")
         return query_graph(self._checked, query.form, self._max_iterations)
 
     def relation_graph(self, name: str) -> LiveGraph:
         """Return the circuit of a relation that the running circuit lacks. Raises InputError."""
+        from dbsp.compiler.subscribed_circuits import relation_graph
+
         return relation_graph(self._checked, name, self._max_iterations)
 
     def trace_graph(self, source: Source, order: Sequence[int]) -> LiveGraph:
         """Return the circuit that keeps a source sorted."""
+        from dbsp.compiler.subscribed_circuits import trace_graph
+
         return trace_graph(self.columns_of(source), order, source)
 
     # --- relations that the running circuit computes ----------------------------------------------
