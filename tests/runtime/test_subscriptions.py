@@ -679,7 +679,7 @@ def test_faults_at_sampled_steps(act: Callable[[Followed], None], kind: type[Bas
         faults += bool(injector.place)
         if not injector.place:
             break
-        at += 31 if act is closing else 1301 if act is subscribing else 211
+        at += 31 if act is closing else 3301 if act is subscribing else 401
     assert faults > 3
     for each in followed.subscriptions.values():
         each.close()
