@@ -19,11 +19,12 @@ a fresh run and duckdb, `spark` the cost of a tick that Spark drives, above Spar
 interned strings that come and go, `limits` state of four times the memory limit beside a run
 without a limit, `shards` one circuit in one process and in several, `threads` loads by one thread
 and by several (with `--galen`, of GALEN too), `transaction` loads of the same rows in a
-transaction, in ticks, and in one step, `subscriptions` the same query, other constants and other
-queries for up to 1,000 subscribers of one run, and `inspector` what an open inspector costs a tick
-and when its page shows a circuit. Not part of `all` are `spark-shards`, which measures one
-circuit on Spark's executors, in the driver, and Spark jobs by hand, and `peers`, which compares
-this engine with duckdb and pathway and prints the ratios that it aims at.
+transaction, in ticks, and in one step, `edits` updates of a running program beside starts of the
+edited one, `subscriptions` the same query, other constants and other queries for up to 1,000
+subscribers of one run, and `inspector` what an open inspector costs a tick and when its page shows
+a circuit. Not part of `all` are `spark-shards`, which measures one circuit on Spark's executors, in
+the driver, and Spark jobs by hand, and `peers`, which compares this engine with duckdb and pathway
+and prints the ratios that it aims at.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -98,6 +99,8 @@ from benchmarks.peers import (
 from benchmarks.peers import WORKLOADS as PEER_WORKLOADS
 from benchmarks.planner import SHARES, measure_planner
 from benchmarks.processes import in_new_process
+from benchmarks.program_edits import ROWS as EDITED
+from benchmarks.program_edits import measure_edits, print_edits
 from benchmarks.recursion import MODES, measure_recursion
 from benchmarks.recursion_report import print_recursion
 from benchmarks.recursive_programs import CASES as PROGRAMS
@@ -198,6 +201,7 @@ class What(StrEnum):
     shapes = "shapes"
     usage = "usage"
     transaction = "transaction"
+    edits = "edits"
     inspector = "inspector"
     subscriptions = "subscriptions"
     startup = "startup"
@@ -235,6 +239,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.shapes: [],
     What.usage: [],
     What.transaction: [],
+    What.edits: [],
     What.inspector: [],
     What.subscriptions: [],
     What.startup: [],
@@ -366,6 +371,10 @@ def main(
         with console.status("usage"):
             costs = list(measure_usage(rows))
         print_usage(console, costs)
+    if what in (What.all, What.edits):
+        edited = one_of(EDITED, size or "medium", what)
+        with console.status("edits"):
+            print_edits(console, edited, list(measure_edits(edited)))
     if what in (What.all, What.transaction):
         rows = one_of(BULK, size, what)
         with console.status("transaction"):

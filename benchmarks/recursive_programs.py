@@ -1,8 +1,8 @@
 """Recursive Datalog programs with their data.
 
-Closures, reachability, points-to, same generation, and GALEN. Every program has one output,
-`result`; GALEN has two. duckdb runs the SQL query of a program; recursive SQL allows one recursive
-relation, used once, so not every program has a query.
+Closures, reachability, points-to, same generation, recursion through negation, and GALEN. Every
+program has the output `result`; the last two kinds have two outputs. duckdb runs the SQL query of a
+program; recursive SQL allows one recursive relation, used once, so not every program has a query.
 """
 
 from __future__ import annotations
@@ -204,6 +204,43 @@ def families(nodes: int, *, second: float) -> Relations:
     return {"up": ways, "flat": flat, "down": np.ascontiguousarray(ways[:, ::-1])}
 
 
+# --- recursion through negation ------------------------------------------------------------------
+
+_GAME = """
+.pragma "negation" "well-founded"
+.decl move(x: number, y: number)
+.input move
+.decl result(x: number)
+.output result
+result(x) :- move(x, y), !result(y).
+"""
+_GUARDED = """
+.pragma "negation" "well-founded"
+.decl e(x: number, y: number)
+.decl guard(x: number, y: number)
+.input e, guard
+.decl result(x: number)
+.output result
+result(x) :- e(x, _), x < 10.
+result(y) :- result(x), e(x, y), !closed(y).
+.decl closed(x: number)
+closed(y) :- guard(x, y), result(x).
+"""
+"""Reach nodes that no reached node closes: each half of the recursion is recursive itself."""
+
+
+def game(positions: int) -> Relations:
+    """Return a graph with two moves per position."""
+    return {"move": uniform(2 * positions, np.random.default_rng(positions), degree=2)}
+
+
+def guarded(nodes: int) -> Relations:
+    """Return a graph with three edges per node, in which one node in ten guards another one."""
+    chance = np.random.default_rng(nodes)
+    edges = uniform(3 * nodes, chance, degree=3)
+    return {"e": edges, "guard": distinct(chance.integers(0, edges.max() + 1, (nodes // 10, 2)))}
+
+
 # --- GALEN ---------------------------------------------------------------------------------------
 
 _GALEN = """
@@ -262,6 +299,8 @@ _FEWER_LINKS = {"tiny": 20, "small": 100, "medium": 300, "large": 1_000}
 _EDGES = {"tiny": 200, "small": 10_000, "medium": 100_000, "large": 1_000_000}
 _STATEMENTS = {"tiny": 200, "small": 1_000, "medium": 10_000, "large": 100_000}
 _PERSONS = {"tiny": 240, "small": 1_000, "medium": 10_000, "large": 100_000}
+_POSITIONS = {"tiny": 60, "small": 1_000, "medium": 10_000, "large": 100_000}
+_THREE_VALUED = ("result", "result.undefined")
 _E = {"e": ("x", "y")}
 _UP = {"up": ("x", "a"), "flat": ("a", "b"), "down": ("b", "y")}
 _V = {"new": ("v", "o"), "assign": ("v", "w"), "load": ("v", "w"), "store": ("v", "w")}
@@ -304,5 +343,14 @@ CASES = (
         lambda nodes: families(nodes, second=0.2),
         _PERSONS,
         _GENERATION_SQL,
+    ),
+    Case("game", _GAME, {"move": ("x", "y")}, game, _POSITIONS, outputs=_THREE_VALUED),
+    Case(
+        "guarded reach",
+        _GUARDED,
+        {"e": ("x", "y"), "guard": ("x", "y")},
+        guarded,
+        _POSITIONS,
+        outputs=_THREE_VALUED,
     ),
 )

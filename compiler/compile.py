@@ -9,6 +9,7 @@ from typing import Any
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
+from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.program import Program
@@ -32,6 +33,7 @@ def compile(
     recursion: Recursion | str = Recursion.AUTO,
     word_size: int | None = None,
     legacy: bool = False,
+    negation: Negation | str | None = None,
     folders: Iterable[str | Path] | None = None,
 ) -> Program:
     """Compile a Datalog program, given as text or as the path of a file.
@@ -69,6 +71,10 @@ def compile(
             wraps around as in Soufflé.
         legacy: accept an old Soufflé program, as `.pragma "legacy"` does: a head takes a value of
             another subtype of the same primitive type, and deprecated forms give no warnings.
+        negation: the meaning of a relation that depends on its own negation. "stratified", the
+            default unless a pragma of the program says otherwise, refuses the program.
+            "well-founded" computes its well-founded model: the relation has the true rows, and
+            the output `name.undefined` has the rows that are neither true nor false.
         folders: the folders whose files the program may use: with `#include`, and with `.input` and
             `.output` on the command line. The folders of `include` belong to them. `..` and
             symbolic links are followed first. By default none for a text, all for a file.
@@ -79,7 +85,8 @@ def compile(
     Raises:
         CompileError: the program has errors, or a file cannot be read. The text of the exception
             lists every error with its line, a caret and a hint.
-        ArgumentError: the strategy, a rewriting, the recursion mode or the word size is unknown.
+        ArgumentError: the strategy, a rewriting, the recursion mode, the word size or the negation
+            is unknown.
 
     Examples:
         >>> program = compile('''
@@ -106,6 +113,7 @@ def compile(
         recursion=choice("recursion", Recursion, recursion),
         word_size=word_size,
         legacy=legacy,
+        negation=None if negation is None else choice("negation", Negation, negation),
     )
     defined = {name: _macro(name, value) for name, value in (macros or {}).items()}
     if isinstance(folders, str | Path):

@@ -16,6 +16,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.operators.planner.statistics import Statistics
 
 from .reference_datalog.evaluation import evaluate
+from .reference_datalog.unfounded_sets import typed_program, well_founded_model
 from .reference_datalog.values import NoValueError, Row, TooLargeError
 
 Change: TypeAlias = tuple[str, Row, int]
@@ -38,13 +39,24 @@ class Subject:
         magic: bool | None = False,
         functors: Mapping[str, Callable[..., Any]] | None = None,
         recursion: str = "auto",
+        negation: str | None = None,
+        rewrites: bool = True,
     ) -> None:
         self.text = text
         self.functors = functors
         folder = Path(__file__).parent / "programs"
         self.program = dbsp.compile(
-            text, strategy, include=[folder], magic=magic, functors=functors, recursion=recursion
+            text,
+            strategy,
+            include=[folder],
+            magic=magic,
+            functors=functors,
+            recursion=recursion,
+            negation=negation,
+            rewrites=rewrites,
         )
+        self.typed = typed_program(text) if negation == "well-founded" else None
+        """The program for the reference of three-valued models."""
         self.limit = limit
         self.outputs = list(self.program.outputs)
         self._known: dict[object, dict[str, frozenset[Row]]] = {}
@@ -53,9 +65,19 @@ class Subject:
         """Return the rows of every output. Raises NoValueError or TooLargeError."""
         key = tuple(frozenset(inputs[name]) for name in self.program.inputs)
         if key not in self._known:
-            everything = evaluate(self.program.checked, inputs, self.limit)
+            everything = self._evaluated(inputs)
             self._known[key] = {name: everything[name] for name in self.outputs}
         return self._known[key]
+
+    def _evaluated(self, inputs: Mapping[str, set[Row]]) -> Mapping[str, frozenset[Row]]:
+        if self.typed is None:
+            return evaluate(self.program.checked, inputs, self.limit)
+        model = well_founded_model(self.typed, inputs, self.limit)
+        return {
+            output: rows
+            for name in self.typed.declared.declarations.relations
+            for output, rows in model.rows(name).items()
+        }
 
     def planned(self, strategy: str) -> Subject:
         """Return the same program with joins of one kind."""

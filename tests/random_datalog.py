@@ -19,6 +19,7 @@ VARIABLES = ("x", "y", "z", "w")
 CONSTANTS = ("0", "1", "2")
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 MODULUS = 4
+ONE_IN_FIVE = st.integers(0, 4).map(lambda number: number == 0)
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,15 @@ def programs(
     hidden: bool = False,
     kinds: bool = False,
     records: bool = False,
+    loops: bool = False,
 ) -> str:
     """Draw the text of a program with the inputs a(x, y), b(x, y), c(x) and 2 or 3 outputs.
 
     With `cyclic`, most rules have a cyclic body, which has no join tree. With `hidden`, only one
     relation, in a group above the others, is an output, and there are no facts. With `kinds`,
     derived relations are equivalences, choices, limited in size, or have subsumptions. With
-    `records`, records or branches hold the values of derived relations.
+    `records`, records or branches hold the values of derived relations. With `loops`, rules may
+    negate all relations, and aggregate over inputs only; some relations are equivalences.
     """
     derived: list[Derived] = []
     for name in NAMES[: draw(st.integers(2, 3))]:
@@ -50,9 +53,9 @@ def programs(
     # Each relation has a rule that reads an input, so that recursive rules have rows to work on.
     rules = [start_text(draw, head) for head in derived]
     write = pattern_text if cyclic else rule_text
-    rules += [write(draw, head, derived) for head in derived]
+    rules += [write(draw, head, derived, loops) for head in derived]
     for head in draw(st.lists(st.sampled_from(derived), max_size=2)):
-        rules.append(rule_text(draw, head, derived))
+        rules.append(rule_text(draw, head, derived, loops))
     facts = [
         f"{name}({', '.join(draw(st.sampled_from(CONSTANTS)) for _ in range(arity))})."
         for name, arity in draw(st.lists(st.sampled_from(relations_of(derived)), max_size=0 if hidden else 2))
@@ -61,6 +64,10 @@ def programs(
         derived.append(Derived("o", draw(st.sampled_from([2, 1])), derived[-1].group + 1))
         rules += [reading_text(draw, derived[-1], derived[:-1]) for _ in range(draw(st.integers(1, 2)))]
     qualifiers = {relation.name: kind_text(draw, relation, rules) for relation in derived} if kinds else {}
+    if loops:
+        qualifiers = {
+            relation.name: " eqrel" for relation in derived if relation.arity == 2 and draw(ONE_IN_FIVE)
+        }
     declarations = [
         f".decl {name}({', '.join(f'c{i}: number' for i in range(arity))}){qualifiers.get(name, '')}"
         for name, arity in relations_of(derived)
@@ -142,7 +149,7 @@ def start_text(draw: st.DrawFn, head: Derived) -> str:
     return f"{head.name}({', '.join(VARIABLES[: head.arity])}) :- {name}({', '.join(body)})."
 
 
-def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
+def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived], loops: bool = False) -> str:
     """Draw a rule that uses a relation of its own group."""
     usable = relations_of([relation for relation in derived if relation.group <= head.group])
     own = relations_of([relation for relation in derived if relation.group == head.group])[len(INPUTS) :]
@@ -151,7 +158,7 @@ def rule_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str
         [draw(st.sampled_from([*VARIABLES * 4, "_", "?", *CONSTANTS])) for _ in range(arity)]
         for _, arity in atoms
     ]
-    return finished(draw, head, derived, atoms, arguments)
+    return finished(draw, head, derived, atoms, arguments, loops)
 
 
 def reading_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
@@ -178,7 +185,7 @@ PATTERNS = (
 """Variables of the atoms of a body: triangles, 4-cycles, diamonds, some with more atoms."""
 
 
-def pattern_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> str:
+def pattern_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived], loops: bool = False) -> str:
     """Draw a rule whose body is one of PATTERNS, with a few arguments changed."""
     usable = relations_of([relation for relation in derived if relation.group <= head.group])
     atoms = []
@@ -194,7 +201,7 @@ def pattern_text(draw: st.DrawFn, head: Derived, derived: Sequence[Derived]) -> 
     if draw(st.booleans()):
         atoms.append(("c", 1))
         arguments.append([draw(st.sampled_from(VARIABLES))])
-    return finished(draw, head, derived, atoms, arguments)
+    return finished(draw, head, derived, atoms, arguments, loops)
 
 
 def finished(
@@ -203,18 +210,18 @@ def finished(
     derived: Sequence[Derived],
     atoms: Sequence[tuple[str, int]],
     arguments: Sequence[Sequence[str]],
+    loops: bool = False,
 ) -> str:
     """Draw a rule with these atoms and other literals; a term replaces the argument "?"."""
     bound = sorted({term for terms in arguments for term in terms if term in VARIABLES})
-    below = relations_of([relation for relation in derived if relation.group < head.group])
-    parts = Parts(draw, bound, below)
+    below = relations_of([] if loops else [relation for relation in derived if relation.group < head.group])
+    parts = Parts(draw, bound, below, relations_of(derived)[1:] if loops else below)
     literals = [
         f"{name}({', '.join(parts.computed() if term == '?' else term for term in terms)})"
         for (name, _), terms in zip(atoms, arguments, strict=True)
     ]
-    for kind in draw(
-        st.lists(st.sampled_from(["negation", "condition", "equation", "range", "aggregate"]), max_size=3)
-    ):
+    kinds = ["negation", "condition", "equation", "range", "aggregate"]
+    for kind in draw(st.lists(st.sampled_from([*["negation"] * 8 * loops, *kinds]), max_size=3)):
         match kind:
             case "negation":
                 literals.append(parts.negation("_"))
@@ -245,11 +252,15 @@ def finished(
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of a rule over its `bound` variables; `below` may be negated and aggregated over."""
+    """Parts of a rule over its `bound` variables.
+
+    `below` may be aggregated over, and negated in aggregates; `negated` may be negated elsewhere.
+    """
 
     draw: st.DrawFn
     bound: list[str]
     below: list[tuple[str, int]]
+    negated: list[tuple[str, int]]
 
     def value(self, *others: str) -> str:
         """Draw a term: usually a bound variable, sometimes a constant."""
@@ -260,7 +271,7 @@ class Parts:
         return f"({self.value()} {operator} {self.value()}) % {MODULUS}"
 
     def negation(self, *others: str) -> str:
-        name, arity = self.draw(st.sampled_from(self.below))
+        name, arity = self.draw(st.sampled_from(self.negated))
         terms = [
             self.computed() if self.draw(st.integers(0, 9)) == 0 else self.value(*others)
             for _ in range(arity)
@@ -277,7 +288,7 @@ class Parts:
     def aggregate_body(self, depth: int = 0) -> str:
         """Draw the body of an aggregate with the local variable k0 (k1 in a nested aggregate)."""
         own = f"k{depth}"
-        inside = Parts(self.draw, [*self.bound, own, own], self.below)
+        inside = Parts(self.draw, [*self.bound, own, own], self.below, self.below)
         literals = []
         for position in range(self.draw(st.integers(1, 2))):
             name, arity = self.draw(st.sampled_from([relation for relation in self.below if relation[1] > 0]))

@@ -47,6 +47,8 @@ from benchmarks.pauses import TICKS as AGES
 from benchmarks.pauses import measure_age, measure_pauses, print_age, print_pauses
 from benchmarks.peers import compare_workload, measure_closures, print_closures, print_comparisons
 from benchmarks.planner import SHARES, Planned, Times, measure_planner
+from benchmarks.program_edits import ROWS as EDITED
+from benchmarks.program_edits import measure_edits, print_edits
 from benchmarks.report import (
     print_bulk_loads,
     print_costs,
@@ -529,6 +531,22 @@ def test_the_ways_to_load_many_rows() -> None:
     print_bulk_loads(console, BULK["tiny"], loads)
     assert isinstance(console.file, io.StringIO)
     assert all(load.way in console.file.getvalue() for load in loads)
+
+
+@pytest.mark.slow
+def test_the_edits_of_a_program() -> None:
+    edits = list(measure_edits(EDITED["tiny"]))
+    assert [(each.edit, each.replayed_rows == 0, each.rebuilt > 0) for each in edits] == [
+        ("nothing", True, False),
+        ("add a rule over the graph", False, True),
+        ("replace the recursive rule", False, True),
+        ("replace the filter of large orders", False, True),
+        ("replace the join of all orders", False, True),
+    ]
+    console = Console(file=io.StringIO(), width=190)
+    print_edits(console, EDITED["tiny"], edits)
+    assert isinstance(console.file, io.StringIO)
+    assert all(each.edit in console.file.getvalue() for each in edits)
 
 
 @pytest.mark.slow

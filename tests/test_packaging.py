@@ -164,6 +164,15 @@ def test_importing_the_package_loads_no_heavy_module() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_the_help_of_the_command_line_loads_no_engine() -> None:
+    code = (
+        "import sys, dbsp.cli.app; "
+        "print([m for m in ('numpy', 'dbsp.circuit.graph', 'dbsp.compiler.compile') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def runs_spark(page: Path) -> bool:
     return any("spark" in example.code for example in examples(page.read_text(encoding="utf-8")))
 

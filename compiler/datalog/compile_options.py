@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
@@ -28,6 +29,7 @@ class CompileOptions:
     recursion: Recursion = Recursion.AUTO
     word_size: int | None = None
     legacy: bool = False
+    negation: Negation | None = None
     external: frozenset[str] = frozenset()
     """The inputs whose rows an index outside of the run keeps. Nothing but their changes is read
     from the run, so no operator may keep what it derives from them alone."""

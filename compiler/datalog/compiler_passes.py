@@ -204,7 +204,7 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
     Pass("declare", PLAIN_TREE, DECLARED, "collect types, relations, directives, functors and pragmas",
          lambda tree, context: declare_program(
              tree, context.options.functors, context.options.word_size, context.options.legacy,
-             context.report)),
+             context.options.negation, context.report)),
     Pass("flatten", DECLARED, FLAT, "expand several heads and ';' to clauses; check names and arities",
          lambda program, context: flatten(program, context.report)),
     Pass("inline", FLAT, FLAT, "replace the uses of relations declared inline by their rules",

@@ -11,7 +11,8 @@ relation are an output. Each round is one tick; its changes are the new rows of 
 So the cost of a round is the cost of joining its new rows, and all rounds together cost as much as
 a semi-naive evaluation of the program. A negated or aggregated relation has to be complete
 beforehand. So the relations are divided into levels: a relation is above every relation that it
-negates or aggregates over. The rows of lower levels are inserted round by round, too.
+negates or aggregates over. The rows of lower levels are inserted round by round, too. Relations
+that are recursive through negation share a level, and their negations read the rows of the run.
 
 Negations and aggregates have no height in a proof; they count as input facts.
 
@@ -70,10 +71,11 @@ def heights(
 ) -> dict[str, FactTable]:
     """Return tables of these relations and of their dependencies, in the codes of `interner`.
 
-    `inputs` returns the input facts of a relation, `kept` the rows of a selected relation.
-    `progress` receives the rounds and rows so far. `circuits` keeps the circuits of the rounds of
-    this program for the next call. For a selected relation, the result also has the
-    table `removed_rows(name)`; for an equivalence, the table `derived_pairs(name)`.
+    `inputs` returns the input facts of a relation, `kept` the rows of a selected relation, or of
+    one that is recursive through negation. `progress` receives the rounds and rows so far.
+    `circuits` keeps the circuits of the rounds of this program for the next call. For a selected
+    relation, the result also has the table `removed_rows(name)`; for an equivalence, the table
+    `derived_pairs(name)`.
     """
     needed = needed_by(program.clauses, relations)
     level = levels(program)
@@ -153,6 +155,11 @@ class _Level:
         self.kept = {
             name: self._kept_rows(name, kept(name)) for name in selected_relations(program) & set(names)
         }
+        self.decided = {
+            name: self._kept_rows(name, kept(name))
+            for name in program.alternating & self.complete & set(names)
+        }
+        """The rows of relations of this level that rules of this level negate."""
         self.removed: dict[str, list[_Layer]] = {name: [] for name in self.kept}
         self.classes = {name: GrowingClasses() for name in names if program.relations[name].equivalence}
         self.pairs: dict[str, list[_Layer]] = {name: [] for name in self.classes}
@@ -161,14 +168,16 @@ class _Level:
     def tables(self) -> dict[str, FactTable]:
         for name in self.complete:
             # An aggregate in a recursion with subsumptions reads the rows that are kept.
-            rows = self.kept[name].rows if name in self.kept else self._own_codes(name, self.below[name].rows)
+            known = self.kept.get(name, self.decided.get(name))
+            rows = self._own_codes(name, self.below[name].rows) if known is None else known.rows
             self._schedule(0, _complete(name), rows)
         for name in self.used & self.below.keys():
             if len(self.below[name]):
                 self._schedule_by_height(name, self.below[name])
-        for name in self.program.inputs:
-            if name in self.found:
-                self._record(0, name, self._own_batch(name, self.inputs(name)))
+        for name in self.names:
+            given = self.program.relations[name].given
+            if given in self.program.inputs:
+                self._record(0, name, self._own_batch(name, self.inputs(given)))
         height = 0
         while True:
             new = self._round(height)

@@ -172,7 +172,7 @@ class Prover:
         text = pattern_text(self.program.relations[relation], row)
         removed = self._removed_matches(relation, pattern, equal)
         input_removed = any(self.removals.is_input_fact(relation, at) for at in removed)
-        is_input = relation in self.program.inputs and not input_removed
+        is_input = relation in self.program.filled and not input_removed
         return Refusal(text, is_input, attempts, tuple(self._notes(relation, row, removed)))
 
     def _notes(self, relation: str, row: Row, removed: list[int]) -> Iterator[str]:

@@ -151,7 +151,7 @@ class WhySession:
         )
 
     def _kept_rows(self, name: str) -> ZSet:
-        """Return the rows of a selected relation."""
+        """Return the rows of a selected relation, or of one that is recursive through negation."""
         if name in self.run.outputs:
             return self.run.view(name)
         numbered = needed_by(self.program.clauses, [name]) & self._opaque.keys()
@@ -164,10 +164,11 @@ class WhySession:
         return self._recomputed.view(name)
 
     def _whole_circuit(self) -> Graph:
-        """Return the circuit of all rules whose outputs are the selected relations."""
+        """Return the circuit of all rules whose outputs are the relations of `_kept_rows`."""
         circuit = self._circuits.get(())
         if circuit is None:
-            everything = replace(self.program, outputs=tuple(selected_relations(self.program)), sizes=())
+            names = selected_relations(self.program) | self.program.alternating
+            everything = replace(self.program, outputs=tuple(sorted(names)), sizes=())
             policy = Policy(Statistics.none(), Strategy.AUTO)
             plans = {
                 rule.number: plan(merge_aggregates(normalise(rule)), policy) for rule in self.program.clauses
@@ -231,6 +232,13 @@ class WhySession:
 
     def _provers(self, relation: str) -> tuple[Prover, Prover]:
         """Return the provers of the states before and after the latest tick."""
+        through_negation = needed_by(self.program.clauses, [relation]) & self.program.alternating
+        if through_negation:
+            raise InputError(
+                f"'{relation}' depends on '{min(through_negation)}', which is recursive through negation; "
+                "a change of such a relation may be a reason of itself, so ask why or why not instead",
+                code="undefined-rows",
+            )
         after = self.prover(relation)
         if self._before is None:
             run_before = RunBefore(cast("Run | ShardedRun", self.run))

@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from dbsp.cli import program_files, why_answers
 from dbsp.cli.console import QuitConsole, remark
-from dbsp.cli.program_reload import LiveProgram, report_lines
+from dbsp.cli.paging import paged
+from dbsp.cli.program_commands import PROGRAM, ProgramCommands
+from dbsp.cli.program_reload import LiveProgram, ProgramChange
 from dbsp.cli.result_outputs import FolderOutput, report_ambiguous, tick_lines
+from dbsp.cli.rule_entry import begins_entry, is_rule_of
 from dbsp.cli.tables import LIMIT, aligned, table_of
 from dbsp.cli.unquoted_texts import remark_in_answers
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError, shorten
-from dbsp.io.change_script import ChangeLine, CommitLine, ScriptTick
+from dbsp.io.change_script import CommitLine, ScriptTick
 from dbsp.io.places import write_place
 from dbsp.io.results import literal_of
 from dbsp.io.table_places import TABLE_FILES
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
-FILE = "<stdin>"
+FILE = "<console>"
 
 HELP = (
-    ('+edge(1, "text")', "insert a row"),
+    ('+edge(1, "text")', "insert a row; a line may have several changes"),
     ('-edge(1, "text")', "delete a row"),
     ("commit", "apply the pending changes as one tick and print the changes of the results"),
     ("pending", "list the changes since the last commit"),
     ("rollback", "discard the pending changes"),
+    ("undo", "undo the latest tick or update; again: the one before it"),
+    ("loop(x) :- edge(x, x).", "add a rule, on one or several lines; also .decl, .output and .input"),
+    ("rules [NAME]", "list the rules, or those of a relation, with their numbers"),
+    ("drop N|RULE", "drop a rule by its number or its text, or a directive by its text"),
     ("? path(1, x), x > 2", "query: any body of a rule; also 'query ...'"),
+    ("watch path(1, x)", "print the rows of a query, and with each tick their changes"),
+    ("watches", "list the watched queries"),
+    ("unwatch [N]", "stop watching a query, or all"),
     ("show NAME [N|all]", f"print the rows of a relation: the first {LIMIT}, the first N, or all"),
     ("rels [NAME ...]", "list the relations with their columns and sizes"),
     ("explain [NAME|N]", "print how all rules, the rules of a relation, or rule N are evaluated"),
@@ -41,14 +52,34 @@ HELP = (
     ("graph [FILE]", "print the circuit as DOT, or draw it to a file: .svg, .png, .pdf, .dot"),
     ("stats", "print the number of ticks, stored rows and bytes"),
     ("save DIR", "write the results, and the rows of inputs as fact files"),
+    ("save [--force] FILE.dl", "write the text of the program; with --force also to an existing file"),
     (
         "load FILE",
         "apply a change script, tick by tick; NAME.facts, .parquet, .csv or .ndjson: insert its rows",
     ),
+    ("load FILE.dl", "continue with another program, as 'update FILE.dl' does"),
     ("update [FILE]", "compile the program again, or another one, and continue with it"),
     ("help [COMMAND]", "print this list"),
     ("quit", "exit, like Ctrl-D"),
 )
+
+LISTINGS = frozenset(
+    {
+        "query",
+        "show",
+        "rels",
+        "relations",
+        "rules",
+        "explain",
+        "why",
+        "graph",
+        "stats",
+        "pending",
+        "watches",
+        "help",
+    }
+)
+"""The commands whose output a terminal shows page by page if it is long."""
 
 _SHOWN_DELTAS = 40
 
@@ -75,11 +106,13 @@ class ConsoleCommands:
     def __init__(
         self, program: Program, run: Run, *, timed: bool = True, source: LiveProgram | None = None
     ) -> None:
-        self.program = program
         self.run = run
-        self._source = LiveProgram(program, run) if source is None else source
+        self._source = LiveProgram(program, run, console=FILE) if source is None else source
+        self._editing = ProgramCommands(self._source, self._changed, self._refuse_pending)
         self.pending = ScriptTick(1, 1)
         self._timed = timed
+        self._lines = 0
+        self._read_program = program
         self._reader = program_files.change_reader(program, FILE)
         self._by_name: dict[str, Callable[[str], None]] = {
             "commit": self._commit,
@@ -95,11 +128,26 @@ class ConsoleCommands:
             "stats": self._stats,
             "save": self._save,
             "load": self._load,
-            "update": self._update,
             "help": self._help,
             "quit": self._quit,
             "exit": self._quit,
+            **self._editing.by_name,
         }
+
+    @property
+    def program(self) -> Program:
+        """The program that runs."""
+        return self._source.program
+
+    @property
+    def in_entry(self) -> bool:
+        """Whether a rule is not complete."""
+        return bool(self._editing.entry)
+
+    def discard(self) -> None:
+        """Abandon a rule that is not complete; an InputError says so, if there is one."""
+        if self._editing.entry:
+            raise self._editing.entry.abandoned("Ctrl-C")
 
     @property
     def names(self) -> list[str]:
@@ -108,15 +156,21 @@ class ConsoleCommands:
 
     def handle(self, line: str) -> None:
         """Run the command of a line; before it, update the program if its watched file changed."""
+        self._lines += 1
         text = line.strip()
-        if not self.pending and self._source.changed():
-            self._update("")
+        if not self.pending and not self.in_entry and self._source.changed():
+            self._editing.update("")
         word, _, argument = text.partition(" ")
-        command = self._by_name.get(word.rstrip(";"))
-        if text.startswith("?"):
-            self._query(_QUERY_SIGN.sub("", text, count=1))
+        name = word.rstrip(";")
+        command = self._by_name.get(name)
+        if self.in_entry or (command is None and begins_entry(line)) or is_rule_of(name, argument):
+            self._editing.take(line, self._lines)
+        elif text.startswith("?"):
+            with paged():
+                self._query(_QUERY_SIGN.sub("", text, count=1))
         elif command is not None:
-            command(argument.strip())
+            with paged() if name in LISTINGS else nullcontext():
+                command(argument.strip())
         elif not text or text[0] in "+-/#":
             self._change(line)
         else:
@@ -141,17 +195,24 @@ class ConsoleCommands:
     # --- changes ---------------------------------------------------------------------------------
 
     def _change(self, line: str) -> None:
-        change = self._reader.feed(line)
-        if isinstance(change, ChangeLine):
-            self.pending.add(change)
-        elif isinstance(change, CommitLine):
+        if self._read_program is not self.program:  # also after an interrupt of an update
+            self._read_program = self.program
+            self._reader = program_files.change_reader(self.program, FILE)
+        self._reader.line = self._lines - 1
+        changes = self._reader.feed(line)
+        if isinstance(changes, CommitLine):
             self._commit("")
+            return
+        if changes and not self.pending:
+            self._forget()
+        for change in changes:
+            self.pending.add(change)
 
     def _commit(self, argument: str) -> None:
         self._refuse_argument("commit", argument)
         before = self.run.tick
         try:
-            result = program_files.apply_tick(self.run, self.pending, FILE)
+            result = self._source.apply(self.pending, FILE)
         finally:
             if self.run.tick > before:  # an interrupt may arrive after the commit
                 self._forget()
@@ -180,37 +241,39 @@ class ConsoleCommands:
         self._forget()
 
     def _forget(self) -> None:
-        self.pending = ScriptTick(self._reader.line + 1, self._reader.line + 1)
+        self.pending = ScriptTick(self._lines, self._lines)
 
     def _load(self, argument: str) -> None:
         if not argument:
             raise InputError("expected a file: load FILE", code="invalid-command")
-        if self.pending:
-            raise InputError("changes are pending; run commit or rollback first", code="changes-pending")
+        self._refuse_pending()
         path = Path(argument).expanduser()
+        if path.suffix == PROGRAM:
+            self._editing.update(argument)
+            return
         if path.suffix in (".facts", *TABLE_FILES) and path.stem in self.program.inputs:
             self._load_facts(path)
             return
         for tick in program_files.read_changes(self.program, path):
-            self._print(program_files.apply_tick(self.run, tick, argument))
+            self._print(self._source.apply(tick, argument))
 
     def _load_facts(self, path: Path) -> None:
         name = path.stem
         parameters = {"filename": path.name, "IO": TABLE_FILES.get(path.suffix, "file")}
         place = fact_source(name, parameters, path.parent)
         rows = program_files.read_place_of(self.program, name, place)
-        self._print(self.run.step({name: rows}))
+        self._print(self._source.step({name: rows}))
 
-    def _update(self, argument: str) -> None:
+    def _refuse_pending(self) -> None:
         if self.pending:
             raise InputError("changes are pending; run commit or rollback first", code="changes-pending")
-        done = self._source.update(argument)
-        self.program = self._source.program
-        line = self._reader.line
-        self._reader = program_files.change_reader(self.program, FILE)
-        self._reader.line = line
-        self._print(done.deltas)
-        print(*report_lines(done), sep="\n")
+
+    def _changed(self, done: ProgramChange) -> None:
+        """Print what changed the program."""
+        for result in done.ticks:
+            self._print(result)
+        for text in done.remarks:
+            print(text)
 
     # --- queries ---------------------------------------------------------------------------------
 
@@ -324,16 +387,21 @@ class ConsoleCommands:
 
     def _save(self, argument: str) -> None:
         if not argument:
-            raise InputError("expected a folder: save DIR", code="invalid-command")
+            raise InputError(
+                "expected a folder or a program: save DIR, or save FILE.dl", code="invalid-command"
+            )
+        if self._editing.save(argument):
+            return
         folder = Path(argument).expanduser()
-        outputs = FolderOutput(self.program, folder, timed=False)
+        program = self._source.without_queries()
+        outputs = FolderOutput(program, folder, timed=False)
         for name in self.program.inputs:
             place = fact_source(name, {}, folder)
             report_ambiguous(place, write_place(place, self.run.asserted(name)))
         outputs.finished(self.run)
         if self.pending:
             remark("the saved files do not include the pending changes")
-        inputs, results = len(self.program.inputs), len(self.program.checked.outputs)
+        inputs, results = len(program.inputs), len(program.checked.outputs)
         print(f"wrote {_counted(inputs, 'input')} and {_counted(results, 'result')} to {argument}")
 
     def _help(self, argument: str) -> None:

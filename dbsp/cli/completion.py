@@ -11,12 +11,14 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.lexers import Lexer
 
 from dbsp.cli.commands import ConsoleCommands
+from dbsp.compiler.datalog.text.lexer import DIRECTIVES
 from dbsp.data.zset import ZSet
 from dbsp.errors import expect_present
 from dbsp.io.results import literal_of
 
-_FILES = ("load", "save", "graph")
-_RELATIONS = ("show", "rels", "relations", "explain")
+_FILES = ("load", "save", "graph", "update")
+_RELATIONS = ("show", "rels", "relations", "explain", "rules")
+_BODIES = ("why", "query", "watch", "drop")
 _COLUMN = re.compile(r'([A-Za-z_?][\w?.]*)\(((?:"(?:[^"\\]|\\.)*"|[^()"])*("(?:[^"\\]|\\.)*)?)$')
 _VALUES = 50
 _MANY = 50_000
@@ -40,16 +42,22 @@ class LiveCompleter(Completer):
             yield from self._values(column[1], column[2])
         elif before[:1] in ("+", "-"):
             yield from _words(before[1:].lstrip(), program.inputs, "(")
+        elif before.startswith(".") and not blank:
+            yield from _words(word, DIRECTIVES, " ")
+        elif ":-" in before or self._commands.in_entry or before.startswith("."):
+            in_directive = before.startswith(".") and ":-" not in before
+            yield from _words(_last_word(before), program.relations, "" if in_directive else "(")
         elif not blank and not before.startswith("?"):
             yield from _words(word, self._commands.names, " ")
+            if word:
+                yield from _words(word, program.relations, "(")
         elif word in _RELATIONS:
             yield from _words(before.rsplit(" ", 1)[-1], program.relations, "")
-        elif word in ("why", "query") or before.startswith("?"):
-            found = re.search(r"[\w?.]*$", before.removeprefix("?"))
-            last = expect_present(found, "a last word, which may be empty")
-            if word == "why" and argument == last[0]:
-                yield from _words(last[0], ["not", "tick"], " ")
-            yield from _words(last[0], program.relations, "(")
+        elif word in _BODIES or before.startswith("?"):
+            last = _last_word(before.removeprefix("?"))
+            if word == "why" and argument == last:
+                yield from _words(last, ["not", "tick"], " ")
+            yield from _words(last, program.relations, "(")
 
     def _values(self, relation: str, arguments: str) -> Iterator[Completion]:
         """Yield values of the column at the cursor."""
@@ -69,6 +77,10 @@ class LiveCompleter(Completer):
         matching = [value for value in values if value.startswith(typed)]
         for value in matching[:_VALUES]:
             yield Completion(value, start_position=-len(typed))
+
+
+def _last_word(text: str) -> str:
+    return expect_present(re.search(r"[\w?.]*$", text), "a last word, which may be empty")[0]
 
 
 def _words(typed: str, words: Iterable[str], suffix: str) -> Iterator[Completion]:

@@ -8,21 +8,35 @@ from collections.abc import Callable, Iterator
 
 from dbsp.cli import program_files
 from dbsp.cli.console import remark, report
-from dbsp.cli.program_reload import LiveProgram, report_lines
+from dbsp.cli.program_commands import PROGRAM, ProgramCommands
+from dbsp.cli.program_reload import LiveProgram, ProgramChange
 from dbsp.cli.result_outputs import tick_lines
+from dbsp.cli.rule_entry import begins_entry, is_rule_of
 from dbsp.compiler.program import Program
+from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError
-from dbsp.io.change_script import ChangeLine, CommitLine, ScriptTick
+from dbsp.io.change_script import CommitLine, ScriptTick
 from dbsp.io.problems import DataError
 from dbsp.io.results import format_rows
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
 HELP = """\
-+edge(1, "text")   insert a row          show path   print the rows of a result
--edge(1, "text")   delete a row          quit        exit (as at the end of the input)
-commit             apply the changes and print the changes of the results
-update [FILE]      compile the program again, or another one, and continue with it"""
++edge(1, "text")         insert a row; a line may have several changes
+-edge(1, "text")         delete a row
+commit                   apply the changes and print the changes of the results
+undo                     undo the latest tick or update; again: the one before it
+loop(x) :- edge(x, x).   add a rule, on one or several lines; also .decl, .output and .input
+rules [NAME]             list the rules, or those of a relation, with their numbers
+drop N|RULE              drop a rule by its number or its text
+? path(1, x), x > 2      print the rows of a query
+watch path(1, x)         print the rows of a query, and with each tick their changes
+watches, unwatch [N]     list the watched queries; stop watching one, or all
+show path                print the rows of a result
+save [--force] FILE.dl   write the text of the program
+update [FILE]            compile the program again, or another one, and continue with it
+load FILE.dl             the same with another program
+quit                     exit (as at the end of the input)"""
 
 FILE = "<stdin>"
 
@@ -62,47 +76,91 @@ class Conversation:
         ticked: Callable[[TickResult], None],
         source: LiveProgram | None = None,
     ) -> None:
-        self.program = program
         self._run = run
         self._ticked = ticked
         self._source = LiveProgram(program, run) if source is None else source
+        self._editing = ProgramCommands(self._source, self._changed, self._refuse_pending)
+        self._by_name: dict[str, Callable[[str], None]] = {
+            "help": self._help,
+            "show": self._show,
+            "save": self._save,
+            "load": self._load,
+            **self._editing.by_name,
+        }
         self.failed = False
         self._reader = program_files.change_reader(program, FILE)
         self._tick: ScriptTick | None = None
         self._invalid_lines = 0
 
+    @property
+    def program(self) -> Program:
+        """The program that runs."""
+        return self._source.program
+
     def follow(self, lines: Iterator[str]) -> None:
         """Process lines until they end or `quit`; the uncommitted changes become the last tick."""
         for line in lines:
-            words = line.split()
-            if self._tick is None and self._source.changed():
-                self._update("")
-            if words and words[0] in ("help", "quit", "exit", "show", "update") and "(" not in line:
-                self._reader.line += 1
-                if words[0] in ("quit", "exit"):
-                    break
-                self._answer(words)
-                continue
-            self._take(line)
+            if self._tick is None and self._source.changed() and not self._editing.entry:
+                self._attempt(lambda: self._editing.update(""))
+            if not self._handle(line):
+                break
+        if self._editing.entry:
+            self._attempt(self._abandon)
         if self._tick is not None:
             self._commit(self._tick.last_line)
 
+    def _handle(self, line: str) -> bool:
+        """Process a line; return whether it does not end the conversation."""
+        if line[:1] in ("+", "-") and not self._editing.entry:  # most lines
+            self._take(line)
+            return True
+        text = line.strip()
+        word, _, argument = text.partition(" ")
+        command = self._by_name.get(word)
+        known = command is not None or word in ("quit", "exit")
+        if self._editing.entry or (not known and begins_entry(line)) or is_rule_of(word, argument):
+            self._reader.line += 1
+            self._attempt(lambda: self._editing.take(line, self._reader.line))
+        elif known:
+            self._reader.line += 1
+            if command is None:
+                return False
+            self._attempt(lambda: command(argument.strip()))
+        elif text.startswith("?"):
+            self._reader.line += 1
+            self._attempt(lambda: self._query(text[1:]))
+        else:
+            self._take(line)
+        return True
+
+    def _attempt(self, command: Callable[[], None]) -> None:
+        try:
+            command()
+        except DbspError as error:
+            if error.where is None and not getattr(error, "diagnostics", ()):
+                error.where = f"{FILE}:{self._reader.line}"
+            self._report(error)
+
+    def _report(self, error: DbspError) -> None:
+        report(error)
+        self.failed = True
+
     def _take(self, line: str) -> None:
         try:
-            change = self._reader.feed(line)
+            changes = self._reader.feed(line)
         except DataError as error:
-            report(error)
-            self.failed = True
+            self._report(error)
             self._invalid_lines += 1
             if self._tick is None:
                 self._tick = ScriptTick(self._reader.line, self._reader.line)
             return
-        if isinstance(change, ChangeLine):
+        if isinstance(changes, CommitLine):
+            self._commit(changes.line)
+            return
+        for change in changes:
             if self._tick is None:
                 self._tick = ScriptTick(change.line, change.line)
             self._tick.add(change)
-        elif isinstance(change, CommitLine):
-            self._commit(change.line)
 
     def _commit(self, line: int) -> None:
         tick, self._tick = ScriptTick(line, line) if self._tick is None else self._tick, None
@@ -116,44 +174,65 @@ class Conversation:
                     where=f"{FILE}:{tick.lines}",
                     code="invalid-line",
                 )
-            self._ticked(program_files.apply_tick(self._run, tick, FILE))
+            self._ticked(self._source.apply(tick, FILE))
         except DbspError as error:
-            report(error)
-            self.failed = True
+            self._report(error)
 
-    def _update(self, argument: str) -> None:
-        """Continue with the program of its file, or of another one; print the changes as a tick."""
-        try:
-            if self._tick is not None:
-                raise InputError("changes are pending; write commit before update", code="changes-pending")
-            done = self._source.update(argument)
-        except DbspError as error:
-            report(error)
-            self.failed = True
-            return
-        self.program = self._source.program
+    # --- commands ---------------------------------------------------------------------------------
+
+    def _refuse_pending(self) -> None:
+        if self._tick is not None:
+            raise InputError("changes are pending; write commit first", code="changes-pending")
+
+    def _changed(self, done: ProgramChange) -> None:
+        """Print what changed the program, and read the changes that fit it."""
         line = self._reader.line
         self._reader = program_files.change_reader(self.program, FILE)
         self._reader.line = line
-        self._ticked(done.deltas)
-        for text in report_lines(done):
+        for result in done.ticks:
+            self._ticked(result)
+        for text in done.remarks:
             remark(text)
 
-    def _answer(self, words: list[str]) -> None:
-        if words[0] == "help":
-            print(HELP, flush=True)
-            return
-        if words[0] == "update":
-            self._update(" ".join(words[1:]))
-            return
-        names = words[1:] or list(self.program.checked.outputs)
-        for name in names:
-            try:
-                data, _ = format_rows(self._run.view(name))
-            except DbspError as error:
-                report(error)
-                self.failed = True
-                continue
-            sys.stdout.flush()
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+    def _abandon(self) -> None:
+        raise self._editing.entry.abandoned("the end of the input")
+
+    def _help(self, argument: str) -> None:
+        print(HELP, flush=True)
+
+    def _show(self, argument: str) -> None:
+        for name in argument.split() or list(self.program.checked.outputs):
+            self._attempt(lambda name=name: _print_rows(self._run.view(name)))  # type: ignore[misc]
+
+    def _query(self, body: str) -> None:
+        if not body.strip():
+            raise InputError("expected the body of a rule: ? path(1, x), x > 2", code="invalid-command")
+        from dbsp.cli.why_answers import state_of  # loads slowly
+
+        with state_of(self.program, self._run) as state:
+            _print_rows(state.ask(body))
+
+    def _load(self, argument: str) -> None:
+        if not argument.endswith(PROGRAM):
+            raise InputError(
+                f"expected a file NAME{PROGRAM} after load, got '{argument}'; change scripts and facts are "
+                "loaded at the prompt of a terminal",
+                code="invalid-command",
+            )
+        self._editing.update(argument)
+
+    def _save(self, argument: str) -> None:
+        if not self._editing.save(argument):
+            raise InputError(
+                f"expected a file NAME{PROGRAM} after save, got '{argument}'; results are saved at the "
+                "prompt of a terminal",
+                code="invalid-command",
+            )
+
+
+def _print_rows(rows: ZSet) -> None:
+    """Print rows in the format of result files."""
+    data, _ = format_rows(rows)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

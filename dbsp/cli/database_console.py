@@ -11,6 +11,7 @@ from dbsp.cli.console import QuitConsole, remark, report
 from dbsp.cli.database_access import GivenQuery, View, file_text, query_values
 from dbsp.cli.db_options import LogFormat
 from dbsp.cli.entry_forms import is_complete, is_query, whole_transaction
+from dbsp.cli.paging import paged
 from dbsp.cli.query_output import table_lines, table_rows
 from dbsp.cli.query_plans import plan_lines
 from dbsp.cli.tables import LIMIT, aligned
@@ -37,6 +38,8 @@ HELP = (
     (":now", "show the current facts again"),
     (":live QUERY", "print the rows of a query, and from then on the changes of them"),
     (":stop [N]", "stop a live query, or all"),
+    (":watch QUERY", "the same as :live"),
+    (":unwatch [N]", "the same as :stop"),
     (":rules FILE|EDN", "use these rules for % in :in"),
     (":schema [TEXT]", "list the attributes, or those with a text in their name"),
     (":log [N]", "print the latest transactions: 5, or N"),
@@ -78,6 +81,8 @@ class DatabaseConsole:
             ":now": self._now,
             ":live": self._live,
             ":stop": self._stop,
+            ":watch": self._live,
+            ":unwatch": self._stop,
             ":rules": self._set_rules,
             ":schema": self._schema,
             ":log": self._log,
@@ -138,12 +143,13 @@ class DatabaseConsole:
             return
         self.entry = ""
         self.connection.sync()
-        self._print_changes()
-        if is_command:
-            self._command(word, argument.strip())
-        else:
-            self._forms(text)
-        self._print_changes()
+        with paged():
+            self._print_changes()
+            if is_command:
+                self._command(word, argument.strip())
+            else:
+                self._forms(text)
+            self._print_changes()
 
     def follow(self, lines: Iterator[str]) -> bool:
         """Run the entries of a pipe or a file; return whether all succeeded."""

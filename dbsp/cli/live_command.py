@@ -43,11 +43,12 @@ def live(
     the previous commit as one tick and prints the changes of the results as a change script that
     ends with commit. A tick with an error changes nothing.
 
-    The line 'update' compiles the program again and continues with it: rules that are the same keep
-    their state. With --watch this happens before a line if a file of the program has changed.
+    Lines can also add and drop rules, watch queries, and undo ticks. The line 'update' compiles the
+    program again and continues with it: rules that are the same keep their state. With --watch this
+    happens before a line if a file of the program has changed.
 
-    At a terminal, shows a prompt with history and completion and accepts more commands: queries,
-    proofs of rows, drawings. 'help' lists them.
+    At a terminal, shows a prompt with history and completion and accepts more commands: proofs of
+    rows, drawings. 'help' lists them.
     """
     from dbsp.cli import program_files
     from dbsp.cli.conversation import Conversation, print_deltas, show_initial, stdin_lines
@@ -57,8 +58,10 @@ def live(
     run = program_files.start(compiled, fact_dir, max_iterations, memory_limit, changes_from_stdin=True)
     if initial:
         show_initial(compiled, run)
-    source = LiveProgram(compiled, run, compilation, watched=watch)
-    if sys.stdin.isatty():
+    prompted = sys.stdin.isatty()
+    console = "<console>" if prompted else "<stdin>"
+    source = LiveProgram(compiled, run, compilation, watched=watch, console=console)
+    if prompted:
         from dbsp.cli.commands import ConsoleCommands
         from dbsp.cli.prompt import converse
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from operator import attrgetter
 from typing import NamedTuple
 
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.pictures.circuit_picture import node_titles
+from dbsp.cli.sort_by import SortBy
 from dbsp.display.amounts import duration, memory, row_count
 from dbsp.display.document import Column, Document, Row, Span, Style, Table, line, muted, printable, strong
 from dbsp.errors import counted
@@ -31,15 +31,6 @@ _COLUMNS = (
     Column("rows", "stored", numeric=True),
     Column("memory", "stored", numeric=True),
 )
-
-
-class SortBy(StrEnum):
-    """What the first operator of the table has most of."""
-
-    TIME = "time"
-    LATEST = "latest"
-    ROWS = "rows"
-    MEMORY = "memory"
 
 
 class OperatorRow(NamedTuple):

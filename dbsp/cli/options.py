@@ -11,10 +11,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.errors import ArgumentError
 from dbsp.io import unpack
-from dbsp.kernels.thread_count import set_threads
-from dbsp.kernels.thread_pool import MOST_THREADS
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
@@ -31,6 +30,9 @@ def _jobs(text: str | None) -> str | None:
         return None
     if text != "auto" and not (text.isdecimal() and text.strip("0")):
         raise invalid_option(f"expected a number of threads or 'auto', got '{text}'")
+    from dbsp.kernels.thread_count import set_threads
+    from dbsp.kernels.thread_pool import MOST_THREADS
+
     set_threads(None if text == "auto" else min(MOST_THREADS, int(text.lstrip("0")[:9])))
     return text
 
@@ -175,6 +177,16 @@ Bits = Annotated[
         show_default=False,
     ),
 ]
+NegationMeaning = Annotated[
+    Negation | None,
+    typer.Option(
+        "--negation",
+        help="Meaning of a relation that depends on its own negation: an error (stratified), or rows that "
+        "are true, false or undefined (well-founded). Default: the .pragma of the program, or else "
+        "stratified.",
+        show_default=False,
+    ),
+]
 Legacy = Annotated[
     bool,
     typer.Option(
@@ -283,6 +295,7 @@ class Compilation:
     functors: Functors = None
     word_size: Bits = None
     legacy: Legacy = False
+    negation: NegationMeaning = None
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

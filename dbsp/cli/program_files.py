@@ -64,6 +64,7 @@ def _compiled(path: Path, compilation: Compilation, defined: Mapping[str, str]) 
             recursion=compilation.recursion,
             word_size=None if compilation.word_size is None else int(compilation.word_size),
             legacy=compilation.legacy,
+            negation=compilation.negation,
             folders=compilation.folders,
         )
     except CompileError as error:

@@ -25,6 +25,8 @@ class LiveConsole:
 
     @property
     def prompt(self) -> str:
+        if self._commands.in_entry:
+            return "  ... "
         number = len(self._commands.pending)
         return f"{number} pending dbsp> " if number else "dbsp> "
 
@@ -36,9 +38,11 @@ class LiveConsole:
         self._commands.handle(line)
 
     def discard(self) -> None:
-        pass  # each line is an entry
+        self._commands.discard()
 
     def farewell(self) -> str | None:
+        if self._commands.in_entry:
+            return "the last rule was not complete, and the program is unchanged"
         return "the pending changes were not committed" if self._commands.pending else None
 
 

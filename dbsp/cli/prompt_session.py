@@ -53,7 +53,7 @@ class PromptConsole(Protocol):
         """Run the command of a line. Raises QuitConsole to end the conversation."""
 
     def discard(self) -> None:
-        """Forget an entry that is not complete, after Ctrl-C."""
+        """Forget an entry that is not complete, after Ctrl-C. May raise DbspError to say so."""
 
     def farewell(self) -> str | None:
         """Return what the user loses by leaving, if anything."""
@@ -87,7 +87,10 @@ def hold(
         try:
             line = session.prompt(console.prompt)
         except KeyboardInterrupt:
-            console.discard()
+            try:
+                console.discard()
+            except DbspError as error:
+                report(error)
             continue
         except EOFError:
             break

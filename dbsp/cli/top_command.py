@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dbsp.cli import options
-from dbsp.cli.operator_table import OperatorTable, SortBy
+from dbsp.cli.sort_by import SortBy
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from dbsp.cli.operator_table import OperatorTable
 
 EXAMPLES = """Examples:
 
@@ -85,6 +87,7 @@ def top(
 
     from dbsp.cli import program_files
     from dbsp.cli.conversation import Conversation, stdin_lines
+    from dbsp.cli.operator_table import OperatorTable
     from dbsp.display.rich_form import to_rich
 
     compiled = program_files.load_program(program, compilation)

@@ -1,7 +1,7 @@
 """Change scripts: the rows to insert and to delete, tick by tick, as lines of text.
 
     +edge(1, 2)              insert a row
-    -edge(2, 3)              delete a row
+    -edge(2, 3) +edge(2, 4)  delete a row and insert another one
     +name(1, "Ada \\"A\\"")    numbers, texts in double quotes, true, false
     +list([1, [2, nil]])     records; +tree($Node($Leaf, "a")) branches of algebraic data types
     // a comment             also # a comment, and blank lines
@@ -33,6 +33,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 _HEAD = re.compile(r"\s*([+-])\s*([A-Za-z_?][\w?.]*)\s*\(")
 _END = re.compile(r"\s*\.?\s*(?://.*|#.*)?")
+_NEXT = re.compile(r"\s*\.?\s*(?=[+-])")
 _BLANK = re.compile(r"\s*(?://.*|#.*)?")
 _COMMIT = re.compile(r"\s*commit\s*;?\s*(?://.*|#.*)?")
 _VALUE = re.compile(
@@ -56,7 +57,7 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t", "r": "\r", "b"
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """A line that changes a row: `weight` is +1 or -1."""
+    """A change of a row in a line: `weight` is +1 or -1."""
 
     relation: str
     row: Row
@@ -121,8 +122,8 @@ class ChangeScriptReader:
         self._ranges = ranges or {}
         self._type_names = type_names or {}
 
-    def feed(self, text: str) -> ChangeLine | CommitLine | None:
-        """Read the next line: a change, a commit, or None for a blank line or a comment.
+    def feed(self, text: str) -> tuple[ChangeLine, ...] | CommitLine:
+        """Read the next line: its changes, or a commit. A blank line and a comment have no change.
 
         Raises DataError with the line, a caret and the expected form; the line counts as read.
         """
@@ -135,19 +136,39 @@ class ChangeScriptReader:
         head = _HEAD.match(text)
         if head is None:
             if _BLANK.fullmatch(text):
-                return None
+                return ()
             if _COMMIT.fullmatch(text):
                 return CommitLine(self.line)
             raise self._not_a_change(text)
+        changes: list[ChangeLine] = []
+        while True:
+            change, end = self._change(text, head)
+            changes.append(change)
+            if _END.fullmatch(text, end):
+                return tuple(changes)
+            following = _NEXT.match(text, end)
+            start = end if following is None else following.end()
+            head = None if following is None else _HEAD.match(text, start)
+            if head is None:
+                blanks = len(text[start:]) - len(text[start:].lstrip())
+                message = "expected another change or the end of the line"
+                hint = "for example: +edge(1, 2) -edge(2, 3)"
+                raise self._error(text, message, start + blanks, len(text), hint=hint)
+
+    def _change(self, text: str, head: re.Match[str]) -> tuple[ChangeLine, int]:
+        """Read a change; return the position behind it, too."""
         sign, relation = head.groups()
         schema = self._inputs.get(relation)
         if schema is None:
             raise self._unknown(text, relation, head.start(2), head.end(2))
-        row = self._row(text, relation, schema, head.start(2), head.end())
-        return ChangeLine(relation, row, 1 if sign == "+" else -1, self.line)
+        row, end = self._row(text, relation, schema, head.start(2), head.end())
+        return ChangeLine(relation, row, 1 if sign == "+" else -1, self.line), end
 
-    def _row(self, text: str, relation: str, schema: Schema, start: int, position: int) -> Row:
-        """Read the values between the parentheses; `position` is behind the opening parenthesis."""
+    def _row(self, text: str, relation: str, schema: Schema, start: int, position: int) -> tuple[Row, int]:
+        """Read the values between the parentheses; `position` is behind the opening parenthesis.
+
+        Return the position behind the closing one, too.
+        """
         values: list[tuple[Any, int, int]] = []
         closing = re.compile(r"\s*\)").match(text, position)
         if closing is not None:
@@ -174,15 +195,6 @@ class ChangeScriptReader:
                 if mark != ",":
                     actual = repr(mark) if mark else "the end of the line"
                     raise self._error(text, f"expected ',' or ')', got {actual}", position - 1)
-        if not _END.fullmatch(text, position):
-            blanks = len(text[position:]) - len(text[position:].lstrip())
-            raise self._error(
-                text,
-                "expected the end of the line",
-                position + blanks,
-                len(text),
-                hint="write each change on its own line",
-            )
         if len(values) != schema.arity:
             message = f"relation '{relation}' has {self._columns(relation, schema)}, got {len(values)}"
             raise self._error(text, message, start, position, code="wrong-arity")
@@ -199,7 +211,7 @@ class ChangeScriptReader:
                 message = f"column '{name}' of relation '{relation}' expects {error}"
                 raise self._error(text, message, begin, end, code=code_of(error)) from None
             row.append(fitted)
-        return tuple(row)
+        return tuple(row), position
 
     def _columns(self, relation: str, schema: Schema) -> str:
         """Return the columns of a relation with their types, as declared if that is known."""
@@ -330,16 +342,17 @@ def parse_change_script(lines: Iterable[str], reader: ChangeScriptReader) -> lis
             if len(problems) >= MAX_PROBLEMS:
                 raise DataError(problems, more=True) from None
             continue
-        if isinstance(change, ChangeLine):
-            if tick is None:
-                tick = ScriptTick(change.line, change.line)
-            tick.add(change)
-        elif isinstance(change, CommitLine):
+        if isinstance(change, CommitLine):
             if tick is None:
                 tick = ScriptTick(change.line, change.line)
             tick.last_line = change.line
             ticks.append(tick)
             tick = None
+            continue
+        for each in change:
+            if tick is None:
+                tick = ScriptTick(each.line, each.line)
+            tick.add(each)
     if problems:
         raise DataError(problems)
     if tick is not None:

@@ -38,7 +38,8 @@ class Mismatch(AssertionError):
     """The engine and the query disagree; the text shows the smallest changes for which they do.
 
     `changes` are these changes, `tick` is the number of the tick from 1 (0 before the first one),
-    and `problem` describes what is wrong there. Its cause is the error of the engine, if it raised one.
+    and `problem` describes what is wrong there. Its cause is the error of the engine, if it raised
+    one.
     """
 
     def __init__(self, changes: Log, tick: int, problem: str, note: str) -> None:

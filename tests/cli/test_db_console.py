@@ -148,6 +148,8 @@ def test_live_queries_print_changes(enter: Command, connection: Connection) -> N
         == "expected the number of a live query, got '7'; ':live' lists them [invalid-command]"
     )
     assert enter(":stop", ":live") == ""
+    assert enter(f":watch {AGES}").startswith("live 3\n")
+    assert enter(":unwatch 3", ":watch") == ""
     assert enter(":live 7") == "expected a query: :live [:find ...] [invalid-command]"
 
 

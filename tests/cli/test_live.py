@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -25,6 +26,7 @@ from dbsp.cli.completion import LiveCompleter, LiveLexer
 from dbsp.cli.console import QuitConsole
 from dbsp.cli.prompt import converse
 from dbsp.cli.prompt_session import stored_history
+from dbsp.runtime.run import Run
 from dbsp.runtime.scope import Scope
 from tests.cli.support import read_answer, read_until
 
@@ -245,7 +247,7 @@ def test_a_query_of_prolog(commands: ConsoleCommands, say: Say) -> None:
         ("graph circuit.xyz", "ends in one of"),
         ("load", "expected a file: load FILE [invalid-command]"),
         ("load nothing.txt", "nothing.txt"),
-        ("save", "expected a folder: save DIR [invalid-command]"),
+        ("save", "expected a folder or a program: save DIR, or save FILE.dl [invalid-command]"),
         ("commit now", "'commit' takes no argument, got 'now' [invalid-command]"),
         ("help frobnicate", "unknown command 'frobnicate'"),
     ],
@@ -307,9 +309,26 @@ def test_an_interrupt_before_the_commit_keeps_the_pending_changes(commands: Cons
 
 
 def test_an_interrupt_after_the_commit_forgets_the_pending_changes(commands: ConsoleCommands) -> None:
+    before = views(commands)
     interrupt("commit", commands)
     assert (commands.run.tick, len(commands.pending)) == (2, 0)
     assert ("c", "d") in commands.run.view("path").rows()
+    commands.handle("undo")
+    assert views(commands) == before
+
+
+def test_an_interrupt_after_an_update_keeps_the_new_program(commands: ConsoleCommands) -> None:
+    before = views(commands)
+    late = patch.object(Run, "record_sizes", side_effect=KeyboardInterrupt)
+    with late, pytest.raises(KeyboardInterrupt):
+        commands.handle(".decl node(x: symbol) .input node .output node")
+    assert "node" in commands.program.inputs
+    commands.handle('+node("n")')
+    commands.handle("commit")
+    assert commands.run.view("node").rows() == [("n",)]
+    commands.handle("undo")
+    commands.handle("undo")
+    assert views(commands) == before
 
 
 # --- the prompt ----------------------------------------------------------------------------------
@@ -336,6 +355,15 @@ def test_completion(folder: Path, commands: ConsoleCommands) -> None:
     assert completions(commands, "? lonely(") == ["1"]
     (folder / "changes.txt").touch()
     assert completions(commands, "load chan") == ["ges.txt"]
+    assert completions(commands, ".out") == [".output "]
+    assert completions(commands, ".output pa") == ["path"]
+    assert completions(commands, "inn") == ["inner("]
+    assert completions(commands, "drop pa") == completions(commands, "watch pa") == ["path("]
+    assert completions(commands, "rules pa") == ["path"]
+    assert completions(commands, "inner(x) :- pa") == ["path("]
+    commands.handle("inner(x) :-")
+    assert completions(commands, "  pa") == ["path("]
+    assert completions(commands, "  un") == []
 
 
 def test_colours(commands: ConsoleCommands) -> None:
@@ -347,6 +375,20 @@ def test_colours(commands: ConsoleCommands) -> None:
         ("class:number", "12"),
         ("class:remark", "// why"),
     ]
+
+
+def test_a_rule_of_several_lines_in_a_conversation(
+    commands: ConsoleCommands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = "inner(x) :-\r"
+    conversation(commands, f"{rule}\rinner(x) :- \x03{rule}\x03{rule}path(_, x).\r{rule}\x04")
+    shown = capsys.readouterr()
+    assert "commit  // tick 2\n// kept: edge, path\n// rebuilt: inner, lonely\n" in shown.out
+    ended = "ends the rule that begins with 'inner(x) :-' before it is complete, and the program is unchanged"
+    assert shown.err.count(ended) == 2
+    assert f"dbsp: error: an empty line {ended}; a rule ends with '.'" in shown.err
+    assert f"dbsp: error: Ctrl-C {ended}" in shown.err
+    assert shown.err.endswith("the last rule was not complete, and the program is unchanged\n")
 
 
 def conversation(commands: ConsoleCommands, keys: str) -> InMemoryHistory:
@@ -407,7 +449,9 @@ def test_the_history_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def terminal(folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """A `dbsp live` on a new terminal, at its first prompt."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}
+    termios.tcsetwinsize(ours, (12, 80))
+    paging = {"PAGER": "sed s/^/page:/", "MANPAGER": ""}
+    environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", **paging}
     command = [sys.executable, "-m", "dbsp", "live", "reach.dl"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as peer:
         os.close(theirs)
@@ -431,6 +475,14 @@ def test_on_a_terminal(terminal: tuple[int, subprocess.Popen[bytes]]) -> None:
     assert '+path("a", "b")' in read_answer(stream, "commit  // tick 2")
     os.write(stream, b'why path("a", "b")\r')
     assert '└─ edge("a", "b")   input fact' in read_answer(stream, "input fact")
+    os.write(stream, b"path(x, x) :-\r")
+    read_until(stream, "  ...")
+    os.write(stream, b"edge(x, _).\r")
+    assert '+path("a", "a")' in read_answer(stream, "// rebuilt: ")
+    os.write(stream, b"rules\r")
+    assert "page:" not in read_answer(stream, "path(x, x) :- edge(x, _).")
+    os.write(stream, b"help\r")
+    assert "page:+edge(1" in read_answer(stream, "page:quit")
 
 
 def test_an_interrupt_after_a_commit_names_the_tick(

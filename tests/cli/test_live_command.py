@@ -41,7 +41,9 @@ def test_live_shows_results(folder: Path, run: Command) -> None:
         "live", "reach.dl", "-F", "facts", stdin="show path\nshow\nshow paht\nhelp\nquit\n+edge(5, 6)\n"
     )
     assert done.out.startswith(PATHS + PATHS + '+edge(1, "text")')
-    assert done.err == "dbsp: error: unknown output 'paht'; did you mean 'path'? [unknown-output]\n"
+    assert (
+        done.err == "dbsp: error: <stdin>:3: unknown output 'paht'; did you mean 'path'? [unknown-output]\n"
+    )
     assert done.code == 1
 
 
@@ -130,14 +132,125 @@ def test_live_continues_with_another_program(folder: Path, run: Command) -> None
         "+path(1, 1)\ncommit  // tick 1\n+loop(1)\ncommit  // tick 2\n"
         "+path(2, 2)\n+loop(2)\ncommit  // tick 3\ncommit  // tick 4\n+path(3, 3)\ncommit  // tick 5\n"
     )
-    pending = "dbsp: error: changes are pending; write commit before update [changes-pending]"
+    pending = "dbsp: error: <stdin>:{}: changes are pending; write commit first [changes-pending]"
     assert done.err.splitlines() == [
-        pending,
+        pending.format(2),
         "// kept: edge, path",
         "// added: loop",
-        pending,
+        pending.format(6),
         "// kept: edge, path",
         "// dropped: loop",
+    ]
+    assert done.code == 1
+
+
+def test_rules_queries_and_undo_from_a_pipe(folder: Path, run: Command) -> None:
+    lines = """\
++edge(1, 2) +edge(2, 3)
+commit
+watch path(1, x), x > 2
+path(x, x) :-
+  edge(x, _).
+rules path
+? path(x, 3), x < 2
+drop path(x, x) :- edge(x, _)
+undo
+-edge(1, 2) +edge(3, 4)
+undo
+commit
+undo
+watches
+unwatch 1
+save new.dl
+load reach.dl
+load facts.txt
+save out
+path(x, y) :-
+  egde(x, y).
+path(x, y) :-
+
+help
++edge(5, 6)
+path(y, x) :- edge(x, y)
+"""
+    done = run("live", "reach.dl", stdin=lines)
+    assert done.out.splitlines()[:34] == [
+        "+path(1, 2)",
+        "+path(1, 3)",
+        "+path(2, 3)",
+        "commit  // tick 1",
+        "+watch_1(3)",
+        "commit  // tick 2",
+        "+path(1, 1)",
+        "+path(2, 2)",
+        "commit  // tick 3",
+        "1  reach.dl:5  path(x, y) :- edge(x, y).",
+        "2  reach.dl:6  path(x, z) :- path(x, y), edge(y, z).",
+        "3  <stdin>:4   path(x, x) :- edge(x, _).",
+        "1",
+        "-path(1, 1)",
+        "-path(2, 2)",
+        "commit  // tick 4",
+        "+path(1, 1)",
+        "+path(2, 2)",
+        "commit  // tick 5",
+        "-path(1, 1)",
+        "-path(1, 2)",
+        "-path(1, 3)",
+        "+path(2, 4)",
+        "+path(3, 3)",
+        "+path(3, 4)",
+        "-watch_1(3)",
+        "commit  // tick 6",
+        "+path(1, 1)",
+        "+path(1, 2)",
+        "+path(1, 3)",
+        "-path(2, 4)",
+        "-path(3, 3)",
+        "-path(3, 4)",
+        "+watch_1(3)",
+    ]
+    assert done.out.splitlines()[34:45] == [
+        "commit  // tick 7",
+        "watch  rows  query",
+        "─────  ────  ─────────────────",
+        "1      1     path(1, x), x > 2",
+        "commit  // tick 8",
+        "wrote new.dl",
+        "-path(1, 1)",
+        "-path(2, 2)",
+        "commit  // tick 9",
+        '+edge(1, "text")         insert a row; a line may have several changes',
+        '-edge(1, "text")         delete a row',
+    ]
+    assert done.out.endswith("\n+path(5, 6)\ncommit  // tick 10\n")
+    assert (folder / "new.dl").read_text() == REACH + "path(x, x) :-\n  edge(x, _).\n"
+    abandoned = (
+        "before it is complete, and the program is unchanged; a rule ends with '.', and every bracket "
+        "must be closed [incomplete-rule]"
+    )
+    at_terminals = "prompt of a terminal [invalid-command]"
+    assert done.err.splitlines() == [
+        "// watch 1: path(1, x), x > 2",
+        *["// kept: edge", "// rebuilt: path, watch_1"] * 3,
+        "// undone: tick 4: dropped path(x, x) :- edge(x, _).",
+        "dbsp: error: <stdin>:11: changes are pending; write commit first [changes-pending]",
+        "// undone: tick 6: -edge(1, 2), +edge(3, 4)",
+        "// no longer watched: 1",
+        "// kept: edge",
+        "// rebuilt: path",
+        "// console edits of reach.dl are gone; 'undo' restores them",
+        "dbsp: error: <stdin>:18: expected a file NAME.dl after load, got 'facts.txt'; change scripts and "
+        f"facts are loaded at the {at_terminals}",
+        "dbsp: error: <stdin>:19: expected a file NAME.dl after save, got 'out'; results are saved at the "
+        f"{at_terminals}",
+        "<stdin>:21:3: error: undefined relation 'egde' [unknown-relation]",
+        "      egde(x, y).",
+        "      ^^^^",
+        "    hint: did you mean 'edge'?",
+        f"dbsp: error: <stdin>:23: an empty line ends the rule that begins with 'path(x, y) :-' {abandoned}",
+        "dbsp: error: <stdin>:26: the end of the input ends the rule that begins with "
+        f"'path(y, x) :- edge(x, y)' {abandoned}",
     ]
     assert done.code == 1
 

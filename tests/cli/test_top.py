@@ -13,7 +13,8 @@ import pytest
 
 import dbsp
 from dbsp import ArgumentError
-from dbsp.cli.operator_table import OperatorTable, SortBy
+from dbsp.cli.operator_table import OperatorTable
+from dbsp.cli.sort_by import SortBy
 from tests.cli.support import REACH, Command, read_until
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")

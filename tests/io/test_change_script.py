@@ -69,6 +69,12 @@ def test_changes_are_gathered_into_ticks() -> None:
     assert second.lines == "8-9"
 
 
+def test_a_line_may_have_several_changes() -> None:
+    (tick,) = parse('+edge(1, 2) -edge(2, 3). + name(1, "+edge(1)")-edge(1, 2)  // last\n')
+    assert tick.changes == {"edge": {(1, 2): -1, (2, 3): -1}, "name": {(1, "+edge(1)"): 1}}
+    assert tick.lines == "1"
+
+
 def test_changes_behind_the_last_commit_are_a_tick() -> None:
     assert [tick.lines for tick in parse("+edge(1, 2)\ncommit\n+edge(2, 3)\n")] == ["1-2", "3"]
 
@@ -220,7 +226,9 @@ def test_unsigned_columns() -> None:
         ("+name(1, Ada)", 10, "expected a number or a text in quotes"),
         ('+name(1, "Ada)', 10, "this text has no closing quote"),
         (r'+name(1, "A\qa")', 12, r"unknown escape \q"),
-        ("+edge(1, 2) +edge(3, 4)", 13, "expected the end of the line"),
+        ("+edge(1, 2) edge(3, 4)", 13, "expected another change or the end of the line"),
+        ("+edge(1, 2) +edge", 13, "expected another change or the end of the line"),
+        ("+edge(1, 2). -edge(3, x)", 23, "expected a number or a text in quotes"),
         ("+edge(1-2, 3)", 8, "expected ',' or ')', got '-'"),
     ],
 )
@@ -234,7 +242,7 @@ def test_malformed_lines_point_at_the_place(line: str, column: int, message: str
 def test_hints() -> None:
     assert "hint: write + or - before 'edge'" in refused("edge(1, 2)")
     assert 'hint: write a text in double quotes: "like this"' in refused("+name(1, Ada)")
-    assert "hint: write each change on its own line" in refused("+edge(1, 2) +edge(3, 4)")
+    assert "hint: for example: +edge(1, 2) -edge(2, 3)" in refused("+edge(1, 2), +edge(3, 4)")
 
 
 def test_several_problems_are_reported_together_and_many_cut_short() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dbsp.compiler.datalog.circuits.alternating_lowering import AlternatingLowering
 from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext
 from dbsp.compiler.datalog.circuits.stratum_lowering import StratumLowering
 from dbsp.compiler.datalog.meaning import checked
@@ -47,8 +48,10 @@ def lower_relations(context: LoweringContext, program: checked.CheckedProgram) -
         with context.at(name):
             kind = "external" if name in context.external else "set"
             streams[name] = context.circuit.input(name, schema=context.schema(name), kind=kind)
+    context.given |= streams
     needed = needed_relations(program)
     for stratum in program.strata:
         if not needed.isdisjoint(stratum.relations):
-            streams |= StratumLowering(context, stratum, streams).streams()
+            lowering = StratumLowering if stratum.halves is None else AlternatingLowering
+            streams |= lowering(context, stratum, streams).streams()
     return streams

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
@@ -17,6 +17,7 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import ProgramSources, SourceSpan
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.streams.builder import Circuit
+from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
 from dbsp.operators.streams.stream import Stream
 
 Streams: TypeAlias = Mapping[str, Stream]
@@ -55,11 +56,17 @@ class LoweringContext:
         self.recursion = recursion
         self.external = external
         """The inputs whose rows an index outside of the run keeps."""
+        self.given: dict[str, Stream] = {}
+        """The streams of the inputs."""
+        self.scope: Circuit | FixpointBuilder = circuit
+        """Where recursive strata open their scopes."""
         self._sources = program.sources
 
     def sources(self, relation: str) -> ProgramSources:
         """Return the texts of the program, for messages about a relation or its rules."""
-        instance, dot, _ = relation.rpartition(".")
+        found = self.relations.get(relation)
+        declared = relation if found is None else found.declared
+        instance, dot, _ = declared.rpartition(".")
         return replace(self._sources, note=f"in component instance '{instance}'") if dot else self._sources
 
     def at(
@@ -89,6 +96,29 @@ class LoweringContext:
         found = self.relations.get(relation)  # the classes of an equivalence are not declared
         declared = {column.name: column.type_name for column in found.attributes} if found else {}
         return ColumnTypes(declared, variables, TYPE_WORDS)
+
+    def fixpoint(self, name: str) -> FixpointBuilder:
+        """Open a scope in the circuit, or in the scope under construction."""
+        if isinstance(self.scope, FixpointBuilder):
+            return self.scope.fixpoint(name, max_iterations=self.max_iterations)
+        return self.scope.fixpoint(name, max_iterations=self.max_iterations, recursion=self.recursion)
+
+    @contextmanager
+    def inside(self, scope: FixpointBuilder) -> Iterator[None]:
+        """Strata that are lowered in the `with` block open their scopes within this one."""
+        self.scope = scope
+        try:
+            yield
+        finally:
+            self.scope = self.circuit
+
+    def name(self, relation: str, stream: Stream) -> None:
+        """Let runs find the rows of a relation in the integral of this stream.
+
+        Within a scope of several strata, the rows are found in the results of the scope.
+        """
+        if self.scope is self.circuit:
+            self.circuit.named[relation] = stream
 
     def schema(self, relation: str) -> Schema:
         return relation_schema(self.relations[relation])

@@ -93,9 +93,8 @@ def _report(
     needed = needed_relations(program)
     for number, stratum in enumerate(program.strata, 1):
         names = ", ".join(stratum.relations)
-        recursion = ": recursive, one scope iterated to its fixpoint" if stratum.recursive else ""
         yield ""
-        yield f"stratum {number} ({names}){recursion}"
+        yield f"stratum {number} ({names}){_recursion(stratum)}"
         if needed.isdisjoint(stratum.relations):
             yield "  omitted: no output depends on it"
             continue
@@ -121,6 +120,16 @@ def _report(
     for name in dict.fromkeys((*program.outputs, *program.sizes)):
         size = " (its size)" if name not in program.outputs else ""
         yield f"  {_declaration(program.relations[name])}{size}"
+
+
+def _recursion(stratum: checked.Stratum) -> str:
+    if stratum.halves is None:
+        return ": recursive, one scope iterated to its fixpoint" if stratum.recursive else ""
+    possible, true = (", ".join(name for part in half for name in part.relations) for half in stratum.halves)
+    return (
+        ": recursive through negation, one scope iterated to the well-founded model\n"
+        f"  each iteration derives the possible rows ({possible}), then the true rows ({true})"
+    )
 
 
 def _scopes(circuit: Graph, run: Run | ShardedRun | None) -> dict[str, list[str]]:

@@ -54,12 +54,13 @@ class StratumLowering:
                 rows = chosen(relation, rows)
         found[name] = self._present(name, {name: rows})
         if not relation.equivalence:
-            self.context.circuit.named[name] = found[name]
+            self.context.name(name, found[name])
         return found
 
     def _base(self, name: str, rules: Iterable[checked.Rule]) -> list[Stream]:
         """Return the parts of a relation: its input, and the rows of the given rules for it."""
-        own = [self.before[name]] if name in self.before else []
+        given = self.context.given.get(self.context.relations[name].given or "")
+        own = [] if given is None else [given]
         return own + lower_rules(self.context, self.before, _of(name, rules))
 
     def _present(self, name: str, known: Streams) -> Stream:
@@ -96,9 +97,7 @@ class StratumLowering:
         variables: dict[str, Stream] = {}
         values: dict[str, Stream] = {}
         known: dict[str, Stream] = {}
-        opened = context.circuit.fixpoint(
-            ", ".join(names), max_iterations=context.max_iterations, recursion=context.recursion
-        )
+        opened = context.fixpoint(", ".join(names))
         with context.at(names[0]), opened as scope:
             for name in names:
                 with context.at(name):
@@ -132,7 +131,7 @@ class StratumLowering:
                 elif _of(name, self.stratum.subsumptions):
                     found[name] = scope.leave(present[name])
                 else:
-                    context.circuit.named[name] = values[name]
+                    context.name(name, values[name])
                     found[name] = scope.leave(variables[name])
         return found
 

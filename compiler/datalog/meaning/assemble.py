@@ -10,8 +10,10 @@ from dbsp.compiler.datalog.meaning.clause_passes import TypedProgram
 from dbsp.compiler.datalog.meaning.declare import Declarations
 from dbsp.compiler.datalog.meaning.hints import order_of, plans_of_clauses
 from dbsp.compiler.datalog.meaning.infer import TypedClause
+from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.numbering import check_recursion, with_numbers
 from dbsp.compiler.datalog.meaning.stratify import stratify
+from dbsp.compiler.datalog.meaning.well_founded import with_versions
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Value
@@ -42,12 +44,15 @@ def assemble(program: TypedProgram, report: Report) -> checked.CheckedProgram:
             rules.append(rule)
     report.note = None
     facts.sort(key=lambda entry: entry[0])
-    subsumptions = [replace(rule, number=n) for n, rule in enumerate(subsumptions, len(rules) + 1)]
     relations = {
         n: relation for n, relation in declarations.relations.items() if n not in declarations.inlined
     }
-    declarations = replace(declarations, relations=relations)
     rules = with_numbers(rules)
+    if declarations.negation is Negation.WELL_FOUNDED:
+        relations, rules = with_versions(relations, rules, subsumptions, report)
+        report.raise_errors()
+    subsumptions = [replace(rule, number=n) for n, rule in enumerate(subsumptions, len(rules) + 1)]
+    declarations = replace(declarations, relations=relations)
     strata = stratify(declarations.relations, rules, subsumptions, report)
     check_recursion(strata, report)
     report.raise_errors()

@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind, FunctorSignature, Value
@@ -62,6 +63,23 @@ class Attribute:
     kind: AnyKind
 
 
+class TruthValue(StrEnum):
+    """The truth values of the rows of a version (see `well_founded`)."""
+
+    TRUE = "true"
+    POSSIBLE = "possible"
+    """True or undefined."""
+    UNDEFINED = "undefined"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One of the relations that hold the rows of a declared relation with these truth values."""
+
+    relation: str
+    truth: TruthValue
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A declared relation.
@@ -78,6 +96,7 @@ class Relation:
       visited in that order after the rows of earlier iterations, which stay.
     - `limit`: the recursion ends with the first iteration in which the relation has this many rows.
     - `subsumed`: the relation has subsumptions, which remove rows.
+    - `version`: set if rows of the declared relation may be undefined.
     """
 
     name: str
@@ -91,6 +110,7 @@ class Relation:
     limit: int | None = None
     subsumed: bool = False
     magic: bool | None = field(default=None, compare=False)
+    version: Version | None = None
 
     @property
     def arity(self) -> int:
@@ -100,6 +120,17 @@ class Relation:
     def is_plain(self) -> bool:
         """Whether the relation has exactly the inserted and derived rows."""
         return not (self.equivalence or self.choices or self.limit or self.subsumed)
+
+    @property
+    def declared(self) -> str:
+        """The name of the declared relation of which this one is a version; else its own name."""
+        return self.name if self.version is None else self.version.relation
+
+    @property
+    def given(self) -> str | None:
+        """The input whose inserted rows belong to this relation, if that input exists."""
+        undefined = self.version is not None and self.version.truth is TruthValue.UNDEFINED
+        return None if undefined else self.declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +178,10 @@ class Stratum:
     recursive stratum `accumulates`: each iteration adds, to all rows derived before, the rows that
     the rules derive from the rows kept in the last iteration. Removed rows stay known, because they
     still dominate others: subsumptions read the known rows of the relations of their stratum.
+
+    A stratum with `halves` is recursive through negation. Its relations are versions: those of true
+    rows negate those of possible rows, and the other way round. `halves` has the strata of the
+    possible rows, which are complete if the true rows are, and those of the true rows.
     """
 
     relations: tuple[str, ...]
@@ -154,6 +189,7 @@ class Stratum:
     recursive: bool
     subsumptions: tuple[Rule, ...] = ()
     accumulates: bool = False
+    halves: tuple[tuple[Stratum, ...], tuple[Stratum, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +220,14 @@ class CheckedProgram:
     def clauses(self) -> tuple[Rule, ...]:
         """The rules and the subsumptions: everything with a body to plan."""
         return self.rules + self.subsumptions
+
+    @property
+    def filled(self) -> frozenset[str]:
+        """The relations that have the rows of an input: the inputs, and the versions of inputs."""
+        return frozenset(n for n, relation in self.relations.items() if relation.given in self.inputs)
+
+    @property
+    def alternating(self) -> frozenset[str]:
+        """The relations of the strata that are recursive through negation."""
+        strata = (stratum for stratum in self.strata if stratum.halves is not None)
+        return frozenset(name for stratum in strata for name in stratum.relations)

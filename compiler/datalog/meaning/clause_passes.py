@@ -16,6 +16,7 @@ from dbsp.compiler.datalog.meaning.flatten import FlatClause, expand
 from dbsp.compiler.datalog.meaning.functors import Function, check_functions, functors_in
 from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
 from dbsp.compiler.datalog.meaning.inline_relations import Inlining
+from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.pragmas import read_pragmas
 from dbsp.compiler.datalog.meaning.resolve import resolve
 from dbsp.compiler.datalog.meaning.subtypes import check_subtypes
@@ -70,15 +71,21 @@ def declare_program(
     functions: Mapping[str, Function],
     word_size: int | None,
     legacy: bool,
+    negation: Negation | None,
     report: Report,
 ) -> DeclaredProgram:
     """The declarations of a tree, with the Python `functions` of its functors.
 
-    Numbers have `word_size` bits; None takes the size from a pragma. A pragma can set `legacy`,
-    too.
+    Numbers have `word_size` bits; None takes the size from a pragma, and so it does for `negation`.
+    A pragma can set `legacy`, too.
     """
     pragmas = read_pragmas(tree.items, report)
-    pragmas = replace(pragmas, legacy=legacy or pragmas.legacy, word_size=word_size or pragmas.word_size)
+    pragmas = replace(
+        pragmas,
+        legacy=legacy or pragmas.legacy,
+        word_size=word_size or pragmas.word_size,
+        negation=negation or pragmas.negation,
+    )
     return DeclaredProgram(tree, declare(tree, functions, pragmas, report))
 
 

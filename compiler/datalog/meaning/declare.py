@@ -9,6 +9,7 @@ from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declared_types import PRIMITIVES, TypeEnvironment, declare_types
 from dbsp.compiler.datalog.meaning.directives import unknown_parameters, wrong_parameters
 from dbsp.compiler.datalog.meaning.functors import Function, declare_functors
+from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.pragmas import Pragmas
 from dbsp.compiler.datalog.meaning.relation_kinds import (
     DEPRECATED,
@@ -41,6 +42,7 @@ class Declarations:
     inlined: frozenset[str]
     functors: Mapping[str, FunctorSignature]
     """The functors of the user, by their names with a leading `@`."""
+    negation: Negation = Negation.STRATIFIED
 
     def signatures(self, function: str) -> tuple[Signature, ...]:
         """The signatures of a function or a declared functor."""
@@ -89,7 +91,8 @@ def declare(
     functors = declare_functors(program, types, functions, report)
     named = {f"@{item.name.text}" for item in program.items if isinstance(item, parsed.FunctorDeclaration)}
     broken |= named - functors.keys()
-    return Declarations(types, relations, frozenset(broken), inlined, functors)
+    negation = pragmas.negation or Negation.STRATIFIED
+    return Declarations(types, relations, frozenset(broken), inlined, functors, negation)
 
 
 def _inlined(program: parsed.ParsedProgram, excluded: frozenset[str], report: Report) -> frozenset[str]:

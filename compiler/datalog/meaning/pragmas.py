@@ -7,7 +7,9 @@ These options have an effect:
 - `magic-transform`, `magic-transform-exclude`: relations that are derived on demand, `*` for all,
   and relations that are not;
 - `word-size`: the bits of a number, 32 or 64; the argument `word_size` of `compile` takes
-  precedence. Soufflé has no such option: there the word size is set when Soufflé is built.
+  precedence. Soufflé has no such option: there the word size is set when Soufflé is built;
+- `negation`: the meaning of negation, `stratified` or `well-founded`; the argument `negation` of
+  `compile` takes precedence. Soufflé has only the first.
 
 Other options of Soufflé concern its own evaluation, or are options of the command line here; they
 are ignored. A key that Soufflé does not know gives a warning.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
@@ -25,7 +28,8 @@ from dbsp.lazy_dataclass import dataclass
 
 _LISTS = ("inline-exclude", "magic-transform", "magic-transform-exclude")
 _WORD_SIZE = "word-size"
-_SUPPORTED = frozenset({"legacy", _WORD_SIZE, *_LISTS})
+_NEGATION = "negation"
+_SUPPORTED = frozenset({"legacy", _WORD_SIZE, _NEGATION, *_LISTS})
 # fmt: off
 _IGNORED = frozenset({
     "auto-schedule", "compile", "compile-many", "debug-report", "disable-transformers", "dl-program",
@@ -48,6 +52,7 @@ class Pragmas:
     magic: frozenset[str] = frozenset()
     no_magic: frozenset[str] = frozenset()
     word_size: int | None = None
+    negation: Negation | None = None
 
 
 def read_pragmas(items: Iterable[parsed.Item], report: Report) -> Pragmas:
@@ -69,10 +74,16 @@ def read_pragmas(items: Iterable[parsed.Item], report: Report) -> Pragmas:
             message = f"expected a word size of 32 or 64 bits, got '{item.value}'"
             report.error(item.span, message, code="invalid-directive")
             continue
+        if key == _NEGATION and item.value not in list(Negation):
+            message = f"expected a negation 'stratified' or 'well-founded', got '{item.value}'"
+            hint = did_you_mean(item.value, map(str, Negation))
+            report.error(item.span, message, hint, code="invalid-directive")
+            continue
         given[key] = item
         if key in lists:
             names = frozenset(name.strip() for name in item.value.split(","))
             lists[key] = names | lists[key] if key in _MULTIPLE else names
     word_size = int(given[_WORD_SIZE].value) if _WORD_SIZE in given else None
+    negation = Negation(given[_NEGATION].value) if _NEGATION in given else None
     not_inlined, magic, no_magic = (lists[name] for name in _LISTS)
-    return Pragmas("legacy" in given, not_inlined, magic, no_magic, word_size)
+    return Pragmas("legacy" in given, not_inlined, magic, no_magic, word_size, negation)

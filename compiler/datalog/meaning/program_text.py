@@ -67,7 +67,8 @@ def checked_text(program: checked.CheckedProgram) -> str:
     for number, stratum in enumerate(program.strata, 1):
         rules = [rule for rule in (*stratum.rules, *stratum.subsumptions) if rule.number in known]
         if rules:
-            lines.append(f"// stratum {number}{', recursive' if stratum.recursive else ''}")
+            how = ", recursive" if stratum.recursive else ""
+            lines.append(f"// stratum {number}{how}{' through negation' if stratum.halves else ''}")
             lines += map(show_rule, rules)
     return "\n".join(lines)
 

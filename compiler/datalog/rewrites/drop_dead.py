@@ -52,8 +52,8 @@ def _without_empty(program: checked.CheckedProgram, changes: list[str]) -> check
 
 
 def _not_empty(program: checked.CheckedProgram) -> set[str]:
-    """Return the relations that may have a row: inputs, and heads of rules over such relations."""
-    found = set(program.inputs)
+    """Return the relations that may have a row: filled ones, and heads of rules over them."""
+    found = set(program.filled)
     waiting = {rule.number: set(_positive(rule.body)) - found for rule in program.rules}
     readers: dict[str, list[checked.Rule]] = {}
     for rule in program.rules:

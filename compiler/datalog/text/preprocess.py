@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from itertools import chain
 from pathlib import Path
 
 from dbsp.compiler.datalog.text.annotations import without_annotations
@@ -37,13 +38,22 @@ _FILE = re.compile(r'[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)\s*(?://.*|/\*.*\*/\s*)?\Z
 
 
 @dataclass(frozen=True, slots=True)
+class AddedText:
+    """A text that is not in a file: its name in messages, and its lines."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """The surroundings of a program's text: its file, the include folders and the given macros.
 
     `file` is the file of the program; a text without a file includes files of the current
     directory. `folders` are searched after the folder of the including file. Files outside the
     `allowed` folders are not included. `texts` has the texts of the included files by name, for a
-    program that was compiled in another process; no file is read then.
+    program that was compiled before, maybe in another process; no file is read then. The texts of
+    `added` follow the text of the program.
     """
 
     file: Path | None = None
@@ -52,6 +62,7 @@ class Sources:
     word_size: int = 64
     allowed: AllowedFolders = ALL_FOLDERS
     texts: Mapping[str, str] | None = None
+    added: tuple[AddedText, ...] = ()
 
 
 def preprocess(text: str, report: Report, sources: Sources) -> list[PlacedToken]:
@@ -60,7 +71,11 @@ def preprocess(text: str, report: Report, sources: Sources) -> list[PlacedToken]
     for name, value in sources.macros.items():
         preprocessor.define(name, value)
     origin = _File(report.file, sources.file)
-    expanded = Expander(preprocessor.file(text, origin, ()), preprocessor.macros, report).tokens()
+    parts = [preprocessor.file(text, origin, ())]
+    for added in sources.added:
+        report.add_source(added.file, added.text)
+        parts.append(preprocessor.file(added.text, _File(added.file, None), ()))
+    expanded = Expander(chain.from_iterable(parts), preprocessor.macros, report).tokens()
     return list(without_annotations(map(_replace_place, expanded), report))
 
 
