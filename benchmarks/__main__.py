@@ -20,10 +20,11 @@ interned strings that come and go, `limits` state of four times the memory limit
 without a limit, `shards` one circuit in one process and in several, `threads` loads by one thread
 and by several (with `--galen`, of GALEN too), `transaction` loads of the same rows in a
 transaction, in ticks, and in one step, `edits` updates of a running program beside starts of the
-edited one, and `inspector` what an open inspector costs a tick and when its page shows a circuit.
-Not part of `all` are `spark-shards`, which measures one circuit on Spark's executors, in the
-driver, and Spark jobs by hand, and `peers`, which compares this engine with duckdb and pathway and
-prints the ratios that it aims at.
+edited one, `subscriptions` the same query, other constants and other queries for up to 1,000
+subscribers of one run, and `inspector` what an open inspector costs a tick and when its page shows
+a circuit. Not part of `all` are `spark-shards`, which measures one circuit on Spark's executors, in
+the driver, and Spark jobs by hand, and `peers`, which compares this engine with duckdb and pathway
+and prints the ratios that it aims at.
 
 These measure nothing, check that results are exact, and are not part of `all`: `faults` raises
 exceptions at every step of ticks (with the size medium at one step in 11, with small at one in
@@ -145,6 +146,8 @@ from benchmarks.spark_shards import DRIVER_MEMORY, SPARK_SHARDS, measure_spark_s
 from benchmarks.spark_shards_report import print_spark_shards
 from benchmarks.startup import REPEATS as STARTS
 from benchmarks.startup import measure_startup
+from benchmarks.subscriptions import COUNTS as SUBSCRIPTIONS
+from benchmarks.subscriptions import measure_subscriptions, print_subscriptions
 from benchmarks.thread_counts import ROUNDS as THREADED
 from benchmarks.thread_counts import measure_threads
 from benchmarks.usage import ROWS as USAGE
@@ -200,6 +203,7 @@ class What(StrEnum):
     transaction = "transaction"
     edits = "edits"
     inspector = "inspector"
+    subscriptions = "subscriptions"
     startup = "startup"
     io = "io"
     checkpoint = "checkpoint"
@@ -237,6 +241,7 @@ WITHOUT_CONTESTANTS: dict[What, list[str]] = {
     What.transaction: [],
     What.edits: [],
     What.inspector: [],
+    What.subscriptions: [],
     What.startup: [],
     What.io: [],
     What.checkpoint: [],
@@ -381,6 +386,11 @@ def main(
             ticks = list(measure_inspected_ticks("tiny" if size == "tiny" else "small"))
             shown = measure_shown_circuit(operators)
         print_inspected(console, ticks, shown)
+    if what in (What.all, What.subscriptions):
+        counts = one_of(SUBSCRIPTIONS, size, what)
+        with console.status("subscriptions"):
+            subscribed = list(measure_subscriptions(counts, only=part))
+        print_subscriptions(console, subscribed)
     if what in (What.all, What.startup):
         with console.status("startup"):
             starts = list(measure_startup(one_of(STARTS, size, what)))

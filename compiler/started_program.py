@@ -14,6 +14,7 @@ from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
 from dbsp.compiler.datalog.plans.kept_plans import kept_plans
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.program_planner import PlannableProgram, ProgramPlanner, statistics, worth_counting
+from dbsp.compiler.subscribed_program import CompiledProgram, SubscribedProgram
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, wrong_argument
@@ -23,8 +24,8 @@ from dbsp.runtime.program_update import ProposedUpdate
 from dbsp.runtime.run import Run
 
 
-class UpdatableProgram(PlannableProgram, Protocol):
-    """The part of a `Program` that an update needs."""
+class UpdatableProgram(CompiledProgram, Protocol):
+    """The part of a `Program` that an update and subscriptions need."""
 
     @property
     def facts(self) -> dict[str, list[tuple[Any, ...]]]: ...
@@ -39,14 +40,14 @@ class UpdatableProgram(PlannableProgram, Protocol):
     def numbers_rows(self) -> bool: ...
 
 
-class StartedProgram:
+class StartedProgram(SubscribedProgram):
     """The program of one run, with what `Program.start` was called with."""
 
     def __init__(self, program: UpdatableProgram, plans: Mapping[int, RulePlan], max_iterations: int) -> None:
+        super().__init__(program, max_iterations)
         self.program = program
         self._plans = plans
         """The plans of a run that is never replanned."""
-        self._max_iterations = max_iterations
 
     def update_to(self, run: Run, program: Any) -> ProposedUpdate:
         """Return the circuit of another program for the run, and change nothing."""

@@ -80,6 +80,9 @@ from benchmarks.sharded import measure_shards
 from benchmarks.sharded_report import print_shard_kills, print_shards
 from benchmarks.soak import measure_soak
 from benchmarks.startup import Start, measure_startup
+from benchmarks.subscriptions import COUNTS as SUBSCRIPTIONS
+from benchmarks.subscriptions import KINDS as SUBSCRIPTION_KINDS
+from benchmarks.subscriptions import another, measure_subscriptions, print_subscriptions
 from benchmarks.thread_counts import measure_threads
 from benchmarks.usage import ROWS as USAGE
 from benchmarks.usage import measure_usage
@@ -495,6 +498,19 @@ def test_what_the_choices_of_a_caller_cost() -> None:
 
 
 @pytest.mark.slow
+def test_the_costs_of_subscriptions() -> None:
+    console = Console(file=io.StringIO(), width=190)
+    measured = list(measure_subscriptions(SUBSCRIPTIONS["tiny"]))
+    assert [(each.kind, each.number) for each in measured] == [
+        (kind, n) for kind in SUBSCRIPTION_KINDS for n in (1, 5)
+    ]
+    assert [each.circuits for each in measured[:4]] == [measured[0].circuits] * 4
+    assert len({another(number) for number in range(300)}) == 300
+    print_subscriptions(console, measured)
+    assert isinstance(console.file, io.StringIO)
+    assert "other constants" in console.file.getvalue()
+
+
 def test_the_cost_of_an_inspector() -> None:
     ticks = list(measure_inspected_ticks("tiny"))
     assert [each.workload for each in ticks] == ["w1", "w1", "w3dag", "w3chain"]

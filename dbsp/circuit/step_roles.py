@@ -168,6 +168,14 @@ class Arranged(KeepingStep):
         """Runs of the trace, this step's delta included."""
 
     @property
+    def sorted_by(self) -> tuple[int, ...] | None:
+        """The columns of the arranged stream, in the order of those of the trace.
+
+        None if the trace has other rows than the stream.
+        """
+        return None
+
+    @property
     def coordinates(self) -> int:
         """How many columns at the end of a run row hold its time: the nested scopes around it."""
         return 0

@@ -281,6 +281,10 @@ class PastRun(Run):
         """Raise CircuitError: the circuit is that of the past."""
         self._refuse("switch_to")
 
+    def subscribe(self, target: Any, to: Any = None) -> NoReturn:
+        """Raise CircuitError: a run as of the past makes no ticks."""
+        self._refuse("subscribe")
+
     def update(self, program: Any) -> NoReturn:
         """Raise CircuitError: the program is that of the past."""
         self._refuse("update")

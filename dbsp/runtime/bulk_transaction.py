@@ -110,6 +110,7 @@ class BulkTicks(Ticks):
         self._expect_open(progress)
         progress.intact = False
         work = self._work = _OpenPart(self, sys._getframe())
+        live = self._live
         try:
             if self.budget is not None:
                 self.budget.begin_tick()
@@ -119,8 +120,12 @@ class BulkTicks(Ticks):
             if progress.staging is not None:
                 progress.staging.add(staged)
             else:
+                if live is not None:
+                    live.begin()
                 self._compute(staged if self.log is None else dict(staged), release=many)
                 progress.add(self)
+                if live is not None:
+                    live.step(final=False)
             if self.log is not None:
                 self.log.record_part(progress.number, staged, self)
             if progress.staging is None:
@@ -128,6 +133,8 @@ class BulkTicks(Ticks):
                 if many:
                     self._scope.forget()
                 self._scope.merge()
+                if live is not None:
+                    live.settle_part(many)
             for part in taken:
                 part.handle.remove(part.pieces)
             self.close_work(work)
@@ -165,8 +172,10 @@ class BulkTicks(Ticks):
     def settle_bulk(self) -> None:
         progress = self._bulk
         if progress is not None:
+            if progress.result is None and self._live is not None:
+                self._live.invalidate()
             progress.undo_or_release(self)
-            self._scope.repair()
+            self.repair()
             progress.frame = None
             self._bulk = None
 

@@ -87,7 +87,8 @@ class Compaction(ValueFreeing, Inspection):
         self.begin(work)
         try:
             self._scope.forget()
-            for trace in self._scope.traces:
+            scopes = [self._scope, *(() if self._live is None else self._live.scopes)]
+            for trace in [trace for scope in scopes for trace in scope.traces]:
                 trace.compact()
             values, value_bytes = self.free_values(0.0)
             if self.budget is not None:

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
@@ -29,6 +29,7 @@ from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.bulk_transaction import BulkTicks
 from dbsp.runtime.input_changes import InputChange
 from dbsp.runtime.latest_tick import LatestTick, up_to
+from dbsp.runtime.live_graph import LivePrograms
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.port_match import outputs_of
@@ -38,6 +39,9 @@ from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.ticks import LARGE
 from dbsp.runtime.transplant import Transplant
 from dbsp.runtime.update_report import Updated, states_of_relations
+
+if TYPE_CHECKING:
+    from dbsp.runtime.run_subscription import RunSubscription
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class ProposedUpdate:
     """Makes the run one of the new program; raises nothing, and may be called more than once."""
 
 
-class RunningProgram(Protocol):
+class RunningProgram(LivePrograms, Protocol):
     """The program of a run; its compiler provides it."""
 
     def update_to(self, run: Any, program: Any) -> ProposedUpdate:
@@ -115,7 +119,8 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         running = self._expect_updatable()
         self._notify()
         proposed = running.update_to(self, program)
-        work = OpenUpdate(self, sys._getframe())
+        before = None if self._live is None else self._live.capture()
+        work = OpenUpdate(self, sys._getframe(), before)
         self.begin(work)
         try:
             if self.budget is not None:
@@ -130,8 +135,11 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         if work.rows > LARGE:
             give_back()
         self.record_sizes()
+        if self._live is not None:
+            self._live.refresh()
         done = expect_present(work.updated, "the report of a committed update")
         done.deltas.seconds = time.perf_counter() - started
+        self._notify()
         return done
 
     def _expect_updatable(self) -> RunningProgram:
@@ -208,6 +216,8 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         self._ticks = done.deltas.number
         self._latest = work.latest
         expect_present(work.adopt, "the adoption of a decided update")()
+        if self._live is not None and work.before is not None:
+            self._live.switch(work.before)
         self.drop_handles()
         expect_present(work.transplant, "the state of a decided update").release()
         work.committed = True
@@ -216,10 +226,25 @@ class ProgramUpdates(BulkTicks, StoredRelations):
 class OpenUpdate(OpenWork):
     """The switch of a run to another program."""
 
-    __slots__ = ("_graph", "_run", "_scope", "adopt", "committed", "latest", "rows", "transplant", "updated")
+    __slots__ = (
+        "_graph",
+        "_run",
+        "_scope",
+        "adopt",
+        "before",
+        "committed",
+        "latest",
+        "rows",
+        "transplant",
+        "updated",
+    )
 
-    def __init__(self, run: ProgramUpdates, frame: FrameType) -> None:
+    def __init__(
+        self, run: ProgramUpdates, frame: FrameType, before: dict[RunSubscription, Batch] | None
+    ) -> None:
         super().__init__("update", frame)
+        self.before = before
+        """The rows of the subscriptions before the update."""
         self._run = run
         self._graph = run.graph
         self._scope = run._scope

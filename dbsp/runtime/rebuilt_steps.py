@@ -40,7 +40,7 @@ def continued(old: Scope, graph: Graph, interner: Interner, pairs: Mapping[Node,
     }
     kept = {new: states[before] for new, before in pairs.items() if before in states}
     carried = CarriedState(old.journal, kept, nested)
-    scope = Scope(graph, interner, carried=carried, budget=old.budget, link=old.link)
+    scope = Scope(graph, interner, carried=carried, shared=old.given, budget=old.budget, link=old.link)
     for each in scope.scopes():
         for node, step in each.by_node.items():
             if node in pairs:

@@ -20,8 +20,8 @@ from dbsp.errors import CircuitError, counted, expect_present, wrong_argument
 from dbsp.runtime.compaction import Compaction
 from dbsp.runtime.memory import capacity_of, give_back
 from dbsp.runtime.open_work import OpenWork
-from dbsp.runtime.program_update import ProgramUpdates
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
+from dbsp.runtime.run_subscribing import Subscribing
 from dbsp.runtime.run_watching import Watching
 from dbsp.runtime.transplant import Transplant
 from dbsp.state.external_traces import ExternalTraces
@@ -32,7 +32,7 @@ _TABLE_ROW = 200
 """An estimate of the bytes of a key and its value in a table."""
 
 
-class Run(ProgramUpdates, Compaction, Watching, Displayed):
+class Run(Subscribing, Compaction, Watching, Displayed):
     """A running circuit. `step` applies changes and returns the delta of every output.
 
     `Circuit.start` and `Program.start` return runs. A tick is all or nothing: when `step` raises,
@@ -87,6 +87,9 @@ class Run(ProgramUpdates, Compaction, Watching, Displayed):
         # Steps refer to each other, so the collector may come late; the memory is in the traces.
         if hasattr(self, "_scope"):
             self._scope.release()
+        live = getattr(self, "_live", None)
+        if live is not None:
+            live.end()
 
     @ends_at_caller
     def snapshot(self) -> None:

@@ -129,8 +129,12 @@ class RunBase:
         work = self._work
         if work is not None:
             work.settle()
-            self._scope.repair()
+            self.repair()
             self.close_work(work)
+
+    def repair(self) -> None:
+        """Make the traces usable after an interrupt. If this is interrupted, call it again."""
+        self._scope.repair()
 
     def close_work(self, work: OpenWork) -> None:
         """Note that this work has ended."""

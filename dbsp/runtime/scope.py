@@ -82,7 +82,10 @@ class Scope:
         """Watches and recordings of the run (see `dbsp.runtime.run_watching`); often none."""
         self.transient: list[Trace] = []
         """The sums of an open transaction, which belong to no step; no checkpoint has them."""
-        self._shared: dict[type, Any] = {type(found): found for found in shared}
+        self.given = tuple(shared)
+        """The objects that the steps share and that come from outside of the scope."""
+        self._shared: dict[type, Any] = {type(found): found for found in self.given}
+        self._held: set[Node] = set()
         self.by_node: dict[Node, Step] = {}
         for node in graph.nodes:
             self.state.starting = node
@@ -153,6 +156,10 @@ class Scope:
             key=lambda step: step.node.schema.names != node.schema.names,
             default=None,
         )
+
+    def arrangements(self, node: Node) -> Sequence[Arranged]:
+        """Return the steps that keep the output of a node sorted, with all of its rows."""
+        return self._arrangements.get(node, ())
 
     @cached_property
     def _arrangements(self) -> dict[Node, list[Arranged]]:
@@ -260,9 +267,14 @@ class Scope:
             self._located(error, step)
             raise
 
+    def hold(self, nodes: Iterable[Node]) -> None:
+        """Keep the deltas of these nodes, and of no others, until the end of every tick."""
+        self._held = set(nodes)
+        self.__dict__.pop("_release_plan", None)
+
     @cached_property
     def _release_plan(self) -> ReleasePlan:
-        return release_plan(self.schedule)
+        return release_plan(self.schedule, [self.by_node[node] for node in self._held])
 
     def _located(self, error: DbspError, step: Step | None) -> DbspError:
         """Add the place to the error of a step: in the program text, or the node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
@@ -26,6 +26,9 @@ from dbsp.runtime.staged_inputs import Changes, StagedInputs
 from dbsp.runtime.tick_result import TickResult
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
+
+if TYPE_CHECKING:
+    from dbsp.runtime.subscription_hub import SubscriptionHub  # most runs have no subscriptions
 
 MANY = 1_000
 """In a tick of more changes than this, the deltas inside the circuit are released."""
@@ -51,6 +54,8 @@ class Ticks(StagedInputs):
         self.kept_changes = KEPT_CHANGES
         """The largest number of changed rows of a tick that the run keeps for `changed`."""
         self._latest: LatestTick | None = None
+        self._live: SubscriptionHub | None = None
+        """The subscriptions of the run, if there have been any."""
         self.log: RunLog | None = None
         """The checkpoint that makes ticks durable, if there is one (see `dbsp.durable`)."""
 
@@ -247,8 +252,13 @@ class Ticks(StagedInputs):
                 log.begin(self)
             staged = dict(stage(work))
             rows = sum([len(batch.weights) for batch in staged.values()])
+            live = self._live
+            if live is not None:
+                live.begin()
             # A log reads the changes after the tick has been computed.
             self._compute(staged if log is None else dict(staged), release=rows > MANY)
+            if live is not None:
+                live.step(final=True)
             work.result, work.latest = self._outcome(work.number)
             if log is not None:
                 work.recording = True
@@ -260,6 +270,8 @@ class Ticks(StagedInputs):
             if rows > MANY:
                 self._scope.forget()
             self._scope.merge()
+            if live is not None:
+                live.close_tick(rows > MANY)
             if rows > LARGE:
                 give_back()
             self.close_work(work)
@@ -346,6 +358,8 @@ class Ticks(StagedInputs):
     def commit(self, work: OpenTick) -> None:
         """Make a decided tick final in memory. If this is interrupted, call it again."""
         self._scope.commit()
+        if self._live is not None:
+            self._live.commit(work.number)
         self._ticks = work.number
         self._latest = work.latest
         for part in work.taken:
@@ -372,6 +386,8 @@ class Ticks(StagedInputs):
     def roll_back(self) -> None:
         """Undo the changes of an undecided tick. If this is interrupted, call it again."""
         self._scope.rollback()
+        if self._live is not None:
+            self._live.rollback()
 
     def _settle_without_memory(self, work: OpenTick) -> None:
         """Settle a tick after a failed allocation; return only if the tick is committed.
@@ -393,25 +409,39 @@ class Ticks(StagedInputs):
             port.staged = None
         super().close_work(work)
 
+    def repair(self) -> None:
+        super().repair()
+        if self._live is not None:
+            self._live.repair()
+
+    @property
+    def in_work(self) -> bool:
+        """Whether a tick, a transaction or other work runs."""
+        return self._work is not None or self._bulk is not None
+
     # --- callbacks --------------------------------------------------------------------------------
 
     def _notify(self) -> None:
-        """Notify every listener of the latest tick, unless this has been done.
+        """Notify every listener and subscription of the latest tick, unless this has been done.
 
         An interrupt may prevent a notification; then the next tick or switch notifies first.
         """
-        if not self._unnotified:
+        live = self._live
+        if not self._unnotified and (live is None or not live.waiting):
             return
         work = OpenWork("step", sys._getframe())
         self.begin(work)
         failures = []
         try:
-            for listener in list(self._scope.listeners):  # a callback may end its watch
-                try:
-                    listener.notify()
-                except DbspError as error:
-                    failures.append(error)
-            self._unnotified = False
+            if self._unnotified:
+                for listener in list(self._scope.listeners):  # a callback may end its watch
+                    try:
+                        listener.notify()
+                    except DbspError as error:
+                        failures.append(error)
+                self._unnotified = False
+            if live is not None:
+                failures += live.deliver()
         finally:
             self.close_work(work)
         if failures:

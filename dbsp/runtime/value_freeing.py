@@ -74,22 +74,24 @@ class ValueFreeing(Ticks):
 
     def _live_values(self) -> LiveValues:
         """Return marks on the values to which the state, staged changes or the log refer."""
-        scope, parts = self._scope, PartTypes()
-        for each in scope.scopes():
+        parts = PartTypes()
+        tops = [self._scope, *(() if self._live is None else self._live.scopes)]
+        scopes = [each for top in tops for each in top.scopes()]
+        for each in scopes:
             for node in each.graph.nodes:
                 parts.add(node.schema.types)
         for schema in (*self.inputs.values(), *self.outputs.values()):
             parts.add(schema.types)
-        traces = scope.traces
+        traces = [trace for top in tops for trace in top.traces]
         parts.unknown = any(trace.types is None for trace in traces)
         live = LiveValues(self.interner, parts)
         for trace in traces:
             for run in (*trace.runs, *trace.current):
                 for piece in run.pieces():
                     live.add_rows(piece, trace.types)
-        for table in scope.tables:
+        for table in [table for top in tops for table in top.tables]:
             live.add_table(table)
-        for each in scope.scopes():
+        for each in scopes:
             for step in each.steps:
                 if isinstance(step, RememberingStep):
                     live.add_any(step.memory())

@@ -374,6 +374,10 @@ class ShardedRun(ShardedReplanning, Displayed):
         """Raise CircuitError: the streams of a sharded run are in several processes."""
         raise _unsupported("record", _ONE_PROCESS)
 
+    def subscribe(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Raise CircuitError: the relations of a sharded run are in several processes."""
+        raise _unsupported("subscribe", _ONE_PROCESS)
+
     def trace_tick(self, *arguments: Any, **options: Any) -> NoReturn:
         """Raise CircuitError: the streams of a sharded run are in several processes."""
         raise _unsupported("trace_tick", _ONE_PROCESS)

@@ -421,7 +421,8 @@ class Extending:
                 return False
             table = side.table
             if table is not self._seen[u]:
-                self._seen[u] = table
+                self._seen[u] = None  # an interrupt may come before the address is written
                 tables[2 * u] = table.ctypes.data
+                self._seen[u] = table
             tables[2 * u + 1] = runs
         return True

@@ -120,7 +120,15 @@ class ExternalArrangeStep(Arranged):
 
     def step(self) -> None:
         batch = self._source.out
-        self.out = None if batch is None else Batch(*arrange(batch.rows, batch.weights, self._permutation))
+        if batch is None:
+            self.out = None
+            return
+        trace = self.trace
+        if trace.fresh and len(trace.current) == 1:
+            newest = trace.current[0]  # the owner has sorted the delta for all circuits that read it
+            self.out = Batch(newest.rows, newest.weights)
+            return
+        self.out = Batch(*arrange(batch.rows, batch.weights, self._permutation))
 
 
 class ArrangeStep(Arranged, ReplayingStep, TracedStep):
@@ -152,6 +160,12 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
     @property
     def before(self) -> int:
         return self._trace.before
+
+    @property
+    def sorted_by(self) -> tuple[int, ...] | None:
+        if self._scope.depth:
+            return None
+        return tuple(range(self._trace.width)) if self._order is None else tuple(map(int, self._order))
 
     @property
     def coordinates(self) -> int:

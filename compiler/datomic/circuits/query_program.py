@@ -19,6 +19,7 @@ from typing import Any
 
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
+from dbsp.compiler.datalog.circuits.external_rows import check_external_rows
 from dbsp.compiler.datalog.circuits.lower import lower_relations
 from dbsp.compiler.datalog.circuits.lowering_context import LoweringContext
 from dbsp.compiler.datalog.circuits.program_report import plans_text
@@ -38,7 +39,6 @@ from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind
 from dbsp.compiler.datomic.circuits.answer_strategy import Counts, strategy_for
-from dbsp.compiler.datomic.circuits.external_rows import check_external_rows
 from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pytest
 
 from dbsp import Circuit, col, count
-from dbsp.compiler.datomic.circuits.external_rows import check_external_rows
+from dbsp.compiler.datalog.circuits.external_rows import check_external_rows
 from dbsp.errors import InvariantError
 from dbsp.operators.streams.multiway_atoms import multiway_join
 from dbsp.operators.streams.stream import Stream
