@@ -83,12 +83,14 @@ class Updated(Displayed):
 def states_of_relations(transplant: Transplant) -> dict[str, str]:
     """Return what happened to each relation of the two circuits.
 
-    A relation with a new name is kept if the old circuit has its stream under another name.
+    A relation with a new name is kept if the old circuit has its stream under another name. A
+    relation that has become equal to another kept one is not kept: its rows change.
     """
     before, after = _relations(transplant.old), _relations(transplant.scope)
     found: dict[str, str] = {}
     for name, node in after.items():
-        if transplant.keeps(node):
+        changed = name in before and not transplant.same_stream(before[name], node)
+        if transplant.keeps(node) and not changed:
             found[name] = KEPT
         else:
             found[name] = REBUILT if name in before else ADDED

@@ -477,3 +477,16 @@ def test_a_text_is_not_a_program() -> None:
         with pytest.raises(CircuitError, match="update was called inside a transaction"):
             run.update(compiled(OTHER))
         transaction.step({"edge": [(9, 10)]})
+
+
+def test_a_relation_that_becomes_equal_to_another_is_not_kept() -> None:
+    longer = "path(x, z) :- path(x, y), edge(y, z).\n"
+    text = (
+        ".decl edge(x: number, y: number)\n.input edge\n"
+        ".decl path(x: number, y: number)\n.output path\n"
+        "path(x, y) :- edge(x, y).\n"
+    )
+    run = dbsp.compile(text + longer).start({"edge": [(1, 2), (2, 3)]})
+    done = run.update(dbsp.compile(text))
+    assert done.deltas["path"].to_dict() == {(1, 3): -1}
+    assert dict(done.relations) == {"edge": "kept", "path": "rebuilt"}
