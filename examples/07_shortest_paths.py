@@ -29,7 +29,8 @@ print(run.step()["far"].to_dict())
 # -> {('Bo', 4): -1, ('Bo', 12): 1, ('Ci', 7): -1, ('Ci', 9): 1, ('Da', 9): -1, ('Da', 11): 1}
 
 # The ring Bo, Ci, Da is cut off from home: all its rows are retracted, although they form a cycle.
+# So much changes that the recursion starts again.
 run.input("road").delete([("Aa", "Ci", 9)])
 run.step()
 print(run.view("far").rows(), run.iterations())
-# -> [('Aa', 0)] {'distances': 5}
+# -> [('Aa', 0)] {'distances': 2}
