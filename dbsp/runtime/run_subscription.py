@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.schema import Schema
@@ -14,10 +14,6 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, UserFunctionError, cause_text, wrong_argument
 from dbsp.runtime.delta_channel import DeltaChannel
 from dbsp.runtime.stream_lookup import StreamChoice
-
-if TYPE_CHECKING:
-    from dbsp.runtime.subscription_hub import SubscriptionHub
-
 
 WIDTH = 60
 """Messages show this many characters of a query."""
@@ -32,6 +28,17 @@ class DeltaQueue(Protocol):
 
 Receiver: TypeAlias = "Callable[[ZSet], Any] | DeltaQueue | None"
 """What gets the deltas: a function, a queue, or None for the subscription itself."""
+
+
+class Subscriptions(Protocol):
+    """What a subscription needs of all subscriptions of its run."""
+
+    @property
+    def tick(self) -> int: ...
+
+    def view(self, member: RunSubscription) -> View: ...
+
+    def close(self, ended: RunSubscription) -> None: ...
 
 
 @methods_end_at_caller
@@ -58,7 +65,7 @@ class RunSubscription:
         <subscription to path(1, x), tick 2> [{(2,): 1}, {(3,): 1}] [(2,), (3,)]
     """
 
-    def __init__(self, hub: SubscriptionHub, target: StreamChoice, shown: str, to: Receiver) -> None:
+    def __init__(self, hub: Subscriptions, target: StreamChoice, shown: str, to: Receiver) -> None:
         self._hub = weakref.ref(hub)
         self._target = target
         self._shown = shown

@@ -52,6 +52,8 @@ def expected_words(expected: Collection[str]) -> str:
         left.discard("QUALIFIED")
     if "IF" in left:
         left.discard("LE")  # subsumption is rare
+    if {"LT", "COMMA"} <= left and "EQUALS" not in left:
+        left.discard("LT")  # and so are lattices
     if "QUALIFIER" in left:
         left.discard("CHOICE")
     for needed, name in _GROUPS:
