@@ -59,6 +59,7 @@ HELP = (
     ),
     ("load FILE.dl", "continue with another program, as 'update FILE.dl' does"),
     ("update [FILE]", "compile the program again, or another one, and continue with it"),
+    ("update --preview [FILE]", "show what that would keep, rebuild and change, and change nothing"),
     ("help [COMMAND]", "print this list"),
     ("quit", "exit, like Ctrl-D"),
 )

@@ -35,6 +35,7 @@ watches, unwatch [N]     list the watched queries; stop watching one, or all
 show path                print the rows of a result
 save [--force] FILE.dl   write the text of the program
 update [FILE]            compile the program again, or another one, and continue with it
+update --preview [FILE]  show what that would keep, rebuild and change, and change nothing
 load FILE.dl             the same with another program
 quit                     exit (as at the end of the input)"""
 

@@ -18,6 +18,7 @@ PROGRAM = ".dl"
 """The suffix of the files that `load` and `save` take as programs."""
 
 FORCE = "--force"
+PREVIEW = "--preview"
 
 
 class ProgramCommands:
@@ -162,9 +163,13 @@ class ProgramCommands:
     # --- files and undo ---------------------------------------------------------------------------
 
     def update(self, argument: str) -> None:
-        """Continue with the program of its file, or of another one."""
+        """Continue with the program of its file, or of another one, or say what that would do."""
         self._ready()
-        self._changed(self._source.update(argument))
+        if PREVIEW in argument.split():
+            done = self._source.preview(argument.replace(PREVIEW, "", 1).strip())
+        else:
+            done = self._source.update(argument)
+        self._changed(done)
 
     def save(self, argument: str) -> bool:
         """Write the program if the argument names a file of a program; return whether it does."""

@@ -15,7 +15,7 @@ from dbsp.cli.query_relation import QueryRelation, with_hint
 from dbsp.cli.undo_history import TickStep, UndoHistory, UpdateStep, lost_rows, rows_before
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.program import Program
-from dbsp.errors import CompileError, InputError
+from dbsp.errors import CompileError, InputError, counted
 from dbsp.io.change_script import ScriptTick
 from dbsp.io.results import replace_file
 from dbsp.lazy_dataclass import dataclass
@@ -95,17 +95,32 @@ class LiveProgram:
 
         Without an argument, the edits stay on top of the new text; otherwise they end.
         """
-        path = Path(argument).expanduser() if argument else self._path
         seen = self._seen = self._stamps()  # before it is read, to miss no change
-        base = program_files.load_program(path, self._compilation)
         edits, before = self.draft.edits, self._path
-        draft = ProgramDraft.of(base, self.draft.added.file) if argument else self.draft.on(base)
+        path, draft = self._read(argument)
         done = self._switch(draft, self.queries, f"the update to {path}", path)
         self._seen = {name: seen.get(name, stamp) for name, stamp in self._stamps().items()}
         if not edits:
             return done
         fate = f"of {before} are gone; 'undo' restores them" if argument else "stay on top of the file"
         return ProgramChange(done.ticks, (*done.remarks, f"// console edits {fate}"))
+
+    def preview(self, argument: str = "") -> ProgramChange:
+        """Return what `update` would do, as remarks, and change nothing."""
+        would = self.run.preview_update(self._compiled(self._read(argument)[1], self.queries))
+        changes = []
+        for name, delta in would.deltas.items():
+            weights = [weight for _, weight in delta.items()]
+            more, less = sum(weight > 0 for weight in weights), sum(weight < 0 for weight in weights)
+            if weights:
+                changes.append(f"// {name}: {counted(more, 'row')} more, {counted(less, 'row')} less")
+        return ProgramChange((), (*report_lines(would), *changes))
+
+    def _read(self, argument: str) -> tuple[Path, ProgramDraft]:
+        """Read the program of its file, with the edits; or that of a file of the argument."""
+        path = Path(argument).expanduser() if argument else self._path
+        base = program_files.load_program(path, self._compilation)
+        return path, ProgramDraft.of(base, self.draft.added.file) if argument else self.draft.on(base)
 
     def add(self, text: str, line: int) -> ProgramChange:
         """Add an entry to the program, which begins on this line of the console."""
@@ -186,10 +201,7 @@ class LiveProgram:
         path: Path | None = None,
     ) -> ProgramChange:
         """Continue with another program; `what` describes it if it is a step of the history."""
-        try:
-            program = draft.compiled([each.added for each in queries])
-        except CompileError as error:
-            raise with_hint(error, queries) from None
+        program = self._compiled(draft, queries)
         rows = rows_before(self.run, self.program, program)
         step = UpdateStep(self.run.tick + 1, what or "", self.draft, self._path, rows or {})
         remarks = list(lost_rows(self.run, self.program, program))
@@ -208,6 +220,13 @@ class LiveProgram:
                 if (warning.message, warning.span) not in known:
                     remark(warning.render())
         return ProgramChange((done.deltas,), (*report_lines(done), *remarks))
+
+    @staticmethod
+    def _compiled(draft: ProgramDraft, queries: list[QueryRelation]) -> Program:
+        try:
+            return draft.compiled([each.added for each in queries])
+        except CompileError as error:
+            raise with_hint(error, queries) from None
 
     def _stamps(self) -> dict[str, tuple[int, int] | None]:
         """Return by file of the program when it was changed, and its size; None if missing."""

@@ -123,8 +123,6 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         work = OpenUpdate(self, sys._getframe(), before)
         self.begin(work)
         try:
-            if self.budget is not None:
-                self.budget.begin_tick()
             self._switch_program(work, proposed)
             work.decided = True
             self.commit_update(work)
@@ -141,6 +139,46 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         done.deltas.seconds = time.perf_counter() - started
         self._notify()
         return done
+
+    @ends_at_caller
+    def preview_update(self, program: Any) -> Updated:
+        """Return what `update` would return, and change nothing.
+
+        The update is computed and undone: no view changes, and no subscription is notified. The
+        cost is that of the update.
+
+        Parameters:
+            program: the new program, as `dbsp.compile` returns it.
+
+        Returns:
+            The deltas of the tick, and the relations that would be kept, rebuilt, added, dropped.
+
+        Raises:
+            CircuitError: as `update`.
+            DbspError: the evaluation of a new rule fails.
+
+        Examples:
+            >>> text = ".decl a(x: number) .input a .decl b(x: number) .output b b(x) :- a(x), x > 1."
+            >>> run = dbsp.compile(text).start({"a": [(1,), (2,), (3,)]})
+            >>> would = run.preview_update(dbsp.compile(text.replace("x > 1", "x > 2")))
+            >>> would.names("rebuilt"), would.deltas["b"].to_dict(), run.view("b").rows(), run.tick
+            (('b',), {(2,): -1}, [(2,), (3,)], 1)
+        """
+        started = time.perf_counter()
+        self.refuse_inside_tick("preview_update")
+        running = self._expect_updatable()
+        self._notify()
+        proposed = running.update_to(self, program)
+        work = OpenUpdate(self, sys._getframe(), None)
+        self.begin(work)
+        try:
+            self._switch_program(work, proposed)
+        finally:
+            self.settle()  # undoes the switch, since it is not decided
+            self._scope.forget()
+        would = expect_present(work.updated, "the report of a computed update")
+        would.deltas.seconds = time.perf_counter() - started
+        return would
 
     def _expect_updatable(self) -> RunningProgram:
         """Return the program of the run. Raises CircuitError if the run cannot be updated."""
@@ -167,6 +205,8 @@ class ProgramUpdates(BulkTicks, StoredRelations):
 
     def _switch_program(self, work: OpenUpdate, proposed: ProposedUpdate) -> None:
         """Compute the update up to its decision."""
+        if self.budget is not None:
+            self.budget.begin_tick()
         transplant = work.transplant = Transplant(self._scope, proposed.graph, same_query=False)
         changed = _differences(transplant)
         self._refuse_staged(proposed.graph, transplant.scope)

@@ -316,6 +316,18 @@ def test_undo_of_updates(folder: Path, commands: ConsoleCommands, tell: Say) -> 
     assert (state(commands), tell("rules")) == (first, rules)
 
 
+def test_a_preview_of_an_update(folder: Path, commands: ConsoleCommands, tell: Say) -> None:
+    tell("path(x, x) :- edge(x, _).")
+    before, rules = state(commands), tell("rules")
+    (folder / "other.dl").write_text(".decl edge(x: number, y: number) .input edge .output edge\n")
+    would = tell("update --preview other.dl")
+    assert (state(commands), tell("rules")) == (before, rules)
+    assert would[:2] == ["// kept: edge", "// dropped: path"]
+    (folder / "reach.dl").write_text(PROGRAM + "path(0, 0) :- edge(_, _).\n")
+    assert tell("update --preview")[-1] == "// path: 1 row more, 0 rows less"
+    assert tell("update")[0] == "+path(0, 0)"
+
+
 def test_undo_restores_facts_and_the_rows_of_inputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = ".decl a(x: number) .output a\n.decl b(x: number) .input b .output b\na(1). a(2).\na(3).\n"
     commands = started(text)

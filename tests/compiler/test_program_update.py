@@ -479,6 +479,28 @@ def test_a_text_is_not_a_program() -> None:
         transaction.step({"edge": [(9, 10)]})
 
 
+@pytest.mark.parametrize("text", [OTHER + " edge(20, 21).", RED, RED + "red(x + 100) :- red(x), x < 100."])
+def test_a_preview_says_what_an_update_does_and_changes_nothing(text: str) -> None:
+    run, program = started(), compiled(text)
+    held, before, state = views(run), run.tick, states(run)
+    would = run.preview_update(program)
+    assert (views(run), run.tick, states(run)) == (held, before, state)
+    tick: Any = {"edge": {(3, 4): -1, (21, 5): 1}}
+    other = started()
+    assert deltas_of(run.step(tick)) == deltas_of(other.step(tick))
+    run = started()
+    assert deltas_of(run.preview_update(program).deltas) == deltas_of(would.deltas)
+    done = run.update(program)
+    assert deltas_of(would.deltas) == deltas_of(done.deltas)
+    assert (would.relations, would.kept, would.rebuilt, would.dropped, would.replayed_rows) == (
+        done.relations,
+        done.kept,
+        done.rebuilt,
+        done.dropped,
+        done.replayed_rows,
+    )
+
+
 def test_a_relation_that_becomes_equal_to_another_is_not_kept() -> None:
     longer = "path(x, z) :- path(x, y), edge(y, z).\n"
     text = (
