@@ -36,6 +36,10 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
         .output ahead
         ahead(x, y) :- edge(x, y).
         ahead(x, z) :- ahead(x, y), edge(y, z).
+        .decl depth(x: number, n: number<min>)
+        .output depth
+        depth(x, 0) :- edge(x, _), x = 1.
+        depth(y, n + 1) :- depth(x, n), edge(x, y).
         .decl unreachable(x: number, y: number)
         .output unreachable
         unreachable(x, y) :- edge(x, _), edge(_, y), !path(x, y).

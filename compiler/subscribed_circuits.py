@@ -30,9 +30,8 @@ from dbsp.data.schema import Schema
 from dbsp.errors import InputError
 from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.planner.strategy import Strategy
-from dbsp.operators.ports.input import Input
+from dbsp.operators.ports.traced_input import traced_input
 from dbsp.operators.recursion.modes import Recursion
-from dbsp.operators.traces.arrange import Arrange
 from dbsp.runtime.live_graph import LiveGraph, Source
 
 TRACED = "rows"
@@ -101,10 +100,7 @@ def relation_graph(program: checked.CheckedProgram, name: str, max_iterations: i
 
 def trace_graph(schema: Schema, order: Sequence[int], source: Source) -> LiveGraph:
     """Return the circuit that keeps a relation sorted by the columns `order`."""
-    graph = Graph("trace")
-    rows = graph.add_source(Input(TRACED, schema))
-    graph.add(Arrange(tuple(order)), rows)
-    return LiveGraph(graph, {TRACED: source}, (), "", "", True)
+    return LiveGraph(traced_input(TRACED, schema, order), {TRACED: source}, (), "", "", True)
 
 
 def _physical(
