@@ -23,7 +23,7 @@ from dbsp.runtime.compaction import Compacted
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.transplant import Transplant
-from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink
+from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink, TickAbortedError
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
 from dbsp.shards.common_decision import CommonDecision, WithdrawnError
 from dbsp.shards.exchange_link import ExchangeLink
@@ -167,22 +167,25 @@ class Shard:
     def _act_together(self, command: StepTick | SwitchCircuit, buffers: Sequence[Buffer]) -> None:
         error: BaseException | None = None
         try:
-            self._ready = self._committing = False
-            self._exchanges.begin(command.generation)
-            self._raise_late()
-            self._link.begin_computing()
-            if isinstance(command, StepTick):
-                self._compute(command, buffers)
-            else:
-                self._switch(command)
-        except WithdrawnError:
-            pass  # the run has rolled it back
-        except ChannelClosedError:
-            raise
-        except BaseException as failure:
-            error = failure
-        finally:
-            self._link.end_computing()
+            try:
+                self._ready = self._committing = False
+                self._exchanges.begin(command.generation)
+                self._raise_late()
+                self._link.begin_computing()
+                if isinstance(command, StepTick):
+                    self._compute(command, buffers)
+                else:
+                    self._switch(command)
+            except WithdrawnError:
+                pass  # the run has rolled it back
+            except ChannelClosedError:
+                raise
+            except BaseException as failure:
+                error = failure
+            finally:
+                self._link.end_computing()
+        except TickAbortedError as failure:
+            error = error or failure  # the abort came while another error ended the tick
         if self._committing:
             self._late = error
             if error is not None:
