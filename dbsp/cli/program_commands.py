@@ -165,17 +165,12 @@ class ProgramCommands:
     def update(self, argument: str) -> None:
         """Continue with the program of its file, or of another one, or say what that would do."""
         self._ready()
-        if PREVIEW in argument.split():
-            done = self._source.preview(argument.replace(PREVIEW, "", 1).strip())
-        else:
-            done = self._source.update(argument)
-        self._changed(done)
+        preview, name = _with_option(PREVIEW, argument)
+        self._changed(self._source.preview(name) if preview else self._source.update(name))
 
     def save(self, argument: str) -> bool:
         """Write the program if the argument names a file of a program; return whether it does."""
-        words = argument.split()
-        force = FORCE in words
-        name = argument.replace(FORCE, "", 1).strip() if force else argument
+        force, name = _with_option(FORCE, argument)
         if not name.endswith(PROGRAM):
             if force:
                 raise InputError(f"expected a file NAME{PROGRAM} after {FORCE}", code="invalid-command")
@@ -192,6 +187,13 @@ class ProgramCommands:
             raise InputError(f"'undo' takes no argument, got '{argument}'", code="invalid-command")
         self._ready()
         self._changed(self._source.undo())
+
+
+def _with_option(option: str, argument: str) -> tuple[bool, str]:
+    """Return whether an argument has the option, and the argument without it."""
+    if option not in argument.split():
+        return False, argument
+    return True, argument.replace(option, "", 1).strip()
 
 
 def _items(text: str) -> tuple[parsed.Item, ...]:

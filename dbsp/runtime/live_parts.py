@@ -288,9 +288,6 @@ class LiveParts:
         """The scopes of all parts."""
         return [part.scope for part in self._parts.values()]
 
-    def __len__(self) -> int:
-        return len(self._parts)
-
 
 class Changes:
     """What one step of the parts has changed."""

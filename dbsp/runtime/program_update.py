@@ -115,10 +115,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             ({(2,): 1}, {'edge': 'kept', 'loop': 'rebuilt'})
         """
         started = time.perf_counter()
-        self.refuse_inside_tick("update")
-        running = self._expect_updatable()
-        self._notify()
-        proposed = running.update_to(self, program)
+        proposed = self._proposed("update", program)
         before = None if self._live is None else self._live.capture()
         work = OpenUpdate(self, sys._getframe(), before)
         self.begin(work)
@@ -165,10 +162,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             (('b',), {(2,): -1}, [(2,), (3,)], 1)
         """
         started = time.perf_counter()
-        self.refuse_inside_tick("preview_update")
-        running = self._expect_updatable()
-        self._notify()
-        proposed = running.update_to(self, program)
+        proposed = self._proposed("preview_update", program)
         work = OpenUpdate(self, sys._getframe(), None)
         self.begin(work)
         try:
@@ -179,6 +173,13 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         would = expect_present(work.updated, "the report of a computed update")
         would.deltas.seconds = time.perf_counter() - started
         return would
+
+    def _proposed(self, method: str, program: Any) -> ProposedUpdate:
+        """Return the circuit of another program. Raises DbspError, and changes nothing."""
+        self.refuse_inside_tick(method)
+        running = self._expect_updatable()
+        self._notify()
+        return running.update_to(self, program)
 
     def _expect_updatable(self) -> RunningProgram:
         """Return the program of the run. Raises CircuitError if the run cannot be updated."""

@@ -61,8 +61,8 @@ class Subscribing(ProgramUpdates, ObservedRun):
             The subscription; `close` ends it.
 
         Raises:
-            InputError: there is no such relation or stream; or its rows are numbered by autoinc()
-                and not kept.
+            InputError: the relation or the stream is unknown; or autoinc() numbers its rows, and
+                they are not kept.
             CompileError: the query has an error.
             ArgumentError: `to` is neither a function nor a queue.
             CircuitError: the call comes from a function of the circuit or a receiver of deltas, or

@@ -170,7 +170,7 @@ class SubscriptionHub:
             part = (
                 self._parts.add(run, query.form, program.query_graph(query))
                 if group is None
-                else expect_part(group.followed)
+                else _expect_part(group.followed)
             )
             group = group or SubscriptionGroup(query.form, part, len(constants))
             try:
@@ -187,7 +187,7 @@ class SubscriptionHub:
         self, group: SubscriptionGroup, constants: tuple[int, ...], weight: int
     ) -> Batch | None:
         """Insert or retract constants of a form, between ticks; return the change of their rows."""
-        part = expect_part(group.followed)
+        part = _expect_part(group.followed)
         rows = np.array([constants], np.int64)
         try:
             part.step({part.live.given: Batch(rows, np.full(1, weight, np.int64))})
@@ -431,7 +431,7 @@ class SubscriptionHub:
         self._closing.clear()
 
 
-def expect_part(followed: Source | LivePart) -> LivePart:
+def _expect_part(followed: Source | LivePart) -> LivePart:
     """Return the part of a form of queries."""
     if not isinstance(followed, LivePart):
         raise AssertionError("a relation has no constants")

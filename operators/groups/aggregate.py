@@ -122,11 +122,7 @@ class Aggregate(GroupwiseOperator):
             ends = self.arranged_columns(schema)
             orders = [arranged(rewriting, stream, (*range(self.key), column)) for column in ends]
             return rewriting.add(AccumulatedAggregate(self, ends), stream, *orders)
-        if (
-            stream.graph.parent is not None
-            and stream.graph.parent.parent is None
-            and self.bound(schema) is not None
-        ):
+        if stream.graph.depth == 1 and self.bound(schema) is not None:
             source = arranged(rewriting, stream, self.groups(schema))
             return rewriting.add(BoundedGroups(self, schema), source)
         return super().physical(rewriting, node, inputs)

@@ -34,7 +34,7 @@ class BoundedGroups(RecomputeGroups):
 
     def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         super().check_inputs(graph, inputs)
-        if self.operator.bound(self.over) is None or graph.parent is None or graph.parent.parent is not None:
+        if self.operator.bound(self.over) is None or graph.depth != 1:
             raise CircuitError(
                 "expected an aggregate that is a bound of the last column, in a scope of depth one",
                 code="invalid-circuit-file",

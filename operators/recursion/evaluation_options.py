@@ -34,7 +34,7 @@ class EvaluationOptions(NamedTuple):
 def evaluation_options(body: Body) -> EvaluationOptions:
     """Return what the nesting of the scope, its nodes and the requested mode allow."""
     nodes = [node.operator for node in body.nodes if not isinstance(node.operator, Placing)]
-    if body.parent is None or body.parent.parent is not None:
+    if body.depth != 1:
         return EvaluationOptions()
     if any(operator.is_port or operator.children() for operator in nodes):
         return EvaluationOptions()
