@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from dbsp.deferred_signals import call_undisturbed
+from dbsp.kernels.frontier import CALL_MATCHES, JOIN, USED
 from dbsp.kernels.jit import ENTRIES, at_address
 from dbsp.kernels.term_sum import SOURCE, TERM
 
@@ -74,6 +75,11 @@ def choose_tier(name: str) -> None:
         _replace([(compiled, entry.call) for entry in _tiers.entries for compiled in entry.compiled])
         for entry in _tiers.entries:
             entry.compiled.clear()
+
+
+def interprets_small_calls() -> bool:
+    """Return whether a call with little work is interpreted now."""
+    return _tiers.interprets(0) and not _tiers.entries[0].compiled
 
 
 def entry(kernel: F) -> F:
@@ -162,8 +168,12 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
         return _work_of_multiway_join
     if "sources" in names:
         return _work_of_all_terms
+    if "joins" in names:
+        return _work_of_iterations
     if "fuel" in names:
         return _work_of_merge
+    if "slots" in names or names == ["table", "numbers", "return"]:
+        return _measure_in_table(names)
     if "runs" not in names:
         return _size
     table, runs = names.index("table"), names.index("runs")
@@ -180,6 +190,18 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
 
 def _size(arguments: tuple[Any, ...]) -> int:
     return sum(argument.size for argument in arguments if isinstance(argument, np.ndarray))
+
+
+def _measure_in_table(names: list[str]) -> Callable[[tuple[Any, ...]], int]:
+    """Return the work of a kernel that finds or moves rows of a table with spare room."""
+    table = names.index("table")
+    numbers, used = (names.index(name) if name in names else -1 for name in ("numbers", "used"))
+
+    def work(arguments: tuple[Any, ...]) -> int:
+        rows = arguments[used] if numbers < 0 else len(arguments[numbers])
+        return int(rows * (arguments[table].shape[1] + 1))
+
+    return work
 
 
 def _work_of_merge(arguments: tuple[Any, ...]) -> int:
@@ -202,6 +224,20 @@ def _work_of_all_terms(arguments: tuple[Any, ...]) -> int:
         work += changes * (size + 1)
         at += size
     return work
+
+
+def _work_of_iterations(arguments: tuple[Any, ...]) -> int:
+    table, _, _, joins, *_, state, limits = arguments
+    columns = table.shape[1]
+    numbers = joins.tolist()
+    stored = 0
+    at = 0
+    while at < len(numbers):
+        key, _, runs, side = numbers[at : at + JOIN]
+        stored += _rows_of(side, 0, runs)
+        at += JOIN + key + columns - 2
+    # A call ends with the first row that exceeds the limit, and a row matches each stored row once.
+    return int(columns * (state[USED] + limits[CALL_MATCHES] + stored))
 
 
 def _rows_of(table: int, first: int, until: int) -> int:

@@ -18,7 +18,6 @@ from dbsp.data.batch import Batch
 from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
-    CALL_MATCHES,
     CURSOR,
     DERIVED,
     ITERATION,
@@ -57,9 +56,6 @@ TABLE_ROWS = 1 << 16
 """The iterations end here when the table has more rows: it no longer fits the cache.
 
 They continue in a new one, and find the rows of earlier ones by a filter."""
-
-CALL = 1 << 22
-"""A call of the kernel ends after so many matches, so that signals arrive."""
 
 
 class Prices(NamedTuple):
@@ -122,7 +118,7 @@ class LinearIterations:
             present = present._replace(committed=0, runs=0, noted=NO_WORDS)
         emitting = 1 + len(self._arrangements)  # the steps that emit a row of a frontier
         limits = np.zeros(LIMITS, np.int64)
-        limits[CALL_MATCHES], limits[MOST_QUEUED], limits[MOST_ROWS] = CALL, MANY_ROWS, TABLE_ROWS
+        limits[MOST_QUEUED], limits[MOST_ROWS] = MANY_ROWS, TABLE_ROWS
         limits[LAST], limits[MOST_WORK] = iterations, int(min(prices.most, INT64_MAX))
         limits[ITERATION_WORK], limits[MATCH_WORK] = prices.iteration, prices.row
         limits[ROW_WORK] = prices.row * (emitting + 1)

@@ -8,6 +8,7 @@ from dbsp.data.batch import Batch, combine
 from dbsp.kernels import collect_rows, expand_frontier, insert_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
+    CALL_MATCHES,
     CURSOR,
     FRONTIER,
     FULL,
@@ -19,10 +20,18 @@ from dbsp.kernels.frontier import (
     STATE,
     USED,
 )
+from dbsp.kernels.tiers import interprets_small_calls
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
 
 ROOM = 64
 """The rows for which a new table has room at least."""
+
+CALL = 1 << 22
+"""A call of the kernel ends after so many matches, so that signals arrive."""
+
+INTERPRETED_CALL = 1 << 7
+"""An interpreted call ends after so many matches: it is small, and a few of them cost less than the
+load of the compiler."""
 
 
 class RowTable:
@@ -51,9 +60,10 @@ class RowTable:
         """Iterate until no row becomes present, or to a limit.
 
         `present` are the rows that were present before. The other parameters, cost and errors are
-        those of `expand_frontier`.
+        those of `expand_frontier`, except that the method sets the limit of matches of a call.
         """
         while True:
+            limits[CALL_MATCHES] = INTERPRETED_CALL if interprets_small_calls() else CALL
             end = expand_frontier(
                 self._table,
                 self._queue,

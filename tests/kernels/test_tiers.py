@@ -17,7 +17,7 @@ import dbsp
 import dbsp.kernels
 from benchmarks.every_kernel import use_every_kernel
 from dbsp import kernels
-from dbsp.kernels import tiers
+from dbsp.kernels import frontier, hashing, tiers
 from dbsp.kernels.compiled import compiled, signature_of
 from dbsp.kernels.jit import KERNELS, entries
 from dbsp.kernels.tiers import AUTOMATIC, BUDGET, COMPILED, INTERPRETED, choose_tier
@@ -162,6 +162,49 @@ def test_the_work_of_a_join_is_bounded_by_its_matches() -> None:
     work = tiers._measure_of(dbsp.kernels.term_sum.sum_terms)
     measured = work((np.array(2 * term), np.array(source), 1, weights))
     assert measured == 2 * 100 * 200 * 100 * (9 + 1)
+
+
+@pytest.mark.parametrize("nodes, is_compiled", [(12, False), (25, False), (60, True)])
+def test_a_small_recursion_is_interpreted(
+    automatic: None, monkeypatch: pytest.MonkeyPatch, nodes: int, is_compiled: bool
+) -> None:
+    from dbsp.operators.recursion import row_table
+
+    monkeypatch.setattr(tiers, "BUDGET", 60.0)  # only the work decides
+    source = ".decl e(x: number, y: number) .input e .decl p(x: number, y: number) .output p "
+    run = dbsp.compile(source + "p(x, y) :- e(x, y). p(x, z) :- p(x, y), e(y, z).").start()
+    paths = run.step({"e": [(x, x + 1) for x in range(nodes)]})["p"]
+    assert set(paths.to_dict()) == {(x, y) for x in range(nodes) for y in range(x + 1, nodes + 1)}
+    assert inspect.isfunction(row_table.expand_frontier) is not is_compiled
+    assert tiers.interprets_small_calls() is not is_compiled
+
+
+def test_the_work_of_iterations_is_bounded_by_the_limit_of_matches() -> None:
+    rows, weights = np.zeros((100, 3), np.int64), np.ones(100, np.int64)
+    table = np.zeros((2, 3), np.int64)
+    for run in range(2):
+        dbsp.kernels.register_run(table, run, rows, weights)
+    # Two joins of rows with two columns, with one and with two runs.
+    joins = np.array([1, 3, 1, table.ctypes.data, 0, 0, -3, 0, 3, 2, table.ctypes.data, 1, -1])
+    state, limits = np.zeros(frontier.STATE, np.int64), np.zeros(frontier.LIMITS, np.int64)
+    state[frontier.USED], limits[frontier.CALL_MATCHES] = 40, 7
+    work = tiers._measure_of(frontier.expand_frontier)
+    # The table may have any numbers where it has no row yet.
+    found = np.full((512, 4), 1 << 40)
+    assert work((found, weights, weights, joins, table, 1, 2, weights, state, limits)) == 4 * (40 + 7 + 300)
+
+
+def test_spare_room_of_a_table_is_no_work() -> None:
+    table, slots, numbers = np.zeros((512, 3), np.int64), np.zeros(1024, np.int64), np.zeros(9, np.int64)
+    rows = table[:9]
+    for kernel, arguments in {
+        frontier.collect_rows: (table, numbers),
+        frontier.insert_rows: (table, 9, slots),
+        hashing.find_rows: (rows, table, slots, numbers),
+        hashing.intern_rows: (rows, table, 100, slots, numbers),
+        hashing.place_rows: (table, 9, slots),
+    }.items():
+        assert tiers._measure_of(kernel)(arguments) == 9 * (3 + 1), kernel.__name__
 
 
 def test_an_interrupt_waits_until_an_interpreted_kernel_has_stored_all() -> None:

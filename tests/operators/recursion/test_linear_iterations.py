@@ -31,7 +31,6 @@ LIMITS = st.fixed_dictionaries(
         "SOME_ROWS": st.sampled_from([1, 3, 1000]),
         "MANY_ROWS": st.sampled_from([1, 4, 1000]),
         "TABLE_ROWS": st.sampled_from([4, 1000]),
-        "CALL": st.sampled_from([0, 3, 1000]),
     }
 )
 
@@ -62,15 +61,23 @@ def fixpoint_of(run: Run) -> FixpointStep:
     sequence=SETS,
     limits=LIMITS,
     room=st.sampled_from([1, 64]),
+    call=st.sampled_from([0, 3, 1000]),
     filtered=st.sampled_from([1, 5, 1000]),
     removal=st.sampled_from([0.25, 1e9]),
 )
 def test_every_tick_agrees_with_a_recomputation(
-    step: str, sequence: list[Tick], limits: dict[str, int], room: int, filtered: int, removal: float
+    step: str,
+    sequence: list[Tick],
+    limits: dict[str, int],
+    room: int,
+    call: int,
+    filtered: int,
+    removal: float,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(modes, "REMOVAL", removal)
         patch.setattr(row_table, "ROOM", room)
+        patch.setattr(row_table, "CALL", call)
         patch.setattr(seen_rows, "LEAST_FILTERED", filtered)
         patch.setattr(seen_rows, "LEAST", 2 * filtered)
         for name, value in limits.items():
