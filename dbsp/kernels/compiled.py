@@ -76,12 +76,17 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
     called = [compiled(callee) for callee in _called(kernel)]
     for callee in _called(kernel):
         compile_kernel(callee)
-    if not is_cached(kernel):
-        _forget(kernel, dispatcher)
     try:
         for other in called:
             other.disable_compile()
-        dispatcher.compile(signature_of(kernel))
+        if is_cached(kernel):
+            dispatcher.compile(signature_of(kernel))
+        else:
+            from dbsp.kernels.array_results import direct_results
+
+            _forget(kernel, dispatcher)
+            with direct_results():
+                dispatcher.compile(signature_of(kernel))
     finally:
         for other in called:
             other.disable_compile(False)
