@@ -158,7 +158,7 @@ class BulkTicks(Ticks):
             raise CircuitError(_UNDONE, code="transaction-ended")
         progress.begin_end(sys._getframe())
         try:
-            result = self._tick(lambda work: progress.net_changes(), progress.label)
+            result = self._tick(None, progress.net_changes, progress.label)
             result.seconds += progress.seconds
         finally:
             self.close_bulk(progress)

@@ -71,10 +71,10 @@ A plain tuple, because every tick of one row builds one."""
 
 def encode_change(change: Any, port: InputPort, interner: Interner) -> Piece:
     """Encode a change in one of the forms of `InputChange`."""
-    if type(change) is dict and len(change) == 1:  # the usual change of a small tick
-        piece = _encode_one(change, port, interner)
-        if piece is not None:
-            return piece
+    if type(change) is dict and len(change) == 1:
+        batch = encode_one(change, port, interner)
+        if batch is not None:
+            return batch.rows, batch.weights, False
     if isinstance(change, TableChange):
         return *_encode_table_change(change, port, interner), True
     rows, weights, _ = _encoded(change, port.columns, port.relation, interner)
@@ -86,17 +86,20 @@ def is_copied(change: Any) -> bool:
     return type(change) is dict or not isinstance(change, TableChange | ZSet)
 
 
-def _encode_one(change: dict[Any, Any], port: InputPort, interner: Interner) -> Piece | None:
-    """Encode a mapping from one row to its weight; None for other mappings and wrong weights."""
+def encode_one(change: dict[Any, Any], port: InputPort, interner: Interner) -> Batch | None:
+    """Encode a mapping from one row to its weight, the usual change of a small tick.
+
+    Return None if the weight is 0 or wrong, and for other mappings.
+    """
     ((row, weight),) = change.items()
-    if type(weight) is not int or type(row) is str or not INT64_MIN <= weight <= INT64_MAX:
+    if type(weight) is not int or type(row) is str or not weight or not INT64_MIN <= weight <= INT64_MAX:
         return None
     try:
         codes = port.columns.encode_row(row, interner)
     except DbspError as error:
         add_relation(error, port.relation)
         raise
-    return np.array((codes,), np.int64), np.array((weight,), np.int64), False
+    return Batch(np.array((codes,), np.int64), np.array((weight,), np.int64))
 
 
 def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:

@@ -32,7 +32,7 @@ class InputHandle(Displayed):
         <input 'sale' (id: int, x: float): 2 rows staged>
     """
 
-    __slots__ = ("_pieces", "dropped", "interner", "port")
+    __slots__ = ("dropped", "interner", "pieces", "port")
 
     def __init__(self, port: InputPort, interner: Interner) -> None:
         self.port = port
@@ -41,12 +41,13 @@ class InputHandle(Displayed):
         """The interner of the run."""
         self.dropped = False
         """Whether an update of the run has dropped the input."""
-        self._pieces: list[Piece] = []
+        self.pieces: list[Piece] = []
+        """The staged changes, oldest first; `staged` is a copy."""
 
     _described_by = "dbsp.runtime.run_display:handle_document"
 
     def __repr__(self) -> str:
-        rows = sum(len(weights) for _, weights, _ in self._pieces)
+        rows = sum(len(weights) for _, weights, _ in self.pieces)
         return f"<input '{self.port.relation}' ({self.schema.describe()}): {counted(rows, 'row')} staged>"
 
     @property
@@ -148,7 +149,7 @@ class InputHandle(Displayed):
                 code="unknown-input",
             )
         try:
-            self._pieces.append(encode(change, self.port, self.interner))
+            self.pieces.append(encode(change, self.port, self.interner))
         except SystemError as error:
             raise interrupt_behind(error) from None
 
@@ -164,18 +165,18 @@ class InputHandle(Displayed):
             >>> run.input("sale")
             <input 'sale' (x: int): 0 rows staged>
         """
-        self._pieces = []
+        self.pieces = []
 
     @property
     def staged(self) -> Sequence[Piece]:
         """The staged changes, oldest first."""
-        return self._pieces[:]
+        return self.pieces[:]
 
     def restore(self, pieces: Sequence[Piece]) -> None:
         """Replace the staged changes by these, which were staged before a transaction."""
-        self._pieces = list(pieces)
+        self.pieces = list(pieces)
 
     def remove(self, pieces: Sequence[Piece]) -> None:
         """Remove the oldest staged changes; do nothing if they are removed already."""
-        if pieces and self._pieces and self._pieces[0] is pieces[0]:
-            self._pieces = self._pieces[len(pieces) :]
+        if pieces and self.pieces and self.pieces[0] is pieces[0]:
+            self.pieces = self.pieces[len(pieces) :]

@@ -7,7 +7,6 @@ limit of the run keeps nothing: the memory of a large load is free after its tic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError
@@ -16,13 +15,21 @@ KEPT_CHANGES = 100_000
 """The default for the largest number of changed rows that a run keeps."""
 
 
-class LatestTick(NamedTuple):
+class LatestTick:
     """The changes of a tick by input and by output; None for more rows than the limit."""
 
-    inputs: Mapping[str, Batch] | None
-    outputs: Mapping[str, Batch] | None
-    update: bool = False
-    """Whether the tick was an update; its inputs are None, as they do not explain the outputs."""
+    __slots__ = ("inputs", "outputs", "update")
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Batch] | None,
+        outputs: Mapping[str, Batch] | None,
+        update: bool = False,
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.update = update
+        """Whether the tick was an update; its inputs are None: they do not explain the outputs."""
 
 
 def up_to(limit: int, changes: Mapping[str, Batch]) -> Mapping[str, Batch] | None:

@@ -78,7 +78,8 @@ class RunBase:
 
     def begin(self, work: OpenWork) -> None:
         """Note that this work begins. Raises CircuitError inside other work."""
-        self.refuse_inside_tick(work.name)
+        if self._work is not None or self._bulk is not None:
+            self.refuse_inside_tick(work.name)
         self._work = work
 
     def refuse_inside_tick(self, name: str) -> None:

@@ -286,10 +286,16 @@ class Scope:
 
     def merge(self) -> None:
         """Merge sorted runs of this scope and the scopes within it, within the merge budget."""
-        for scope in self.scopes():
-            scope.state.merge()
+        self._merge_all()
         if self.budget is not None:
             self.budget.end_tick(len(self.interner))
+
+    def _merge_all(self) -> None:
+        state = self.state
+        if state.unmerged or state.limits:
+            state.merge()
+        for child in self.children:
+            child._merge_all()
 
     def repair(self) -> None:
         """Make the traces of this scope and the scopes within it usable after an interrupt."""

@@ -57,7 +57,7 @@ class ScopeState:
     A step gets its state while it is created; the state belongs to the node `starting`.
     """
 
-    __slots__ = ("_unmerged", "budget", "by_node", "carried", "first_tick", "journal", "limits", "starting")
+    __slots__ = ("budget", "by_node", "carried", "first_tick", "journal", "limits", "starting", "unmerged")
 
     def __init__(self, nodes: Sequence[Node], carried: CarriedState, budget: MemoryBudget | None) -> None:
         self.carried = carried
@@ -72,12 +72,13 @@ class ScopeState:
         self.first_tick = True
         self.limits: list[TraceLimit] = []
         """The traces that forget rows."""
-        self._unmerged: set[Trace] = {
+        self.unmerged: set[Trace] = {
             state
             for node in nodes
             for state in carried.states.get(node, ())
             if isinstance(state, Trace) and state.merging
         }
+        """The traces whose runs `merge` has to merge."""
 
     def new_trace(self, width: int, types: tuple[Type, ...] | None) -> Trace:
         """Return a trace of rows of `width` columns for the node whose step is being created."""
@@ -113,7 +114,7 @@ class ScopeState:
         for state in self.journal:
             state.commit()
             if isinstance(state, Trace) and state.due:
-                self._unmerged.add(state)
+                self.unmerged.add(state)
         self.first_tick = False
         self.journal.clear()
 
@@ -128,7 +129,7 @@ class ScopeState:
         self.journal.clear()
         self.first_tick = first_tick
         # Merges that were in progress have been dropped.
-        self._unmerged.update(
+        self.unmerged.update(
             [state for states in self.by_node.values() for state in states if isinstance(state, Trace)]
         )
 
@@ -143,7 +144,7 @@ class ScopeState:
                 limit.apply()
             except (MemoryError, CheckpointError) as error:
                 self._drop_merge(limit.trace, error)
-        for trace in list(self._unmerged):
+        for trace in list(self.unmerged):
             try:
                 trace.maintain(MERGE_FUEL + MERGE_FACTOR * trace.grown)
             except (MemoryError, CheckpointError) as error:
@@ -151,7 +152,7 @@ class ScopeState:
                 continue
             trace.grown = 0
             if not trace.merging:
-                self._unmerged.discard(trace)
+                self.unmerged.discard(trace)
 
     def _drop_merge(self, trace: Trace, error: MemoryError | CheckpointError) -> None:
         """Repair a trace after a merge for which there was no room."""

@@ -17,7 +17,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import ANY_INT
 from dbsp.errors import InputError, ValueOutOfRangeError, shorten
 from dbsp.kernels.arrays import Codes
-from dbsp.runtime.input_changes import InputChange, Piece, encode_change, is_copied, net_change
+from dbsp.runtime.input_changes import InputChange, Piece, encode_change, encode_one, is_copied, net_change
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.open_tick import TakenPieces
 from dbsp.runtime.ports import InputPort
@@ -121,8 +121,11 @@ class StagedInputs(RunBase):
 
     def net(self, changes: Changes | None) -> tuple[dict[str, Batch], list[TakenPieces]]:
         """Return the given and the staged changes by input, and the staged changes among them."""
-        handles = self._handles.values()
-        taken = [TakenPieces(handle, pieces) for handle in handles if (pieces := handle.staged)]
+        # This is once per tick, so the usual case takes few calls: nothing staged, one row.
+        taken: list[TakenPieces] = []
+        for handle in self._handles.values():
+            if handle.pieces:
+                taken.append(TakenPieces(handle, handle.staged))
         held = {part.handle.port.relation: part.pieces for part in taken} if taken else {}
         staged: dict[str, Batch] = {}
         if changes is not None:
@@ -134,12 +137,20 @@ class StagedInputs(RunBase):
                 )
             for name, change in changes.items():
                 port = self.input_ports.get(name) or self.input_port(name)
+                batch = None
                 try:
-                    piece = encode_change(change, port, self.interner)
+                    if type(change) is dict and len(change) == 1 and name not in held:
+                        batch = encode_one(change, port, self.interner)
+                    if batch is None:
+                        piece = encode_change(change, port, self.interner)
                 except ValueOutOfRangeError as error:
                     self._name_ranges(name, error)
                     raise
-                if name in held:
+                if batch is not None:
+                    if self.ranges.get(name):
+                        self._check_ranges(name, batch.rows)
+                    staged[name] = batch
+                elif name in held:
                     self._stage(staged, port, [*held.pop(name), piece], owned=False)
                 else:
                     self._stage(staged, port, (piece,), is_copied(change))
@@ -151,7 +162,7 @@ class StagedInputs(RunBase):
         """Add the net change of all pieces of one input to `staged`, unless it is empty."""
         batch = net_change(pieces, port, owned)
         if batch is not None:
-            if self.ranges:
+            if self.ranges.get(port.relation):
                 self._check_ranges(port.relation, batch.rows)
             staged[port.relation] = batch
 

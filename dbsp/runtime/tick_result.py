@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from dbsp.caller_tracebacks import methods_end_at_caller
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.zset import ZSet
 from dbsp.display.displayed import Displayed
 from dbsp.runtime.unknown_names import UnknownOutputError
 
 
-@methods_end_at_caller
 class TickResult(Mapping[str, ZSet], Displayed):
     """The result of one tick: a mapping from the name of every output to its delta.
 
@@ -47,6 +46,7 @@ class TickResult(Mapping[str, ZSet], Displayed):
         self.present = present
         """By input, the number of assertions of rows already present; they changed nothing."""
 
+    @ends_at_caller
     def __getitem__(self, name: str) -> ZSet:
         try:
             return self._deltas[name]

@@ -110,12 +110,7 @@ class Ticks(StagedInputs):
             >>> run.step({"sale": {(7,): -1, (8,): 2}})["big"].to_dict()
             {(7,): -1, (8,): 2}
         """
-
-        def stage(work: OpenTick) -> Mapping[str, Batch]:
-            staged, work.taken = self.net(changes)
-            return staged
-
-        return self._tick(stage, label)
+        return self._tick(changes, None, label)
 
     @ends_at_caller
     def step_staged(self, staged: Mapping[str, Batch], label: Any = None) -> TickResult:
@@ -135,8 +130,7 @@ class Ticks(StagedInputs):
             >>> run.step_staged(run.prepare({"sale": [(7,)]}))["all"].to_dict()
             {(7,): 1}
         """
-
-        return self._tick(lambda work: staged, label)
+        return self._tick(None, lambda: staged, label)
 
     @ends_at_caller
     def preview(self, staged: Mapping[str, Batch]) -> TickResult:
@@ -237,10 +231,15 @@ class Ticks(StagedInputs):
 
     # --- a tick -----------------------------------------------------------------------------------
 
-    def _tick(self, stage: Callable[[OpenTick], Mapping[str, Batch]], label: Any) -> TickResult:
+    def _tick(
+        self, changes: Changes | None, encoded: Callable[[], Mapping[str, Batch]] | None, label: Any
+    ) -> TickResult:
+        """Apply the given and the staged changes as one tick, or encoded batches instead."""
         started = time.perf_counter()
-        self.refuse_inside_tick("step")
-        self._notify()
+        if self._work is not None or self._bulk is not None:
+            self.refuse_inside_tick("step")
+        if self._unnotified or self._live is not None:
+            self._notify()
         work = OpenTick(self, sys._getframe(), self._ticks + 1, label)
         self.begin(work)
         log = self.log
@@ -250,8 +249,13 @@ class Ticks(StagedInputs):
                 self.budget.begin_tick()
             if log is not None and bulk is None:
                 log.begin(self)
-            staged = dict(stage(work))
-            rows = sum([len(batch.weights) for batch in staged.values()])
+            if encoded is None:
+                staged, work.taken = self.net(changes)
+            else:
+                staged = dict(encoded())
+            rows = 0
+            for batch in staged.values():
+                rows += len(batch.weights)
             live = self._live
             if live is not None:
                 live.begin()
@@ -286,7 +290,8 @@ class Ticks(StagedInputs):
             raise
         result = expect_present(work.result, "the result of a committed tick")
         result.seconds = time.perf_counter() - started
-        self._notify()
+        if self._unnotified or self._live is not None:
+            self._notify()
         return result
 
     def _compute(self, staged: dict[str, Batch], release: bool = False) -> None:
