@@ -29,16 +29,23 @@ class FunctionStep(Step):
 
     def step(self) -> None:
         self.out = None
-        for source in self._sources:
-            if source.out is not None:
-                break
+        sources = self._sources
+        if len(sources) == 1:  # the usual case, without a generator
+            batch = sources[0].out
+            if batch is None:
+                return
+            result = self._function(batch)
         else:
-            return
-        result = self._function(
-            *(
-                empty if source.out is None else source.out
-                for source, empty in zip(self._sources, self._empty, strict=True)
+            for source in sources:
+                if source.out is not None:
+                    break
+            else:
+                return
+            result = self._function(
+                *(
+                    empty if source.out is None else source.out
+                    for source, empty in zip(sources, self._empty, strict=True)
+                )
             )
-        )
-        if len(result):
+        if len(result.weights):
             self.out = result

@@ -7,7 +7,7 @@ from sys import getrefcount
 
 import numpy as np
 
-from dbsp.kernels import consolidate, consolidate_few, consolidate_owned
+from dbsp.kernels import consolidate, consolidate_few, consolidate_owned, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.run_tables import merge_some
 from dbsp.parallel.range_sort import pays, rearrange, sort_parts, sorts_in_place
@@ -78,6 +78,16 @@ class Batch:
             return Batch(rows, weights)
         rows, weights = rearrange(self.rows, self.weights, order)
         return Batch(rows, weights if len(weights) else self.weights)
+
+    def projected(self, columns: Codes) -> Batch:
+        """Return these columns of the rows, in this order; a weight of one row is shared."""
+        size = len(self.weights)
+        if size == 1:
+            return Batch(self.rows.take(columns, 1), self.weights)
+        if size <= FEW:
+            few = consolidated_in_place(self.rows.take(columns, 1), self.weights.copy())
+            return Batch.empty(len(columns)) if few is None else few
+        return Batch(*project(self.rows, self.weights, columns))
 
     def __len__(self) -> int:
         return len(self.weights)

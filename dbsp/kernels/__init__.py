@@ -35,6 +35,7 @@ assert_runs = entry(presence.assert_runs)
 bound_timed_groups = entry(timed_bounds.bound_timed_groups)
 change_digits = entry(exact_sums.change_digits)
 change_groups = entry(group_values.change_groups)
+change_presence = entry(presence.change_presence)
 collect_rows = entry(frontier.collect_rows)
 column_limits = entry(key_ranges.column_limits)
 concatenate = entry(sort.concatenate)
@@ -45,7 +46,6 @@ count_asserted = entry(presence.count_asserted)
 count_beyond = entry(counted_runs.count_beyond)
 count_bounds = entry(prefix_lists.count_bounds)
 count_values = entry(counted_runs.count_values)
-distinct_runs = entry(presence.distinct_runs)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
 expand_frontier = entry(frontier.expand_frontier)
 expand_lists = entry(prefix_lists.expand_lists)
@@ -105,6 +105,7 @@ __all__ = [
     "bound_timed_groups",
     "change_digits",
     "change_groups",
+    "change_presence",
     "column_limits",
     "concatenate",
     "consolidate",
@@ -114,7 +115,6 @@ __all__ = [
     "count_beyond",
     "count_bounds",
     "count_values",
-    "distinct_runs",
     "distinct_timed_runs",
     "expand_lists",
     "extend_by_levels",

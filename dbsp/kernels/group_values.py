@@ -169,38 +169,33 @@ def replace_rows(keys: Rows, before: Rows, after: Rows, had: Mask, has: Mask) ->
                 out_rows[out, m + a] = before[g, a] if retract else after[g, a]
             out_weights[out] = -1 if retract else 1
             out += 1
-    return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
+    if out < out_weights.shape[0]:
+        return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
+    return out_rows, out_weights
 
 
 @kernel
 def change_groups(
-    rows: Rows, weights: Codes, m: int, columns: Rows, table: Rows, runs: int, results: Codes
-) -> tuple[Rows, Codes, Rows, Codes]:
-    """Return the change of the state of `accumulate`, and the change of the rows (key, results).
+    rows: Rows, weights: Codes, m: int, columns: Rows, table: Rows, runs: int
+) -> tuple[Rows, Codes, bool]:
+    """Return the change of the state of `accumulate`: a row per group with a non-zero accumulator.
 
-    results[r] is the accumulator whose value result r is. The state has a row per group with an
-    accumulator other than 0, the result one per group with a positive sum of weights.
+    The third result says whether the sum of weights is positive in every row of the change.
     """
     keys, before, after = accumulate(rows, weights, m, columns, table, runs)
     groups, count = before.shape
-    kept = results.shape[0]
-    was = np.empty((groups, kept), np.int64)
-    now = np.empty((groups, kept), np.int64)
     had = np.zeros(groups, np.bool_)
     has = np.zeros(groups, np.bool_)
     for g in range(groups):
         for a in range(count):
             had[g] |= before[g, a] != 0
             has[g] |= after[g, a] != 0
-        for r in range(kept):
-            was[g, r] = before[g, results[r]]
-            now[g, r] = after[g, results[r]]
-    state_rows, state_weights = replace_rows(keys, before, after, had, has)
-    for g in range(groups):
-        had[g] = before[g, 0] > 0
-        has[g] = after[g, 0] > 0
-    out_rows, out_weights = replace_rows(keys, was, now, had, has)
-    return state_rows, state_weights, out_rows, out_weights
+    changed, changes = replace_rows(keys, before, after, had, has)
+    positive = True
+    for i in range(changes.shape[0]):
+        if changed[i, m] <= 0:
+            positive = False
+    return changed, changes, positive
 
 
 @kernel

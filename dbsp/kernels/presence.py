@@ -38,24 +38,22 @@ def sum_weights(rows: Rows, table: Rows, runs: int) -> Codes:
 
 
 @kernel
-def distinct_runs(rows: Rows, weights: Codes, table: Rows, runs: int) -> tuple[Rows, Codes]:
-    """Return the change of f(w) = [w > 0] by a delta, for a trace with the past in `runs`."""
-    n, k = rows.shape
+def change_presence(rows: Rows, weights: Codes, table: Rows, runs: int, changes: Codes) -> tuple[int, bool]:
+    """Write the change of f(w) = [w > 0] by each row of a delta, if the past is in `runs`.
+
+    Returns the number of rows that appear or disappear, and whether each row changes by its weight.
+    """
     before = sum_weights(rows, table, runs)
-    out_rows = np.empty((n, k), np.int64)
-    out_weights = np.empty(n, np.int64)
-    out = 0
-    for i in range(n):
+    changed = 0
+    same = True
+    for i in range(weights.shape[0]):
         after = add_weights(before[i], weights[i])
-        change = (1 if after > 0 else 0) - (1 if before[i] > 0 else 0)
-        if change != 0:
-            for c in range(k):
-                out_rows[out, c] = rows[i, c]
-            out_weights[out] = change
-            out += 1
-    if out < n:
-        return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
-    return out_rows, out_weights
+        changes[i] = (1 if after > 0 else 0) - (1 if before[i] > 0 else 0)
+        if changes[i] != 0:
+            changed += 1
+        if changes[i] != weights[i]:
+            same = False
+    return changed, same
 
 
 @kernel

@@ -43,14 +43,15 @@ def in_slices(rows: int, function: Callable[[slice], T]) -> list[T]:
     )
 
 
-def distinct_runs(rows: Codes, weights: Codes, table: Codes, runs: int) -> tuple[Codes, Codes]:
-    """Return the change of f(w) = [w > 0] by a delta, as the kernel of this name."""
+def change_presence(rows: Codes, weights: Codes, table: Codes, runs: int, changes: Codes) -> tuple[int, bool]:
+    """Write the change of f(w) = [w > 0] by each row of a delta, as the kernel of this name."""
     if not pays(len(weights)):
-        return kernels.distinct_runs(rows, weights, table, runs)
+        return kernels.change_presence(rows, weights, table, runs, changes)
     found = in_slices(
-        len(weights), lambda part: kernels.distinct_runs(rows[part], weights[part], table, runs)
+        len(weights),
+        lambda part: kernels.change_presence(rows[part], weights[part], table, runs, changes[part]),
     )
-    return np.concatenate([rows for rows, _ in found]), np.concatenate([changes for _, changes in found])
+    return sum([changed for changed, _ in found]), all(same for _, same in found)
 
 
 def sum_weights(rows: Codes, table: Codes, runs: int) -> Codes:

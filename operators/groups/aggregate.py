@@ -233,6 +233,7 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
         "_orders",
         "_places",
         "_plain",
+        "_result",
         "_schema",
         "_source",
         "_state",
@@ -255,6 +256,10 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
         self._functions = spec.aggregate.functions
         self._columns, self._places = accumulators(self._functions, schema)
         self._plain = plain_results(self._functions, self._places, schema)
+        self._result: Codes | None = None
+        """The columns of the state that are the result, unless it has all of them in order."""
+        if self._plain is not None and list(self._plain) != list(range(1 + len(self._columns))):
+            self._result = np.concatenate((np.arange(self._key), self._key + self._plain))
         types = self._state_types()
         self._state = scope.new_trace(len(types), types)
         self._kept: dict[int, KeptResult] = {}
@@ -297,13 +302,12 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
             return
         key, state = self._key, self._state
         if self._plain is not None:  # one kernel, since this is once per tick
-            kept, kept_weights, rows, weights = change_groups(
-                batch.rows, batch.weights, key, self._columns, state.table, state.count, self._plain
+            rows, weights, positive = change_groups(
+                batch.rows, batch.weights, key, self._columns, state.table, state.count
             )
-            if len(kept_weights):
-                state.append(kept, kept_weights)
             if len(weights):
-                self.out = Batch(rows, weights)
+                state.append(rows, weights)
+                self.out = self._result_change(rows, weights, positive)
             return
         keys, old, new = accumulate(batch.rows, batch.weights, key, self._columns, state.table, state.count)
         rows, weights = replace_rows(keys, old, new, (old != 0).any(axis=1), (new != 0).any(axis=1))
@@ -318,6 +322,19 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
         rows, weights = replace_rows(keys, before, after, old[:, 0] > 0, new[:, 0] > 0)
         if len(weights):
             self.out = Batch(rows, weights)
+
+    def _result_change(self, rows: Codes, weights: Codes, positive: bool) -> Batch | None:
+        """Return the change of the result by a change of the state, whose columns it has.
+
+        A group is in the result if its sum of weights is positive, as `positive` says of all rows.
+        """
+        if not positive:
+            present = rows[:, self._key] > 0
+            rows, weights = rows[present], weights[present]
+        change = Batch(rows, weights)
+        if self._result is not None:
+            change = change.projected(self._result)
+        return change if len(change.weights) else None
 
     def _results(self, keys: Codes, accumulated: Codes, past: bool) -> Codes:
         """The result columns of the groups, before the delta if `past`, else after it.

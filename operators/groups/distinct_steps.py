@@ -15,10 +15,11 @@ from dbsp.kernels import (
     gather,
     project,
 )
+from dbsp.kernels.arrays import Codes
 from dbsp.operators.groups.group_step import TimedGroupsStep
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import own_trace
-from dbsp.parallel.probe_pieces import distinct_runs
+from dbsp.parallel.probe_pieces import change_presence
 
 
 def positive(batch: Batch) -> Batch:
@@ -31,6 +32,23 @@ def positive(batch: Batch) -> Batch:
         if present.all()
         else Batch(batch.rows[present], batch.weights[present]).with_units()
     )
+
+
+def presence_change(batch: Batch, table: Codes, runs: int) -> Batch | None:
+    """Return the change of f(w) = [w > 0] by a delta, for a trace with the past in `runs`.
+
+    It shares the arrays of the delta that it leaves as they are. None if no row appears or
+    disappears.
+    """
+    rows, weights = batch.rows, batch.weights
+    changes = np.empty(len(weights), np.int64)
+    changed, same = change_presence(rows, weights, table, runs, changes)
+    if changed == len(changes):
+        return batch if same else Batch(rows, changes)
+    if not changed:
+        return None
+    kept = changes != 0
+    return Batch(rows[kept], changes[kept])
 
 
 class DistinctStep(KeepingStep, ReplayingStep):
@@ -66,11 +84,7 @@ class DistinctStep(KeepingStep, ReplayingStep):
         if not runs:
             self.out = positive(batch) or None
             return
-        rows, weights = distinct_runs(batch.rows, batch.weights, self._source.table, runs)
-        if len(weights) == len(batch):
-            self.out = Batch(batch.rows, weights)  # the same rows: keep no second copy
-        elif len(weights):
-            self.out = Batch(rows, weights)
+        self.out = presence_change(batch, self._source.table, runs)
 
 
 class TimedDistinctStep(DistinctStep, AgendaStep):

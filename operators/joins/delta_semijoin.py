@@ -31,10 +31,11 @@ from dbsp.kernels import arrange
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
+from dbsp.operators.groups.distinct_steps import presence_change
 from dbsp.operators.joins.join import JoinStep, check_key_positions, joined_on, without_null
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.arrange import expect_order
-from dbsp.parallel.probe_pieces import distinct_runs, sum_weights
+from dbsp.parallel.probe_pieces import sum_weights
 
 
 @dataclass(frozen=True)
@@ -158,11 +159,14 @@ class SemijoinStep(JoinStep):
         None if there are none.
         """
         right = self._right
-        rows, changes = distinct_runs(delta.rows, delta.weights, right.table, right.before)
+        changed = presence_change(delta, right.table, right.before)
+        if changed is None:
+            return None
+        rows, changes = changed.rows, changed.weights
         if self._null_mismatch:
             rows, changes = without_null(rows, changes, self._null_mismatch)
-        if not len(changes):
-            return None
+            if not len(changes):
+                return None
         return Batch(rows, changes if self._present else -changes)
 
     def _restricted(self, delta: Batch) -> Batch | None:

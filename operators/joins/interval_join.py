@@ -38,7 +38,6 @@ from dbsp.kernels import (
     arrange,
     consolidate,
     join_intervals,
-    join_timed_intervals,
     register_run,
 )
 from dbsp.kernels.arrays import Codes, Mask
@@ -268,5 +267,5 @@ class IntervalReach:
 class IntervalJoinStep(ReachJoinStep):
     __slots__ = ()
 
-    _join = staticmethod(join_intervals)
-    _join_timed = staticmethod(join_timed_intervals)
+    kernel = "join_intervals"
+    timed_kernel = "join_timed_intervals"

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dbsp import kernels
 from dbsp.circuit.field_ranges import COLUMN, EITHER_COLUMN, NATURAL, SECOND_COLUMN, TWO_INPUTS
 from dbsp.circuit.graph import Graph, Node, Stream
 from dbsp.circuit.operator import Operator
@@ -31,7 +32,7 @@ from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
-from dbsp.kernels import arrange, consolidate, join_runs, join_timed_runs, register_run
+from dbsp.kernels import arrange, consolidate, join_runs, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
@@ -297,9 +298,10 @@ class JoinStep(AgendaStep):
 
     quiet = True
 
-    _join: ClassVar[Callable[..., tuple[Codes, Codes, int]]] = staticmethod(join_runs)
-    _join_timed: ClassVar[Callable[..., tuple[Codes, Codes, Codes, int, int]]] = staticmethod(join_timed_runs)
-    """The kernels that join a delta with runs; the second is for runs that keep iterations."""
+    kernel: ClassVar[str] = "join_runs"
+    timed_kernel: ClassVar[str] = "join_timed_runs"
+    """The names of the kernels that join a delta with runs; the second is for runs that keep
+    iterations. `dbsp.kernels` has the compiled ones as soon as there are any."""
 
     def __init__(
         self, left: Arranged, right: Arranged, key: int, from_left: Codes, from_right: Codes, scope: StepScope
@@ -318,8 +320,8 @@ class JoinStep(AgendaStep):
 
     def step(self) -> None:
         self.out = None  # release the latest delta before the next one is computed
-        parts = self._agenda.take()
         left, right = self._left, self._right
+        parts = self._agenda.take() if self._scope.depth else []
         if left.out is not None and right.before:
             self._probe(parts, left.out, right, right.before, self._right_width, self._from_left)
         if right.out is not None and left.count:
@@ -348,10 +350,12 @@ class JoinStep(AgendaStep):
             self._probe_in_pieces(parts, arguments, size, table, runs, width, columns, side.coordinates)
             return
         if side.coordinates == 0:
-            rows, weights, matches = self._join(*arguments, table, runs, width, columns)
+            join = getattr(kernels, self.kernel)
+            rows, weights, matches = join(*arguments, table, runs, width, columns)
             ready = len(weights)
         else:
-            rows, weights, times, ready, matches = self._join_timed(
+            join = getattr(kernels, self.timed_kernel)
+            rows, weights, times, ready, matches = join(
                 *arguments, table, runs, width, columns, self._scope.now, side.coordinates
             )
             if ready < len(weights):
@@ -380,18 +384,19 @@ class JoinStep(AgendaStep):
 
         if coordinates == 0:
             operator = self.node.operator
+            join = getattr(kernels, self.kernel)
             summed = SummedPieces(not (isinstance(operator, DeltaJoin) and operator.injective))
             found = in_slices(
                 size,
-                lambda part: summed.add(*self._join(*sliced(part), table, runs, width, columns)),
+                lambda part: summed.add(*join(*sliced(part), table, runs, width, columns)),
             )
             matches = sum([count for _, _, count in found])
             parts += [(rows, weights) for rows, weights, _ in found if len(weights)]
         else:
-            now = self._scope.now
+            now, join_timed = self._scope.now, getattr(kernels, self.timed_kernel)
             timed = in_slices(
                 size,
-                lambda part: self._join_timed(*sliced(part), table, runs, width, columns, now, coordinates),
+                lambda part: join_timed(*sliced(part), table, runs, width, columns, now, coordinates),
             )
             matches = sum([count for *_, count in timed])
             for rows, weights, times, ready, _ in timed:

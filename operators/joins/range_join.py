@@ -31,7 +31,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError
-from dbsp.kernels import arrange, consolidate, join_bands, join_timed_bands, register_run
+from dbsp.kernels import arrange, consolidate, join_bands, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.band import Band
@@ -205,5 +205,5 @@ class ReachJoinStep(JoinStep):
 class RangeJoinStep(ReachJoinStep):
     __slots__ = ()
 
-    _join = staticmethod(join_bands)
-    _join_timed = staticmethod(join_timed_bands)
+    kernel = "join_bands"
+    timed_kernel = "join_timed_bands"

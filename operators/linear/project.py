@@ -21,7 +21,6 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.expressions.readable_text import plain_name
-from dbsp.kernels import project
 from dbsp.lazy_dataclass import dataclass
 
 
@@ -90,7 +89,7 @@ class Project(Projectable):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         columns = np.array(self.columns, np.int64)
-        return lambda a: Batch(*project(a.rows, a.weights, columns))
+        return lambda a: a.projected(columns)
 
 
 @dataclass(frozen=True)

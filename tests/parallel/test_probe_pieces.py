@@ -36,12 +36,13 @@ def test_distinct_and_sums(
 
     def answers() -> list[object]:
         found: list[object] = []
+        changes = np.zeros(len(rows), np.int64)
         for compute in (
-            lambda: probe_pieces.distinct_runs(rows, weights, table, len(runs)),
+            lambda: (changes, probe_pieces.change_presence(rows, weights, table, len(runs), changes)),
             lambda: (probe_pieces.sum_weights(rows, table, len(runs)),),
         ):
             try:
-                found.append([array.tolist() for array in compute()])
+                found.append([np.asarray(part).tolist() for part in compute()])
             except OverflowError as error:
                 found.append(str(error))
         return found
