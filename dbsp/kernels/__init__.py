@@ -89,6 +89,7 @@ replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
 shifted = entry(group_values.shifted)
 split_rows = entry(placing.split_rows)
+sum_runs = entry(run_merge.sum_runs)
 sum_terms = entry(term_sum.sum_terms)
 sum_weights = entry(presence.sum_weights)
 test_values = entry(prefix_lists.test_values)
@@ -156,6 +157,7 @@ __all__ = [
     "running_totals",
     "shifted",
     "split_rows",
+    "sum_runs",
     "sum_terms",
     "sum_weights",
     "test_values",

@@ -1,10 +1,13 @@
-"""Incremental merging of two sorted runs."""
+"""Merging of sorted runs: of two in pieces, and of several small ones at once."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from dbsp.kernels.arrays import Codes, Pointer, Rows, RunCodes
+from dbsp.kernels.copies import first_codes, first_rows
 from dbsp.kernels.jit import add_weights, at_address, codes_at, kernel
-from dbsp.kernels.run_search import compare_run_rows, weights_at
+from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop, weights_at
 
 
 @kernel
@@ -107,3 +110,51 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
     if stopped:
         state[3] = 1
     return bool(i == n and j == m)
+
+
+@kernel
+def sum_runs(table: Rows, first: int, count: int, k: int) -> tuple[Rows, Codes]:
+    """Return the sum of `count` sorted runs of k columns, from the one at `first` in a run table.
+
+    The newest runs are usually the smallest, so they are merged first: the others are copied once
+    or twice. O(rows * log), and O(rows) for each run that is not smaller than all newer ones.
+    """
+    total = 0
+    for r in range(first, first + count):
+        total += table[r, 2]
+    rows = np.empty((total, k), np.int64)
+    weights = np.empty(total, np.int64)
+    out_rows = np.empty((total, k), np.int64)
+    out_weights = np.empty(total, np.int64)
+    size = 0
+    for r in range(first + count - 1, first - 1, -1):
+        run = codes_at(table[r, 0])
+        stored, mask = weights_at(table[r, 1])
+        length = table[r, 2]
+        i = out = 0
+        for j in range(size + 1):
+            # The rows of the older run before row j of the newer ones, and all of them at the end.
+            until = gallop(run, k, i, length, rows, j, k, 0) if j < size else length
+            while i < until:
+                for c in range(k):
+                    out_rows[out, c] = run[i * k + c]
+                out_weights[out] = stored[i & mask]
+                out += 1
+                i += 1
+            if j == size:
+                break
+            weight = weights[j]
+            if i < length and compare_prefix(run, i * k, rows, j, k) == 0:
+                weight = add_weights(weight, stored[i & mask])
+                i += 1
+            if weight != 0:
+                for c in range(k):
+                    out_rows[out, c] = rows[j, c]
+                out_weights[out] = weight
+                out += 1
+        rows, out_rows = out_rows, rows
+        weights, out_weights = out_weights, weights
+        size = out
+    if size < total:
+        return first_rows(rows, size, size), first_codes(weights, size, size)
+    return rows, weights

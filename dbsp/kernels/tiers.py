@@ -174,6 +174,8 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
         return _work_of_merge
     if "slots" in names or names == ["table", "numbers", "return"]:
         return _measure_in_table(names)
+    if "first" in names:
+        return _work_of_sum
     if "runs" not in names:
         return _size
     table, runs = names.index("table"), names.index("runs")
@@ -208,6 +210,12 @@ def _work_of_merge(arguments: tuple[Any, ...]) -> int:
     table, columns, _, fuel = arguments
     rows = min(fuel, int(table[:2, 2].sum()))
     return int(2 * rows * (columns + 1))
+
+
+def _work_of_sum(arguments: tuple[Any, ...]) -> int:
+    table, first, count, columns = arguments
+    rows = int(table[first : first + count, 2].sum())
+    return int(2 * count * rows * (columns + 1))
 
 
 def _work_of_all_terms(arguments: tuple[Any, ...]) -> int:

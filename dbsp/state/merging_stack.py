@@ -11,9 +11,8 @@ import contextlib
 import numpy as np
 
 from dbsp.errors import CheckpointError
-from dbsp.kernels import consolidate_owned
+from dbsp.kernels import consolidate_owned, sum_runs
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.state import narrow_rows
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.run_stack import RunStack
@@ -44,7 +43,7 @@ class MergingStack(RunStack):
     much as the merge; `searches` is the cost of all searches in a run of the tick so far.
     """
 
-    __slots__ = ("_calm", "_merge", "deferred", "grown", "searches")
+    __slots__ = ("_calm", "_merge", "deferred", "due", "grown", "searches")
 
     def __init__(self, width: int, journal: list[Journalled], budget: MemoryBudget | None = None) -> None:
         super().__init__(width, journal, budget)
@@ -52,6 +51,8 @@ class MergingStack(RunStack):
         self.searches = 0
         self.grown = 0
         """The number of rows that the latest committed tick added."""
+        self.due = False
+        """Whether `maintain` has work after the latest commit; seldom after a small tick."""
         self._calm = 0
         """Fewer runs than this, of which the newer ones are small, need no merge."""
         self._merge: RunMerge | StreamedMerge | None = None
@@ -66,12 +67,6 @@ class MergingStack(RunStack):
     def merging(self) -> bool:
         """Whether a merge is in progress and continues in later ticks."""
         return self._merge is not None
-
-    @property
-    def due(self) -> bool:
-        """Whether `maintain` has work after the commit of this tick; seldom after a small tick."""
-        grown = self.grown
-        return grown > SMALL or grown >= narrow_rows.LARGE or len(self.runs) >= self._calm
 
     def maintain(self, fuel: int) -> None:
         """Merge committed runs between ticks, reading at most about `fuel` rows.
@@ -201,9 +196,7 @@ class MergingStack(RunStack):
         if len(runs) - start < TAIL:
             return
         small = runs[start:]
-        rows, weights = consolidate_owned(
-            np.concatenate([run.rows for run in small]), np.concatenate([run.weights for run in small])
-        )
+        rows, weights = sum_runs(self.table, offset + start, len(small), self.width)
         merged = [SortedRun(rows, weights)] if len(weights) else []
         runs[start:] = merged  # one step: an interrupt finds either the small runs or the merged one
         self._bound -= sum(run.largest for run in small)

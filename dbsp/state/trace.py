@@ -150,11 +150,12 @@ class Trace(MergingStack):
     def commit(self) -> None:
         current = self.current
         if current:
-            newest = current[-1]
-            self.grown = newest.size if len(current) == 1 else sum([run.size for run in current])
+            runs, newest = self.runs, current[-1]
+            grown = self.grown = newest.size if len(current) == 1 else sum([run.size for run in current])
             # A commit that was interrupted here has extended the runs already.
-            if not self.runs or self.runs[-1] is not newest:
-                self.runs.extend(current)
+            if not runs or runs[-1] is not newest:
+                runs.extend(current)
+            self.due = grown > merging_stack.SMALL or grown >= narrow_rows.LARGE or len(runs) >= self._calm
             self.current = []
         self.past = self.count
         self.fresh = False

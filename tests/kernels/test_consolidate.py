@@ -15,13 +15,26 @@ from dbsp.kernels import (
     consolidate_few,
     consolidate_owned,
     project,
+    sum_runs,
     with_time,
 )
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.run_tables import merge_some
 from dbsp.state.narrow_rows import empty_rows, narrowed, widened
 from tests import reference
-from tests.kernels.support import Pairs, arrays, bags, canonical, codes, model_pairs, near, pairs_of, weights
+from tests.kernels.support import (
+    Pairs,
+    Stack,
+    arrays,
+    bags,
+    canonical,
+    codes,
+    model_pairs,
+    near,
+    pairs_of,
+    stacks,
+    weights,
+)
 from tests.reference import Z
 
 
@@ -255,3 +268,24 @@ def check_merge(left: Z, right: Z, fuels: list[int], weighted: bool, narrow: Nar
         out_weights = np.ones(size, np.int64)
     assert stops == (not weighted and any(weight != 1 for _, weight in total))
     assert pairs_of(widened(rows[: state[2]]).copy(), out_weights[: state[2]].copy()) == total
+
+
+@given(
+    st.integers(0, 3).flatmap(lambda k: st.tuples(st.just(k), stacks(near, k))), st.integers(0, 4), st.data()
+)
+def test_sum_of_runs(case: tuple[int, Stack], first: int, data: st.DataObject) -> None:
+    arity, stack = case
+    first = min(first, stack.count)
+    count = data.draw(st.integers(0, stack.count - first))
+    before = stack.table.copy()
+    rows, sums = sum_runs(stack.table, first, count, arity)
+    summed = (dict(pairs_of(*run)) for run in stack.runs[first : first + count])
+    assert pairs_of(rows, sums) == model_pairs(reference.add(*summed))
+    assert (stack.table == before).all()
+
+
+def test_a_sum_of_runs_outside_the_range_of_weights_is_refused() -> None:
+    stack = Stack([{(1,): INT64_MAX}, {(2,): 5}, {(1,): 1}], 1)
+    with pytest.raises(OverflowError, match="weight"):
+        sum_runs(stack.table, 0, 3, 1)
+    assert pairs_of(*sum_runs(stack.table, 0, 2, 1)) == [((1,), INT64_MAX), ((2,), 5)]
