@@ -52,7 +52,7 @@ def _stateful() -> dbsp.Circuit:
     seen = circuit.input("seen", at=int, v=int)
     keyed = circuit.input("keyed", key="k", k=int, o=object)
     windows = seen.watermark("at", 2).on_time.window("at", 5)
-    circuit.output("sums", windows.group_by("window_end").agg(total=dbsp.sum_("v")))
+    circuit.output("sums", windows.group_by("window_end").agg(total=dbsp.col("v").sum()))
     circuit.output("before", seen.delay())
     circuit.output("changed", seen.integrate().differentiate())
     circuit.output("latest", keyed)

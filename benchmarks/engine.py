@@ -12,7 +12,7 @@ from benchmarks.changes import Change, Codes, Row
 from benchmarks.contest import Outcome, Sizes, checksum_of, net
 from benchmarks.patterns import WORKLOADS as GRAPHS
 from benchmarks.workloads import COLUMNS
-from dbsp import Circuit, col, count, sum_
+from dbsp import Circuit, col, count
 
 RULES = {
     "w1": """
@@ -47,7 +47,7 @@ def regions() -> Circuit:
     orders = circuit.input("orders", o=int, c=int, amount=int)
     customers = circuit.input("customers", c=int, region=int)
     sales = orders.join(customers, on=["c"])
-    circuit.output("result", sales.group_by("region").agg(orders=count(), total=sum_(col("amount"))))
+    circuit.output("result", sales.group_by("region").agg(orders=count(), total=col("amount").sum()))
     return circuit
 
 

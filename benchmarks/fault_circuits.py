@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 import dbsp
-from dbsp import Circuit, Run, Stream, avg, col, count, count_distinct, max_, median, min_, sum_
+from dbsp import Circuit, Run, Stream, col, count
 from dbsp.circuit.graph import Graph
 
 Change = dict[str, dict[tuple[Any, ...], int]]
@@ -82,9 +82,14 @@ def joins(circuit: Circuit) -> None:
 
 def aggregates(circuit: Circuit) -> None:
     a, b = circuit.input("a", s=str, x=int), circuit.input("b", s=str, t=str)
-    circuit.output("numbers", a.group_by("s").agg(n=count(), low=min_("x"), high=max_("x"), sum=sum_("x")))
-    circuit.output("others", a.group_by("x").agg(mean=avg("x"), mid=median("x"), s=count_distinct("s")))
-    circuit.output("strings", b.group_by("s").agg(t=max_("t")))
+    circuit.output(
+        "numbers", a.group_by("s").agg(n=count(), low=col("x").min(), high=col("x").max(), sum=col("x").sum())
+    )
+    circuit.output(
+        "others",
+        a.group_by("x").agg(mean=col("x").mean(), mid=col("x").median(), s=col("s").count_distinct()),
+    )
+    circuit.output("strings", b.group_by("s").agg(t=col("t").max()))
     circuit.output("set", a.project("s").distinct())
 
 
@@ -120,7 +125,7 @@ def nested(circuit: Circuit) -> None:
 
     with circuit.fixpoint("outer") as outer:
         held = outer.variable("held", edge.schema)
-        lowest = closed(outer, (edge + held).distinct(), "inner").group_by("x").agg(y=min_("y"))
+        lowest = closed(outer, (edge + held).distinct(), "inner").group_by("x").agg(y=col("y").min())
         outer.define(held, lowest.distinct())
     circuit.output("held", outer.leave(held))
 
@@ -137,7 +142,7 @@ def asof(circuit: Circuit) -> None:
     a, b = circuit.input("a", s=str, x=int), circuit.input("b", s=str, x=int)
     circuit.output("at", a.asof_join(b, left="x", right="x", on=["s"]))
     circuit.output("near", a.range_join(b, left="x", right="x", low=-1, high=1))
-    circuit.output("rolling", a.filter(col("x") < 9).rolling("x", 3, total=sum_("x")))
+    circuit.output("rolling", a.filter(col("x") < 9).rolling("x", 3, total=col("x").sum()))
 
 
 PATHS = """

@@ -13,7 +13,7 @@ from typing import Any
 
 import dbsp
 from benchmarks.fuzz_programs import ProgramWriter, mutated
-from dbsp import Circuit, CompileError, DbspError, Run, Schema, col, count, from_json, max_, sum_
+from dbsp import Circuit, CompileError, DbspError, Run, Schema, col, count, from_json
 from dbsp.circuit.graph import Graph
 from dbsp.data.types import Type
 from dbsp.io.change_script import ChangeScriptReader, parse_change_script
@@ -254,7 +254,7 @@ def documents() -> tuple[str, ...]:
     a, b = circuit.input("a", x=int, y=str), circuit.input("b", x=int, y=str)
     joined = a.filter(col("x") > 1).join(b, on=["x"]).map(x=col("x") + 1, y=col("y"))
     circuit.output("o", joined.distinct() + a.top_k(2, "x", partition=["y"]))
-    circuit.output("g", b.group_by("y").agg(n=count(), most=max_("x"), total=sum_("x")))
+    circuit.output("g", b.group_by("y").agg(n=count(), most=col("x").max(), total=col("x").sum()))
     with circuit.fixpoint("f") as scope:
         variable = scope.variable("v", a.schema)
         scope.define(variable, (a + variable.semijoin(b, on=["x"])).distinct())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dbsp import Circuit, Run, count, sum_
+from dbsp import Circuit, Run, col, count
 
 LIMITS = {"tiny": 1 << 20, "small": 8 << 20, "medium": 64 << 20, "large": 256 << 20}
 TIMES = 4
@@ -54,7 +54,7 @@ def start(limit: int | None) -> Run:
     sales = circuit.input("sale", kind="set", id=int, shop=int, amount=int)
     shops = circuit.input("shop", kind="set", shop=int, city=int)
     joined = sales.join(shops, on="shop")
-    circuit.output("by_city", joined.group_by("city").agg(n=count(), total=sum_("amount")))
+    circuit.output("by_city", joined.group_by("city").agg(n=count(), total=col("amount").sum()))
     circuit.output("sales", sales)
     run = circuit.start(memory_limit=limit)
     run.step({"shop": {"shop": np.arange(SHOPS), "city": np.arange(SHOPS) % 500}})

@@ -21,7 +21,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from dbsp import Circuit, Run, sum_
+from dbsp import Circuit, Run, col
 from dbsp.durable import Store
 
 ROWS = {"tiny": 20_000, "small": 1_000_000, "medium": 10_000_000}
@@ -127,7 +127,7 @@ def _summing(rows: int, store: Store | None) -> Run:
     """Return a run of a sum per key with so many rows, and a snapshot of it."""
     circuit = Circuit("pauses")
     a = circuit.input("a", k=int, v=int)
-    circuit.output("totals", a.group_by("k").agg(total=sum_("v")))
+    circuit.output("totals", a.group_by("k").agg(total=col("v").sum()))
     circuit.output("all", a.distinct())
     run = circuit.start(checkpoint=store)
     values = np.arange(rows)

@@ -56,7 +56,7 @@ def circuit() -> Circuit:
     built = Circuit("killed")
     edge = built.input("edge", x=int, y=int, kind="set")
     name = built.input("name", x=int, s=str, key=["x"])
-    built.output("named", edge.join(name, on="x").group_by("s").agg(n=dbsp.count(), top=dbsp.max_("y")))
+    built.output("named", edge.join(name, on="x").group_by("s").agg(n=dbsp.count(), top=dbsp.col("y").max()))
     with built.fixpoint("reach") as scope:
         reach = scope.variable("reach", {"x": int, "y": int})
         longer = reach.map(x=dbsp.col("x"), z=dbsp.col("y")).join(

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import dbsp
-from dbsp import CheckpointError, Circuit, sum_
+from dbsp import CheckpointError, Circuit, col
 from dbsp.circuit.graph import Graph
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.spark_sink import SparkSink
@@ -63,7 +63,7 @@ def circuit() -> Circuit:
     built = Circuit("killed")
     sold = built.input("sold", shop=str, amount=int)
     shops = built.input("shops", shop=str, region=str)
-    built.output("totals", sold.join(shops, on=["shop"]).group_by("region").agg(total=sum_("amount")))
+    built.output("totals", sold.join(shops, on=["shop"]).group_by("region").agg(total=col("amount").sum()))
     near = shops.rename(x="shop", y="region").distinct()
     with built.fixpoint("reach") as scope:
         reach = scope.variable("reach", near.schema)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dbsp import Circuit, Run, ZSet, sum_
+from dbsp import Circuit, Run, ZSet, col
 
 ROWS = {"tiny": 2_000, "small": 100_000, "medium": 500_000}
 TICKS = (1, 10, 100, 1_000, 10_000)
@@ -32,7 +32,7 @@ def start(kind: str = "zset") -> Run:
     circuit = Circuit("usage")
     how = {"key": "id"} if kind == "key" else {"kind": kind}
     sales = circuit.input("sales", schema={"id": int, "shop": int, "amount": int}, **how)
-    circuit.output("totals", sales.group_by("shop").agg(total=sum_("amount")))
+    circuit.output("totals", sales.group_by("shop").agg(total=col("amount").sum()))
     return circuit.start()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contest import resident_bytes
-from dbsp import Circuit, Run, col, count, max_, sum_
+from dbsp import Circuit, Run, col, count
 from dbsp.durable import Store
 
 TICKS = {"small": 20_000, "medium": 200_000, "large": 2_000_000}
@@ -54,7 +54,7 @@ def windows_circuit() -> Circuit:
     split = {name: stream.watermark("t", LATENESS) for name, stream in streams.items()}
     clicks, sales = split["click"], split["sale"]
     windows = clicks.on_time.window("t", WINDOW, HOP)
-    totals = windows.group_by("window_end", "user").agg(n=count(), total=sum_("v"), most=max_("v"))
+    totals = windows.group_by("window_end", "user").agg(n=count(), total=col("v").sum(), most=col("v").max())
     circuit.output("totals", totals.recent(clicks.watermark, "window_end"))
     names = windows.project("window_end", "name").distinct()
     circuit.output("names", names.recent(clicks.watermark, "window_end"))
@@ -62,7 +62,7 @@ def windows_circuit() -> Circuit:
         sales.on_time.map(bought=col("t"), user=col("user"), price=col("v")),
         on=["user"], left="t", right="bought", low=0, high=10,
     )  # fmt: skip
-    sold = pairs.window("t", WINDOW).group_by("window_end").agg(n=count(), total=sum_("price"))
+    sold = pairs.window("t", WINDOW).group_by("window_end").agg(n=count(), total=col("price").sum())
     circuit.output("sold", sold.recent(clicks.watermark, "window_end"))
     circuit.output("late", clicks.late.group_by().agg(n=count()))
     return circuit

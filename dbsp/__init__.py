@@ -77,24 +77,9 @@ if TYPE_CHECKING:
     from dbsp.io.parquet_rows import read_parquet
     from dbsp.kernels.thread_count import set_threads, threads
     from dbsp.operators.streams.aggregate_calls import (
-        arg_max,
-        arg_min,
-        avg,
-        bit_and,
-        bit_or,
         count,
-        count_distinct,
-        first,
         fold,
-        last,
         linear,
-        max_,
-        median,
-        min_,
-        quantile,
-        stddev,
-        sum_,
-        variance,
     )
     from dbsp.operators.streams.builder import Circuit
     from dbsp.operators.streams.circuit_reader import from_json, from_networkx
@@ -141,24 +126,9 @@ _HOME = {
     "dbsp.operators.streams.builder": ("Circuit",),
     "dbsp.operators.streams.stream": ("Stream",),
     "dbsp.operators.streams.aggregate_calls": (
-        "arg_max",
-        "arg_min",
-        "avg",
-        "bit_and",
-        "bit_or",
         "count",
-        "count_distinct",
-        "first",
         "fold",
-        "last",
         "linear",
-        "max_",
-        "median",
-        "min_",
-        "quantile",
-        "stddev",
-        "sum_",
-        "variance",
     ),
     "dbsp.operators.streams.circuit_reader": ("from_json", "from_networkx"),
     "dbsp.data.prefix_extender": ("PrefixExtender", "extend_prefixes"),
@@ -207,51 +177,46 @@ __all__ = [
     "WeightOverflowError",
     "ZSet",
     "__version__",
-    "arg_max",
-    "arg_min",
-    "avg",
-    "bit_and",
-    "bit_or",
     "coalesce",
     "col",
     "compile",
     "count",
-    "count_distinct",
     "extend_prefixes",
-    "first",
     "fold",
     "from_json",
     "from_networkx",
-    "last",
     "linear",
     "lit",
-    "max_",
-    "median",
-    "min_",
     "multiway_join",
-    "quantile",
     "read_csv",
     "read_database",
     "read_ndjson",
     "read_parquet",
     "set_threads",
-    "stddev",
-    "sum_",
     "threads",
-    "variance",
     "when",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'dbsp' has no attribute {name!r}")
-    value = getattr(import_module(module), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker reports unknown names itself
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(_MODULES[name])
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise _unknown(name)
+        value = getattr(import_module(module), name)
+        globals()[name] = value
+        return value
+
+
+def _unknown(name: str) -> Exception:
+    if not name.startswith("_"):
+        advice = import_module("dbsp.expressions.foreign_names").FUNCTIONS.get(name)
+        if advice is not None:  # `from dbsp import name` would hide the text of an AttributeError
+            return ImportError(f"dbsp has no '{name}'; write {advice} in group_by(...).agg(...)")
+    return AttributeError(f"module 'dbsp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

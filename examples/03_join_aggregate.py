@@ -1,13 +1,13 @@
 """Orders and customers: a join, totals per region, and an input with one row per key."""
 
-from dbsp import Circuit, col, count, sum_
+from dbsp import Circuit, col, count
 
 circuit = Circuit("shop")
 orders = circuit.input("orders", number=int, customer=str, amount=float)
 customers = circuit.input("customers", name=str, region=str, key=("name",))
 
 sales = orders.join(customers, on=[("customer", "name")])
-totals = sales.group_by("region").agg(orders=count(), total=sum_(col("amount")))
+totals = sales.group_by("region").agg(orders=count(), total=col("amount").sum())
 circuit.output("totals", totals)
 
 large = sales.filter(col("amount") >= 100).map(what=col("customer").str.upper(), amount=col("amount"))

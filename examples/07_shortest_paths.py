@@ -1,6 +1,6 @@
 """Shortest paths: the distance of every town, kept up to date while roads open and close."""
 
-from dbsp import Circuit, col, min_
+from dbsp import Circuit, col
 
 circuit = Circuit("distances")
 road = circuit.input("road", start=str, end=str, km=int, kind="set")
@@ -12,7 +12,7 @@ with circuit.fixpoint("distances") as scope:
     further = far.join(road, on=[("town", "start")], select=["end", "km", "km_right"])
     ways = further.map(town=col("end"), km=col("km") + col("km_right"))
     begin = home.map(town=col("town"), km=0)
-    scope.define(far, (begin + ways).group_by("town").agg(km=min_("km")))
+    scope.define(far, (begin + ways).group_by("town").agg(km=col("km").min()))
 circuit.output("far", scope.leave(far))
 
 run = circuit.start()

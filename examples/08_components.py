@@ -1,6 +1,6 @@
 """Connected components: every node takes the smallest label of its neighbours to a fixpoint."""
 
-from dbsp import Circuit, col, count, min_
+from dbsp import Circuit, col, count
 
 circuit = Circuit("components")
 link = circuit.input("link", a=int, b=int, kind="set")
@@ -11,7 +11,7 @@ with circuit.fixpoint("labels") as scope:
     label = scope.variable("label", {"node": int, "label": int})
     spread = label.join(both, on=[("node", "a")], select=["b", "label"]).rename(node="b")
     own = nodes.map(node=col("a"), label=col("a"))
-    scope.define(label, (own + spread).group_by("node").agg(label=min_("label")))
+    scope.define(label, (own + spread).group_by("node").agg(label=col("label").min()))
 labels = scope.leave(label)
 circuit.output("labels", labels)
 circuit.output("sizes", labels.group_by("label").agg(nodes=count()))

@@ -13,19 +13,11 @@ from hypothesis import strategies as st
 from dbsp import (
     Circuit,
     Stream,
-    arg_max,
-    avg,
     col,
     count,
-    count_distinct,
     fold,
     linear,
     lit,
-    max_,
-    median,
-    min_,
-    quantile,
-    sum_,
     when,
 )
 
@@ -65,9 +57,9 @@ def shaped(stream: Stream, x: Any, y: Any, s: Any) -> Stream:
 def grouped(a: Stream) -> Stream:
     groups = a.group_by("s").agg(
         n=count(),
-        most=max_("x"),
-        low=min_("y"),
-        kinds=count_distinct("x"),
+        most=col("x").max(),
+        low=col("y").min(),
+        kinds=col("x").count_distinct(),
         odd=fold(size, "x", type=int),
     )
     return shaped(groups, col("most") + col("kinds"), col("low") + col("odd"), col("s"))
@@ -75,12 +67,12 @@ def grouped(a: Stream) -> Stream:
 
 def averaged(a: Stream) -> Stream:
     groups = a.group_by("x").agg(
-        mean=avg("x"),
-        half=median("x"),
-        q=quantile("s", 0.5),
-        top=arg_max("s", "y"),
+        mean=col("x").mean(),
+        half=col("x").median(),
+        q=col("s").quantile(0.5),
+        top=col("s").last(by="y"),
         both=linear(total, "x", count(), type=int),
-        t=sum_("y"),
+        t=col("y").sum(),
     )
     y = when(col("mean") > col("half")).then(col("t")).otherwise(col("both"))
     return shaped(groups, col("x"), y, col("q").str.concat(col("top").fill_null("?")))

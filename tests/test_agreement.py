@@ -40,7 +40,9 @@ def test_columns_of_all_types_have_random_values() -> None:
         later = late.map(at=dbsp.col("at") + dbsp.col("length"), city=dbsp.col("place").field("city"))
         circuit.output("later", later.distinct())
         tags = source.explode("tags", into="tag").group_by("tag", "place")
-        means = tags.agg(total=dbsp.sum_("price"), mean=dbsp.avg("length"), first=dbsp.min_("clock"))
+        means = tags.agg(
+            total=dbsp.col("price").sum(), mean=dbsp.col("length").mean(), first=dbsp.col("clock").min()
+        )
         circuit.output("tags", means)
         return circuit.start(stage)
 

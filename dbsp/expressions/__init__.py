@@ -11,6 +11,7 @@
 
 from dbsp.expressions.bound_expression import Bound, bind
 from dbsp.expressions.expression import (
+    AggregateCall,
     Call,
     Column,
     Expression,
@@ -25,6 +26,7 @@ from dbsp.expressions.vocabulary import cat, coalesce, col, lit, max_of, min_of,
 
 __all__ = [
     "FUNCTIONS",
+    "AggregateCall",
     "Bound",
     "Call",
     "Column",

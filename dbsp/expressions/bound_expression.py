@@ -31,7 +31,7 @@ from dbsp.expressions import (  # noqa: F401  (each enters its functions into th
     time_units,
     times,
 )
-from dbsp.expressions.expression import Call, Column, Expression, Functor, FunctorCall, Literal
+from dbsp.expressions.expression import AggregateCall, Call, Column, Expression, Functor, FunctorCall, Literal
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
 from dbsp.expressions.nodes import (
     CallFailed,
@@ -214,6 +214,12 @@ def _bind(expression: Expression, schema: Schema) -> ExpressionNode:
     if not isinstance(expression, Call):
         raise SchemaError(
             f"expected an expression over columns, got {expression!r} of type {type(expression).__name__}",
+            code="invalid-expression",
+        )
+    if isinstance(expression, AggregateCall):
+        raise SchemaError(
+            f"{expression!r} is an aggregate and has no value for one row; use it in "
+            "group_by(...).agg(...) or rolling(...)",
             code="invalid-expression",
         )
     if isinstance(expression, FunctorCall):

@@ -20,7 +20,13 @@ from dbsp.data.values import plain_constant
 from dbsp.display.displayed import Displayed
 from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten
 from dbsp.expressions.namespaces import Namespaces
-from dbsp.expressions.notation import Operand, call_strength, call_text, literal_operand
+from dbsp.expressions.notation import (
+    Operand,
+    aggregate_text,
+    call_strength,
+    call_text,
+    literal_operand,
+)
 from dbsp.expressions.origin import Origin
 from dbsp.lazy_dataclass import dataclass
 
@@ -79,6 +85,10 @@ class Expression(Namespaces, Displayed):
 
     def _call(self, function: str, *arguments: Any) -> Any:
         return call(function, self, *arguments)
+
+    def _aggregate(self, function: str, *by: Any, **options: Any) -> Any:
+        order = (Column(value) if isinstance(value, str) else as_expression(value) for value in by)
+        return AggregateCall(function, (self, *order), options=tuple(options.items()))
 
     # The subclasses below define these methods.
     def _key(self) -> tuple[Any, ...]:
@@ -527,6 +537,21 @@ class FunctorCall(Call):
 
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key(), id(self.functor.function))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AggregateCall(Call):
+    """An aggregate of the rows of a group, as `col("x").sum()`; only `agg` gives it a value."""
+
+    options: tuple[tuple[str, Any], ...] = ()
+    """The arguments that are not expressions, by name."""
+
+    def __repr__(self) -> str:
+        return aggregate_text(self.function, [a.operand for a in self.arguments], self.options)
+
+    def _key(self) -> tuple[Any, ...]:
+        options = (*(name for name, _ in self.options), *(_value_key(value) for _, value in self.options))
+        return (*super()._key(), "of the group", *options)
 
 
 def _value_key(value: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Names of methods in other libraries and earlier versions, with what to write here.
+"""Names in other libraries and earlier versions, with what to write here.
 
 An attribute that expressions do not have, such as `is_in` of Polars, raises AttributeError with the
 expression to write instead.
@@ -11,6 +11,12 @@ from collections.abc import Iterable
 from dbsp.data.schema import suggestion
 
 _EXPRESSION = {
+    "arg_max": "x.last(by=...)",
+    "arg_min": "x.first(by=...)",
+    "argmax": "x.last(by=...)",
+    "argmin": "x.first(by=...)",
+    "average": "x.mean()",
+    "avg": "x.mean()",
     "abs": "abs(x)",
     "alias": "a named argument, such as map(total=x)",
     "as_str": "x.cast(str)",
@@ -24,12 +30,18 @@ _EXPRESSION = {
     "is_not_null": "~x.is_null()",
     "isna": "x.is_null()",
     "isnull": "x.is_null()",
+    "len": "count() for rows, x.length() for characters",
     "list": "x.element(0), x.length() or x.contains(...)",
+    "max_by": "x.last(by=...)",
+    "min_by": "x.first(by=...)",
+    "n_unique": "x.count_distinct()",
+    "nunique": "x.count_distinct()",
     "notin": "~x.isin([...])",
     "notna": "~x.is_null()",
     "notnull": "~x.is_null()",
     "nullif": "when(x == y).then(None).otherwise(x)",
     "replace_strict": "when(...).then(...).otherwise(...)",
+    "stddev": "x.std()",
     "struct": 'x.field("name")',
     "to_date": 'x.cast("date")',
     "to_decimal": 'x.cast("decimal(18, 2)")',
@@ -39,23 +51,8 @@ _EXPRESSION = {
     "to_string": "x.cast(str)",
     "to_time": 'x.cast("time")',
     "to_timestamp": 'x.cast("timestamp")',
+    "variance": "x.var()",
 }
-_AGGREGATES = {
-    "count": "count()",
-    "first": "first(x, by=...)",
-    "last": "last(x, by=...)",
-    "max": "max_(x)",
-    "mean": "avg(x)",
-    "median": "median(x)",
-    "min": "min_(x)",
-    "n_unique": "count_distinct(x)",
-    "nunique": "count_distinct(x)",
-    "quantile": "quantile(x, q)",
-    "std": "stddev(x)",
-    "sum": "sum_(x)",
-    "var": "variance(x)",
-}
-_EXPRESSION |= {name: f"{text} in group_by(...).agg(...)" for name, text in _AGGREGATES.items()}
 _STRINGS = {
     "capitalize": "x.str.title()",
     "cat": "x.str.concat(...)",
@@ -119,3 +116,24 @@ def unknown_method(name: str, namespace: str, members: dict[str, Iterable[str]])
     known = [method for method in members[namespace] if not method.startswith("_")]
     hint = suggestion(name, known)
     return AttributeError(f"an expression has no '{namespace[1:]}{namespace and '.'}{name}'{hint}")
+
+
+FUNCTIONS = {
+    "arg_max": "col(...).last(by=...)",
+    "arg_min": "col(...).first(by=...)",
+    "avg": "col(...).mean()",
+    "bit_and": "col(...).bit_and()",
+    "bit_or": "col(...).bit_or()",
+    "count_distinct": "col(...).count_distinct()",
+    "first": "col(...).first(by=...)",
+    "last": "col(...).last(by=...)",
+    "max_": "col(...).max()",
+    "mean": "col(...).mean()",
+    "median": "col(...).median()",
+    "min_": "col(...).min()",
+    "quantile": "col(...).quantile(q)",
+    "stddev": "col(...).std()",
+    "sum_": "col(...).sum()",
+    "variance": "col(...).var()",
+}
+"""Functions that the package does not have, with what to write."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, Self
 
+from dbsp.expressions.aggregate_methods import AggregateMethods
 from dbsp.expressions.foreign_names import unknown_method
 from dbsp.expressions.string_methods import StringMethods
 from dbsp.expressions.time_methods import TimeMethods
 from dbsp.expressions.value_methods import ValueMethods
 
 
-class Namespaces(ValueMethods):
-    """An expression with the methods for strings and for times."""
+class Namespaces(ValueMethods, AggregateMethods):
+    """An expression with its methods, those for strings and those for times."""
 
     @property
     def str(self) -> StringMethods[Self]:

@@ -138,3 +138,13 @@ def call_text(function: str, operands: Sequence[Operand]) -> str:
     method = cast_text(function, texts[1:]) or f"{function}({', '.join(texts[1:])})"
     namespace = f"{_NAMESPACES[function]}." if function in _NAMESPACES else ""
     return f"{operands[0].receiver}.{namespace}{method}"
+
+
+def aggregate_text(function: str, operands: Sequence[Operand], options: Sequence[tuple[str, Any]]) -> str:
+    """Return the text of an aggregate: a method of its first operand, or a function without one."""
+    given = [f"{name}={full_repr(value)}" for name, value in options if value is not False]
+    texts = [operand.text for operand in operands]
+    if function == "fold" or not operands:
+        return f"{function}({', '.join([*texts, *given])})"
+    order = [f"by={text}" for text in texts[1:]]
+    return f"{operands[0].receiver}.{function}({', '.join([*order, *given])})"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dbsp.expressions.expression import Call, Column, Expression
-from dbsp.expressions.notation import Operand, call_strength, call_text
+from dbsp.expressions.expression import AggregateCall, Call, Column, Expression
+from dbsp.expressions.notation import Operand, aggregate_text, call_strength, call_text
 
 _NUMBERED = re.compile(r"(?<=[^#])#\d+$")
 
@@ -34,5 +34,7 @@ def _operand(expression: Expression) -> Operand:
         return Operand(plain_name(expression.name))
     if isinstance(expression, Call):
         operands = [_operand(argument) for argument in expression.arguments]
+        if isinstance(expression, AggregateCall):
+            return Operand(aggregate_text(expression.function, operands, expression.options))
         return Operand(call_text(expression.function, operands), call_strength(expression.function))
     return expression.operand

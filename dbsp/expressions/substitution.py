@@ -6,8 +6,9 @@ import functools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from dbsp.expressions.expression import Call, Column, Expression
+from dbsp.expressions.expression import AggregateCall, Call, Column, Expression
 
 # Functions that have a value for all arguments: an expression of these functions may be evaluated
 # for rows that the query itself does not evaluate it for.
@@ -62,3 +63,31 @@ def uses(expression: Expression, name: str) -> int:
     if isinstance(expression, Call):
         return sum(uses(argument, name) for argument in expression.arguments)
     return 0
+
+
+def aggregates(expression: Expression) -> list[AggregateCall]:
+    """Return the aggregates in an expression, without those inside of another one."""
+    if isinstance(expression, AggregateCall):
+        return [expression]
+    if isinstance(expression, Call):
+        return [found for argument in expression.arguments for found in aggregates(argument)]
+    return []
+
+
+def replace_aggregates(expression: Expression, columns: Mapping[Any, Expression]) -> Expression:
+    """Return the expression with each aggregate replaced by the column of its key."""
+    if isinstance(expression, AggregateCall):
+        return columns[expression.key]
+    if isinstance(expression, Call):
+        arguments = tuple(replace_aggregates(argument, columns) for argument in expression.arguments)
+        return replace(expression, arguments=arguments)
+    return expression
+
+
+def columns_outside(expression: Expression) -> list[str]:
+    """Return the names of the columns that an expression reads outside of its aggregates."""
+    if isinstance(expression, AggregateCall):
+        return []
+    if isinstance(expression, Call):
+        return [name for argument in expression.arguments for name in columns_outside(argument)]
+    return [expression.name] if isinstance(expression, Column) else []

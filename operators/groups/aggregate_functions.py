@@ -83,8 +83,13 @@ class AggregateFunction(GroupFunction):
     kind: str = field(metadata=one_of("count", "sum", "avg", "min", "max"))
     column: int = -1
 
+    @property
+    def title(self) -> str:
+        """The name of the function, as the method of expressions has it."""
+        return "mean" if self.kind == "avg" else self.kind
+
     def caption(self, columns: Sequence[str]) -> str:
-        return f"{self.kind}({columns[self.column] if self.column >= 0 else '*'})"
+        return f"{self.title}({columns[self.column] if self.column >= 0 else '*'})"
 
     def result(self, schema: Schema) -> Type:
         if self.kind == "count":
@@ -95,7 +100,7 @@ class AggregateFunction(GroupFunction):
             return type_
         if type_.kind not in SUMMED:
             raise SchemaError(
-                f"{self.kind} '{schema.names[self.column]}' expects an int, a float, a decimal or a "
+                f"{self.title} '{schema.names[self.column]}' expects an int, a float, a decimal or a "
                 f"duration, got {type_}",
                 code="invalid-aggregate",
             )

@@ -77,7 +77,7 @@ class Quantile(GroupFunction):
         if type_.kind not in ("int", "float"):
             raise SchemaError(
                 f"median '{schema.names[self.column]}' expects an int or a float, got {type_}; "
-                f"use quantile(..., {self.q}), which returns the middle value of any type",
+                f"use quantile({self.q}), which returns the middle value of any type",
                 code="invalid-aggregate",
             )
         return FLOAT.optional() if type_.nullable else FLOAT
@@ -134,7 +134,7 @@ class ArgExtreme(GroupFunction):
     largest: bool
 
     def caption(self, columns: Sequence[str]) -> str:
-        return f"arg{'max' if self.largest else 'min'}({columns[self.column]}, by {columns[self.by]})"
+        return f"{'last' if self.largest else 'first'}({columns[self.column]}, by {columns[self.by]})"
 
     def result(self, schema: Schema) -> Type:
         type_ = schema.types[self.column]
@@ -185,13 +185,13 @@ class Variance(GroupFunction):
     root: bool = False
 
     def caption(self, columns: Sequence[str]) -> str:
-        name = "stddev" if self.root else "variance"
+        name = "std" if self.root else "var"
         return f"{name}({columns[self.column]})"
 
     def result(self, schema: Schema) -> Type:
         type_ = schema.types[self.column]
         if type_.kind not in ("int", "float"):
-            name = "stddev" if self.root else "variance"
+            name = "std" if self.root else "var"
             raise SchemaError(
                 f"{name} '{schema.names[self.column]}' expects an int or a float, got {type_}",
                 code="invalid-aggregate",

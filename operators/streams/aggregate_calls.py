@@ -1,15 +1,15 @@
-"""The aggregate functions that `agg` takes, over expressions of the columns of a row."""
+"""The functions that `agg` takes beside the aggregates of expressions, and their operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
-from dbsp.errors import SchemaError, shorten
-from dbsp.expressions import Expression, as_expression, col
+from dbsp.errors import SchemaError
+from dbsp.expressions import AggregateCall, Expression, as_expression, col, when
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction
 from dbsp.operators.groups.bit_bounds import BitBound
@@ -17,21 +17,6 @@ from dbsp.operators.groups.order_statistics import ArgExtreme, CountDistinct, Fo
 
 Argument = Expression | str
 """An expression, or the name of a column."""
-
-
-@dataclass(frozen=True, repr=False)
-class AggregateCall:
-    """An aggregate function of expressions; `make` builds it for the columns of their values."""
-
-    make: Callable[..., GroupFunction]
-    arguments: tuple[Expression, ...] = ()
-
-    _not_a_value = "use an aggregate in group_by(...).agg(...)"
-
-    def __repr__(self) -> str:
-        columns = range(len(self.arguments))
-        kind = getattr(self.make(*columns), "kind", type(self.make(*columns)).__name__)
-        return f"{kind}({', '.join(map(repr, self.arguments))})"
 
 
 @dataclass(frozen=True)
@@ -42,12 +27,14 @@ class LinearAggregateCall:
     terms: tuple[AggregateCall, ...]
     type: Type
 
+    _not_a_value = "use an aggregate in group_by(...).agg(...)"
+
 
 @ends_at_caller
 def count() -> AggregateCall:
     """Count the rows of the group: the sum of their weights.
 
-    O(|delta|) per tick.
+    `col("x").count()` counts the values that are not None. O(|delta|) per tick.
 
     Returns:
         An aggregate for `Grouped.agg` and `rolling`.
@@ -60,395 +47,7 @@ def count() -> AggregateCall:
         >>> circuit.start().step({"sale": rows})["result"].rows()
         [('a', 3)]
     """
-    return AggregateCall(lambda: AggregateFunction("count"))
-
-
-@ends_at_caller
-def sum_(argument: Argument) -> AggregateCall:
-    """Sum an expression over the rows of the group, each as often as its weight.
-
-    None is not a value; a group without values yields None. Sums are exact; a sum of floats is
-    rounded once, as `math.fsum` does. O(|delta| log n) per tick.
-
-    Parameters:
-        argument: an expression or a column name.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Raises:
-        SchemaError: in `agg`, if the expression is not a number.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=sum_("euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 18)]
-    """
-    return _call(lambda column: AggregateFunction("sum", column), argument)
-
-
-@ends_at_caller
-def avg(argument: Argument) -> AggregateCall:
-    """Average an expression over the rows of the group, each as often as its weight.
-
-    None is not a value; a group without values yields None. The result is a float; for decimals
-    and durations it is of their type, rounded half to even. O(|delta| log n) per tick.
-
-    Parameters:
-        argument: an expression or a column name.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Raises:
-        SchemaError: in `agg`, if the expression is not a number.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=avg("euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 6.0)]
-    """
-    return _call(lambda column: AggregateFunction("avg", column), argument)
-
-
-@ends_at_caller
-def min_(argument: Argument) -> AggregateCall:
-    """Return the least value of an expression; strings compare alphabetically.
-
-    None is not a value; a group without values yields None. O(|delta| log n) per tick. For strings,
-    the first retraction of the extreme of a group reads the group; for types such as lists and
-    records, each tick reads the groups with changes.
-
-    Parameters:
-        argument: an expression or a column name.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=min_("euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 3)]
-    """
-    return _call(lambda column: AggregateFunction("min", column), argument)
-
-
-@ends_at_caller
-def max_(argument: Argument) -> AggregateCall:
-    """Return the largest value of an expression; strings compare alphabetically.
-
-    None is not a value; a group without values yields None. O(|delta| log n) per tick. For strings,
-    the first retraction of the extreme of a group reads the group; for types such as lists and
-    records, each tick reads the groups with changes.
-
-    Parameters:
-        argument: an expression or a column name.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=max_("item")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 'tea')]
-    """
-    return _call(lambda column: AggregateFunction("max", column), argument)
-
-
-@ends_at_caller
-def bit_or(argument: Argument) -> AggregateCall:
-    """Return the bitwise OR of the values of an int expression: the union of sets of bits.
-
-    Values of positive weight count; None is not a value, and a group without values yields None.
-    A tick reads the groups with changes.
-
-    Parameters:
-        argument: an expression or a column name.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("rights")
-        >>> grant = circuit.input("grant", user=str, rights=int)
-        >>> circuit.output("result", grant.group_by("user").agg(rights=bit_or("rights")))
-        >>> circuit.start().step({"grant": [("ann", 4), ("ann", 1)]})["result"].rows()
-        [('ann', 5)]
-    """
-    return _call(lambda column: BitBound("bit_or", column), argument)
-
-
-@ends_at_caller
-def bit_and(argument: Argument) -> AggregateCall:
-    """Return the bitwise AND of the values of an int expression: the bits that all values have.
-
-    Values of positive weight count; None is not a value, and a group without values yields None.
-    A tick reads the groups with changes.
-
-    Parameters:
-        argument: an expression or a column name.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("rights")
-        >>> grant = circuit.input("grant", user=str, rights=int)
-        >>> circuit.output("result", grant.group_by("user").agg(rights=bit_and("rights")))
-        >>> circuit.start().step({"grant": [("ann", 7), ("ann", 5)]})["result"].rows()
-        [('ann', 5)]
-    """
-    return _call(lambda column: BitBound("bit_and", column), argument)
-
-
-@ends_at_caller
-def count_distinct(argument: Argument) -> AggregateCall:
-    """Count the different values of an expression that have a positive weight.
-
-    None is not a value. O(|delta| log n) per tick.
-
-    Parameters:
-        argument: an expression or a column name.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=count_distinct("item")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 2)]
-    """
-    return _call(CountDistinct, argument)
-
-
-@ends_at_caller
-def median(argument: Argument) -> AggregateCall:
-    """Return the median: the middle value, or the mean of the two middle values.
-
-    A float for ints and floats; a decimal or a duration, rounded half to even, for those.
-
-    None is not a value; a group without values yields None. O(|delta| log^2 n) per tick.
-
-    Parameters:
-        argument: an expression or a column name.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Raises:
-        SchemaError: in `agg`, if the expression is not a number.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=median("euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 5.0)]
-    """
-    return _call(lambda column: Quantile(column, 0.5, between=True), argument)
-
-
-@ends_at_caller
-def quantile(argument: Argument, q: float) -> AggregateCall:
-    """Return the value at the fraction `q` of the sorted values; for values of any type.
-
-    It is v[ceil(q * n)] of the values v[1] <= ... <= v[n], as `percentile_disc` in SQL.
-    None is not a value; a group without values yields None. O(|delta| log^2 n) per tick; for
-    strings a tick reads the groups with changes.
-
-    Parameters:
-        argument: an expression or a column name.
-        q: the fraction, from 0 (the least value) to 1 (the largest).
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Raises:
-        SchemaError: `q` is not between 0 and 1.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=quantile("euro", 0.5)))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 5)]
-    """
-    if isinstance(q, bool) or not isinstance(q, int | float) or not 0 <= q <= 1:
-        raise SchemaError(f"quantile expects q between 0 and 1, got {shorten(q)}", code="invalid-aggregate")
-    return _call(lambda column: Quantile(column, float(q)), argument)
-
-
-@ends_at_caller
-def arg_min(argument: Argument, by: Argument) -> AggregateCall:
-    """Return the value of an expression in the row where `by` is least.
-
-    Of several such rows it is the one with the least value of `argument`. Rows where `by` is None
-    do not count. O(|delta| log n) per tick if the arguments are the only columns of the aggregate
-    and `by` is of an ordered type; else a tick reads the groups with changes.
-
-    Parameters:
-        argument: an expression or a column name.
-        by: the expression or column name that orders the rows.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=arg_min("item", by="euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 'tea')]
-    """
-    return _call(lambda column, by: ArgExtreme(column, by, largest=False), argument, by)
-
-
-@ends_at_caller
-def arg_max(argument: Argument, by: Argument) -> AggregateCall:
-    """Return the value of an expression in the row where `by` is largest.
-
-    Of several such rows it is the one with the least value of `argument`. Rows where `by` is None
-    do not count. O(|delta| log n) per tick if the arguments are the only columns of the aggregate
-    and `by` is of an ordered type; else a tick reads the groups with changes.
-
-    Parameters:
-        argument: an expression or a column name.
-        by: the expression or column name that orders the rows.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=arg_max("item", by="euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 'pen')]
-    """
-    return _call(lambda column, by: ArgExtreme(column, by, largest=True), argument, by)
-
-
-@ends_at_caller
-def first(argument: Argument, by: Argument) -> AggregateCall:
-    """Return the value of an expression in the first row in the order of `by`.
-
-    The same as `arg_min`.
-
-    Parameters:
-        argument: an expression or a column name.
-        by: the expression or column name that orders the rows.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=first("item", by="euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 'tea')]
-    """
-    return arg_min(argument, by)
-
-
-@ends_at_caller
-def last(argument: Argument, by: Argument) -> AggregateCall:
-    """Return the value of an expression in the last row in the order of `by`.
-
-    The same as `arg_max`.
-
-    Parameters:
-        argument: an expression or a column name.
-        by: the expression or column name that orders the rows.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=last("item", by="euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 'pen')]
-    """
-    return arg_max(argument, by)
-
-
-@ends_at_caller
-def variance(argument: Argument, *, population: bool = False) -> AggregateCall:
-    """Return the variance of a number: the mean square distance from the mean.
-
-    The variance of a sample of one value is None. None is not a value. It is computed from
-    exact sums, O(|delta| log n) per tick.
-
-    Parameters:
-        argument: an expression or a column name.
-        population: True to divide by n; by default the sample variance divides by n - 1.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Raises:
-        SchemaError: in `agg`, if the expression is not a number.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=variance("euro")))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 13.0)]
-    """
-    return _call(lambda column: Variance(column, population), argument)
-
-
-@ends_at_caller
-def stddev(argument: Argument, *, population: bool = False) -> AggregateCall:
-    """Return the standard deviation of a number: the square root of `variance`.
-
-    The deviation of a sample of one value is None. None is not a value. A tick reads the groups
-    with changes, O(n log n) for their n values.
-
-    Parameters:
-        argument: an expression or a column name.
-        population: True to divide by n; by default the sample variance divides by n - 1.
-
-    Returns:
-        An aggregate for `Grouped.agg` and `rolling`.
-
-    Raises:
-        SchemaError: in `agg`, if the expression is not a number.
-
-    Examples:
-        >>> circuit = Circuit("sales")
-        >>> sale = circuit.input("sale", shop=str, item=str, euro=int)
-        >>> circuit.output("result", sale.group_by("shop").agg(value=stddev("euro", population=True)))
-        >>> rows = [("a", "tea", 3), ("a", "tea", 5), ("a", "pen", 10)]
-        >>> circuit.start().step({"sale": rows})["result"].rows()
-        [('a', 2.943920288775949)]
-    """
-    return _call(lambda column: Variance(column, population, root=True), argument)
+    return AggregateCall("count", ())
 
 
 @ends_at_caller
@@ -485,11 +84,12 @@ def fold(function: Callable[[list[tuple[Any, int]]], Any], *arguments: Argument,
             code="invalid-aggregate",
         )
     result = as_type(type)
-    return _call(lambda *columns: Fold(function, columns, result), *arguments)
+    options = (("function", function), ("type", result))
+    return AggregateCall("fold", tuple(map(_argument, arguments)), options=options)
 
 
 @ends_at_caller
-def linear(function: Callable[..., Any], *terms: Argument | AggregateCall, type: Any) -> LinearAggregateCall:
+def linear(function: Callable[..., Any], *terms: Argument, type: Any) -> LinearAggregateCall:
     """Define an aggregate by a Python function of sums, which are kept in O(|delta|) per tick.
 
     The function is called for each group with changes. If a sum is None, so is the result.
@@ -519,9 +119,43 @@ def linear(function: Callable[..., Any], *terms: Argument | AggregateCall, type:
             "linear needs at least one term: an expression to sum, or an aggregate such as count()",
             code="invalid-aggregate",
         )
-    calls = tuple(term if isinstance(term, AggregateCall) else sum_(term) for term in terms)
+    calls = tuple(
+        term if isinstance(term, AggregateCall) else AggregateCall("sum", (_argument(term),))
+        for term in terms
+    )
     return LinearAggregateCall(function, calls, as_type(type))
 
 
-def _call(make: Callable[..., GroupFunction], *arguments: Argument) -> AggregateCall:
-    return AggregateCall(make, tuple(col(a) if isinstance(a, str) else as_expression(a) for a in arguments))
+def _argument(value: Argument) -> Expression:
+    return col(value) if isinstance(value, str) else as_expression(value)
+
+
+def aggregated_values(call: AggregateCall) -> tuple[Expression, ...]:
+    """Return the expressions whose values the operator of an aggregate reads."""
+    if call.function == "count":  # of values: the sum of 1 for each of them
+        return tuple(when(value.is_null()).then(0).otherwise(1) for value in call.arguments)
+    return call.arguments
+
+
+def group_function(call: AggregateCall, columns: Sequence[int]) -> GroupFunction:
+    """Return the operator's function for an aggregate; `columns` hold its values."""
+    return _FUNCTIONS[call.function](*columns, **dict(call.options))
+
+
+_FUNCTIONS: dict[str, Callable[..., GroupFunction]] = {
+    "count": lambda *column: AggregateFunction("sum" if column else "count", *column),
+    "sum": lambda column: AggregateFunction("sum", column),
+    "mean": lambda column: AggregateFunction("avg", column),
+    "min": lambda column: AggregateFunction("min", column),
+    "max": lambda column: AggregateFunction("max", column),
+    "count_distinct": CountDistinct,
+    "median": lambda column: Quantile(column, 0.5, between=True),
+    "quantile": lambda column, q: Quantile(column, q),
+    "var": lambda column, population: Variance(column, population),
+    "std": lambda column, population: Variance(column, population, root=True),
+    "first": lambda column, by: ArgExtreme(column, by, largest=False),
+    "last": lambda column, by: ArgExtreme(column, by, largest=True),
+    "bit_or": lambda column: BitBound("bit_or", column),
+    "bit_and": lambda column: BitBound("bit_and", column),
+    "fold": lambda *columns, function, type: Fold(function, columns, type),
+}

@@ -8,16 +8,24 @@ from typing import Any, Generic, TypeVar
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import ArgumentError, CircuitError, SchemaError, shorten
-from dbsp.expressions import Expression, bind, col
+from dbsp.expressions import AggregateCall, Expression, bind, col
+from dbsp.expressions.readable_text import readable
+from dbsp.expressions.substitution import aggregates, columns_outside, replace_aggregates
 from dbsp.operators.groups.aggregate import Aggregate
 from dbsp.operators.groups.aggregate_functions import GroupFunction
 from dbsp.operators.groups.order_statistics import FinishAggregates, FunctionOfSums
-from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall
+from dbsp.operators.streams.aggregate_calls import (
+    LinearAggregateCall,
+    aggregated_values,
+    group_function,
+)
 from dbsp.operators.streams.fit import expect_names, expect_stream, located
 from dbsp.operators.streams.row_methods import RowMethods, mapped
 from dbsp.operators.time.closing import Close, PerTick
 
 S = TypeVar("S", bound=RowMethods)
+Aggregated = Expression | LinearAggregateCall
+"""An aggregate, or an expression over aggregates and grouping columns."""
 
 
 @methods_end_at_caller
@@ -63,7 +71,7 @@ class Grouped(Generic[S]):
         return self._stream.graph
 
     @located("Aggregate")
-    def agg(self, **calls: AggregateCall | LinearAggregateCall) -> S:
+    def agg(self, **calls: Aggregated) -> S:
         """Compute one row per group: the grouping columns and one column per aggregate.
 
             agg(s) = { (k, f(s_k)) : groups k of s }      s_k the rows of the group k
@@ -74,27 +82,39 @@ class Grouped(Generic[S]):
         functions of the same call.
 
         Parameters:
-            calls: an aggregate for each new column, such as `n=count()` or `total=sum_("price")`.
+            calls: an aggregate for each new column, such as `n=count()` or
+                `total=col("price").sum()`, or an expression over aggregates and grouping columns.
 
         Returns:
             A stream with the grouping columns and one column per call.
 
         Raises:
             SchemaError: a column does not exist or has the wrong type for its aggregate, there is
-                no call, or a name is already that of a grouping column.
+                no call, a call has no aggregate or reads a column outside of one, or a name is
+                already that of a grouping column.
             ArgumentError: a call is not an aggregate.
 
         Examples:
             >>> circuit = Circuit("shops")
             >>> sale = circuit.input("sale", shop=str, euro=int)
-            >>> circuit.output("sum", sale.group_by("shop").agg(n=count(), euro=sum_("euro")))
+            >>> circuit.output("sum", sale.group_by("shop").agg(n=count(), euro=col("euro").sum()))
             >>> circuit.start().step({"sale": [("a", 3), ("a", 4), ("b", 5)]})["sum"].rows()
             [('a', 2, 7), ('b', 1, 5)]
+
+            An expression over aggregates:
+
+            >>> circuit = Circuit("range")
+            >>> sale = circuit.input("sale", shop=str, euro=int)
+            >>> euro = col("euro")
+            >>> ranges = sale.group_by("shop").agg(range=euro.max() - euro.min())
+            >>> circuit.output("range", ranges)
+            >>> circuit.start().step({"sale": [("a", 3), ("a", 9), ("b", 5)]})["range"].rows()
+            [('a', 6), ('b', 0)]
         """
         return self._aggregated(calls, lambda aggregate, values: aggregate(values))
 
     @located("Aggregate")
-    def final(self, watermark: S, closes: str, **calls: AggregateCall | LinearAggregateCall) -> S:
+    def final(self, watermark: S, closes: str, **calls: Aggregated) -> S:
         """Compute the row of each group once, when the watermark reaches the end of the group.
 
         Like `agg`, without updates: a group is emitted when the watermark reaches the value of its
@@ -141,16 +161,14 @@ class Grouped(Generic[S]):
         close = Close(list(self._columns).index(closes))
         return self._aggregated(calls, lambda aggregate, values: PerTick(aggregate)(close(values, watermark)))
 
-    def _aggregated(
-        self,
-        calls: Mapping[str, AggregateCall | LinearAggregateCall],
-        apply: Callable[[Aggregate, S], S],
-    ) -> S:
+    def _aggregated(self, calls: Mapping[str, Aggregated], apply: Callable[[Aggregate, S], S]) -> S:
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()", code="invalid-aggregate")
+        self._check_calls(calls)
         columns = dict(self._columns)
         places: dict[Any, int] = {}
         functions: list[GroupFunction] = []
+        key = len(self._columns)
 
         def place(argument: Expression, name: str) -> int:
             """The column that holds the values of an argument; equal arguments share a column."""
@@ -161,32 +179,70 @@ class Grouped(Generic[S]):
 
         def add(call: AggregateCall, name: str) -> int:
             """The column of the aggregate that holds a call's result."""
-            functions.append(call.make(*[place(argument, name) for argument in call.arguments]))
-            return len(self._columns) + len(functions) - 1
+            if any(map(aggregates, call.arguments)):
+                raise SchemaError(
+                    f"{call!r} is an aggregate of an aggregate; compute the inner one by an agg() of its own",
+                    code="invalid-aggregate",
+                )
+            functions.append(group_function(call, [place(v, name) for v in aggregated_values(call)]))
+            return key + len(functions) - 1
 
-        results: list[int | FunctionOfSums] = list(range(len(self._columns)))
+        results: dict[str, int | FunctionOfSums] = {name: at for at, name in enumerate(self._columns)}
+        computed: dict[str, Expression] = {name: col(name) for name in self._columns}
+        hidden: dict[Any, Expression] = {}
+        for name, call in calls.items():
+            if isinstance(call, LinearAggregateCall):
+                results[name] = FunctionOfSums(
+                    call.function, tuple(add(term, name) for term in call.terms), call.type
+                )
+            elif isinstance(call, AggregateCall):
+                results[name] = add(call, name)
+            else:
+                for part in aggregates(call):
+                    if part.key not in hidden:
+                        text = readable(part)
+                        unique = text if text not in {*results, *calls} else f"{text}.{len(results)}"
+                        results[unique] = add(part, name)
+                        hidden[part.key] = col(unique)
+                computed[name] = replace_aggregates(call, hidden)
+                continue
+            computed[name] = col(name)
+        values = mapped(self._stream, columns) if columns else self._stream.project()
+        names = tuple(results)
+        if all(isinstance(result, int) for result in results.values()):
+            found = apply(Aggregate(key, tuple(functions), names), values)
+        else:
+            numbered = tuple(f"sum{i}" for i in range(len(functions)))
+            sums_names = (*(f"key{i}" for i in range(key)), *numbered)
+            sums = apply(Aggregate(key, tuple(functions), sums_names), values)
+            found = FinishAggregates(tuple(results.values()), names)(sums)
+        return mapped(found, computed) if hidden else found
+
+    def _check_calls(self, calls: Mapping[str, Any]) -> None:
         for name, call in calls.items():
             if name in self._columns:
                 raise SchemaError(
                     f"'{name}' is already a grouping column; give the aggregate another name",
                     code="duplicate-column",
                 )
-            if isinstance(call, AggregateCall):
-                results.append(add(call, name))
-            elif not isinstance(call, LinearAggregateCall):
+            if isinstance(call, LinearAggregateCall):
+                continue
+            if not isinstance(call, Expression):
                 hint = "; add the parentheses of the call" if callable(call) else ""
                 raise ArgumentError(
                     f"agg expects an aggregate such as {name}=count(), got {name}={shorten(call)}{hint}"
                 )
-            else:
-                sums = tuple(add(term, name) for term in call.terms)
-                results.append(FunctionOfSums(call.function, sums, call.type))
-        values = mapped(self._stream, columns) if columns else self._stream.project()
-        key, names = len(self._columns), (*self._columns, *calls)
-        if all(isinstance(result, int) for result in results):
-            return apply(Aggregate(key, tuple(functions), names), values)
-        numbered = tuple(f"sum{i}" for i in range(len(functions)))
-        sums_names = (*(f"key{i}" for i in range(key)), *numbered)
-        return FinishAggregates(tuple(results), names)(
-            apply(Aggregate(key, tuple(functions), sums_names), values)
-        )
+            of_rows = [column for column in columns_outside(call) if column not in self._columns]
+            if of_rows:
+                column = f'col("{of_rows[0]}")'
+                raise SchemaError(
+                    f"{name}={call!r} has a value for each row and not for each group; write an aggregate of "
+                    f"the column, such as {column}.max(), or group by it",
+                    code="invalid-aggregate",
+                )
+            if not aggregates(call):
+                raise SchemaError(
+                    f'{name}={call!r} has no aggregate, such as count() or col("x").sum(); add the column '
+                    "with with_columns() after agg()",
+                    code="invalid-aggregate",
+                )

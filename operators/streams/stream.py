@@ -12,10 +12,9 @@ from dbsp.data.values import decode_value
 from dbsp.errors import SchemaError, expect_type, shorten
 from dbsp.expressions import Expression, coalesce, col, lit
 from dbsp.operators.joins.band import distance
-from dbsp.operators.streams.aggregate_calls import AggregateCall, LinearAggregateCall, max_
 from dbsp.operators.streams.event_time_methods import EventTimeMethods, window_length
 from dbsp.operators.streams.fit import listed, located
-from dbsp.operators.streams.grouped import Grouped
+from dbsp.operators.streams.grouped import Aggregated, Grouped
 from dbsp.operators.streams.inspection_methods import InspectionMethods
 from dbsp.operators.streams.join_methods import JoinMethods
 from dbsp.operators.streams.ranking_methods import RankingMethods
@@ -102,7 +101,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         Examples:
             >>> circuit = Circuit("shops")
             >>> sale = circuit.input("sale", shop=str, euro=int)
-            >>> circuit.output("sum", sale.group_by("shop").agg(n=count(), euro=sum_("euro")))
+            >>> circuit.output("sum", sale.group_by("shop").agg(n=count(), euro=col("euro").sum()))
             >>> circuit.start().step({"sale": [("a", 3), ("a", 4), ("b", 5)]})["sum"].rows()
             [('a', 2, 7), ('b', 1, 5)]
 
@@ -123,7 +122,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         size: Any,
         *,
         partition: Sequence[str] = (),
-        **calls: AggregateCall | LinearAggregateCall,
+        **calls: Aggregated,
     ) -> Stream:
         """Add aggregates over the rows up to `size` before each row, the row itself included.
 
@@ -151,7 +150,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         Examples:
             >>> circuit = Circuit("traffic")
             >>> seen = circuit.input("seen", second=int, cars=int)
-            >>> circuit.output("sum", seen.rolling("second", 10, cars_10s=sum_("cars")))
+            >>> circuit.output("sum", seen.rolling("second", 10, cars_10s=col("cars").sum()))
             >>> circuit.start().step({"seen": [(1, 3), (9, 4), (15, 5)]})["sum"].rows()
             [(1, 3, 3), (9, 4, 7), (15, 5, 9)]
         """
@@ -258,7 +257,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         begins = col(last).is_null() | (col(last) + gap <= col(time))
         starts = previous.filter(begins).project(time, *keys).rename(**{first: time})
         placed = times.asof_join(starts, on=list(keys), left=time, right=first)
-        ends = placed.group_by(*keys, first).agg(**{last: max_(time)})
+        ends = placed.group_by(*keys, first).agg(**{last: col(time).max()})
         sessions = placed.join(ends, on=[*keys, first]).with_columns(**{last: col(last) + gap})
         on = [(column, time), *((name, key) for key, name in keys.items())]
         return self.join(sessions, on=on, select=[*schema.names, first, last])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbsp import Circuit, CircuitError, SchemaError, col, count, min_
+from dbsp import Circuit, CircuitError, SchemaError, col, count
 from dbsp.circuit.graph import Stream as AnyStream
 from dbsp.operators.linear.filter import FilterFunction
 from tests.circuit.support import edges
@@ -101,7 +101,9 @@ def test_nodes_store_the_line_that_built_them() -> None:
 def test_equal_work_is_done_once() -> None:
     circuit, e = edges()
     for name in "abc":
-        circuit.output(name, e.filter(col("x") > 1).distinct().group_by("x").agg(n=count(), low=min_("y")))
+        circuit.output(
+            name, e.filter(col("x") > 1).distinct().group_by("x").agg(n=count(), low=col("y").min())
+        )
     labels = [node.label for node in circuit.start().graph.walk()]
     assert len([label for label in labels if label.startswith("Filter")]) == 1
     assert len([label for label in labels if label.startswith("Distinct")]) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbsp import Circuit, CircuitError, InputError, SchemaError, Stream, col, count, sum_
+from dbsp import Circuit, CircuitError, InputError, SchemaError, Stream, col, count
 from dbsp.errors import ValueOutOfRangeError
 from tests.circuit.support import PAIR, Build, Refusal, check_refused, edges
 
@@ -127,11 +127,11 @@ def aggregate_into_key(c: Circuit, e: Stream) -> None:
 
 
 def aggregate_without_column(c: Circuit, e: Stream) -> None:
-    e.group_by("x").agg(n=sum_("z"))
+    e.group_by("x").agg(n=col("z").sum())
 
 
 def sum_of_strings(c: Circuit, e: Stream) -> None:
-    c.input("names", x=int, s=str).group_by("x").agg(n=sum_("s"))
+    c.input("names", x=int, s=str).group_by("x").agg(n=col("s").sum())
 
 
 def input_twice(c: Circuit, e: Stream) -> None:

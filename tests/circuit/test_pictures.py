@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dbsp
-from dbsp import Circuit, Schema, col, count, max_, sum_
+from dbsp import Circuit, Schema, col, count
 from dbsp.circuit.circuit_drawing import CircuitDrawing
 from dbsp.circuit.drawn_terms import DrawnTerm
 from dbsp.circuit.pictures.circuit_picture import circuit_picture, node_ids
@@ -102,7 +102,7 @@ def test_titles_of_operators_that_are_built_by_hand() -> None:
         (sale.antijoin(shop, on=[("shop", "name")]), "Antijoin on shop = name"),
         (sale.left_join(shop, on=[("shop", "name")]), "LeftJoin on shop = name"),
         (
-            sale.group_by("shop").agg(total=sum_("n"), sold=count(), most=max_("n")),
+            sale.group_by("shop").agg(total=col("n").sum(), sold=count(), most=col("n").max()),
             "Aggregate total = sum(n), sold = count(*), most = max(n) by shop",
         ),
         (sale.top_k(2, by="n", partition="shop", descending=True), "TopK 2 by n descending per shop"),

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import CheckpointError, Circuit, Run, col, count, max_, sum_
+from dbsp import CheckpointError, Circuit, Run, col, count
 from dbsp.durable import Store
 from dbsp.durable.folder_report import verify_folder
 from dbsp.errors import CheckpointWarning
@@ -333,8 +333,8 @@ def numbered() -> Circuit:
     account = circuit.input("account", id=int, name=str, key=["id"])
     circuit.output("numbered", sale.number_rows())
     circuit.output("named", account.join(sale, on=[("name", "buyer")], select=["id", "item"]))
-    circuit.output("most", sale.group_by("buyer").agg(n=count(), most=max_("item")))
-    circuit.output("total", account.group_by("name").agg(total=sum_("id")))
+    circuit.output("most", sale.group_by("buyer").agg(n=count(), most=col("item").max()))
+    circuit.output("total", account.group_by("name").agg(total=col("id").sum()))
     circuit.output("names", account.map(text=col("name").str.concat("!")).distinct())
     return circuit
 

@@ -29,7 +29,6 @@ from dbsp import (
     Run,
     col,
     count,
-    sum_,
 )
 from dbsp.durable import Store, atomic_files
 from dbsp.runtime.scope import Scope
@@ -101,7 +100,7 @@ def test_time_dependent_state_is_kept(tmp_path: Path) -> None:
         split = seen.watermark("at", 2)
         windows = split.on_time.window("at", 5)
         groups = windows.group_by("window_end")
-        final = groups.final(split.watermark, closes="window_end", n=count(), total=sum_("v"))
+        final = groups.final(split.watermark, closes="window_end", n=count(), total=col("v").sum())
         circuit.output("final", final)
         circuit.output("late", split.late)
         circuit.output("before", seen.delay())

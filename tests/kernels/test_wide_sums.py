@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Stream, WeightOverflowError, col, max_, min_, multiway_join
+from dbsp import Circuit, Stream, WeightOverflowError, col, multiway_join
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -75,7 +75,7 @@ def test_operators_sum_in_any_order(operator: Callable[[Stream], Stream]) -> Non
 
 def test_aggregates_sum_in_any_order() -> None:
     """The weights of a value come from several rows and several runs of the trace."""
-    for name, aggregate in (("least", min_("y")), ("greatest", max_("y"))):
+    for name, aggregate in (("least", col("y").min()), ("greatest", col("y").max())):
         for weights in sorted({*permutations((2**62, 2**62, -(2**62)))}):
             circuit = Circuit("c")
             a = circuit.input("a", x=int, y=int, z=int)

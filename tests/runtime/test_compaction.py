@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Branch, Circuit, CircuitError, Record, Run, col, count, max_
+from dbsp import Branch, Circuit, CircuitError, Record, Run, col, count
 from dbsp.data.interner import Interner
 from dbsp.runtime import compaction
 from dbsp.runtime.compaction import MANY_VALUES
@@ -72,7 +72,7 @@ def values_circuit(**options: Any) -> Run:
     circuit.output("given", given_)
     circuit.output("late", given_.delay())
     circuit.output("changes", given_.differentiate())
-    circuit.output("latest", given_.group_by("k").agg(v=max_("l")))
+    circuit.output("latest", given_.group_by("k").agg(v=col("l").max()))
     circuit.output("numbered", given_.number_rows())
     circuit.output("constant", circuit.constant({("fixed",): 1}, {"x": str}))
     circuit.output("struct", struct)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import ArgumentError, CheckpointError, Circuit, Run, count, sum_
+from dbsp import ArgumentError, CheckpointError, Circuit, Run, col, count
 from dbsp.durable import Store
 from dbsp.runtime.run_display import run_document
 from dbsp.state.spill_folder import SpillFolder
@@ -129,7 +129,7 @@ def test_replanning_and_compacting_keep_the_state_in_files() -> None:
 def shop() -> Circuit:
     circuit = Circuit("shop")
     sales = circuit.input("sale", kind="set", id=int, item=str)
-    circuit.output("sold", sales.group_by("item").agg(n=count(), total=sum_("id")))
+    circuit.output("sold", sales.group_by("item").agg(n=count(), total=col("id").sum()))
     circuit.output("sales", sales)
     return circuit
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, CircuitError, DbspError, Run, Schema, UserFunctionError, col, count, max_
+from dbsp import Circuit, CircuitError, DbspError, Run, Schema, UserFunctionError, col, count
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
 from dbsp.circuit.step import Step
@@ -98,7 +98,7 @@ def triangles(first: str, kind: str = "set") -> Circuit:
         else e.join(g, on=["x"]).join(f, on=["y", "z"])
     )
     circuit.output("triangle", found.project("x", "y", "z"))
-    circuit.output("degree", e.group_by("x").agg(n=count(), most=max_("y")))
+    circuit.output("degree", e.group_by("x").agg(n=count(), most=col("y").max()))
     return circuit
 
 

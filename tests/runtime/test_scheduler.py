@@ -20,12 +20,8 @@ from dbsp import (
     UserFunctionError,
     ValueOutOfRangeError,
     WeightOverflowError,
-    avg,
     col,
     count,
-    max_,
-    min_,
-    sum_,
 )
 from tests.harness import deltas_of, views
 from tests.profiles import examples
@@ -75,9 +71,11 @@ def everything(circuit: Circuit) -> None:
     unit = circuit.constant([(1,)], {"one": int})
 
     joined = bag.join(edge, on=["x"])
-    groups = joined.group_by("x").agg(n=count(), total=sum_("y"), low=min_("y"), high=max_("y"))
-    strings = bag.group_by("x").agg(s=max_("s"))
-    floats = user.group_by("s").agg(f=sum_("f"), m=avg("f"))
+    groups = joined.group_by("x").agg(
+        n=count(), total=col("y").sum(), low=col("y").min(), high=col("y").max()
+    )
+    strings = bag.group_by("x").agg(s=col("s").max())
+    floats = user.group_by("s").agg(f=col("f").sum(), m=col("f").mean())
     circuit.output("joined", joined)
     circuit.output("groups", groups)
     circuit.output("strings", strings)
@@ -92,7 +90,7 @@ def everything(circuit: Circuit) -> None:
 
     # 1: an expression without a value; 2: sum outside int64; 3: a product of weights outside int64
     circuit.output("quotient", bombs.at(1).map(q=1 // (col("depth") * 0)))
-    circuit.output("sum", bombs.at(2).map(v=col("depth") * 0 + 2**62).group_by().agg(s=sum_(col("v") * 1)))
+    circuit.output("sum", bombs.at(2).map(v=col("depth") * 0 + 2**62).group_by().agg(s=(col("v") * 1).sum()))
     heavy = bombs.at(3)
     for _ in range(7):
         heavy = heavy.join(heavy, on=["place", "depth"], select=["place", "depth"])
@@ -120,7 +118,7 @@ def everything(circuit: Circuit) -> None:
         q = outer.variable("q", EDGE)
         inner = closure(outer, (edge + q).distinct(), "inner")
         armed = inner.join(bombs.at(6), on=[("x", "depth")], select=["x", "depth"]).filter(failing)
-        shortest = inner.group_by("x").agg(y=min_("y"))
+        shortest = inner.group_by("x").agg(y=col("y").min())
         outer.define(q, (shortest + armed.map(x=col("x"), y=col("depth"))).distinct())
     circuit.output("nested", outer.leave(q))
 
@@ -247,7 +245,7 @@ def test_failures_during_large_merges_do_not_disturb_them() -> None:
     def build() -> Run:
         circuit = Circuit()
         a = circuit.input("a", x=int, y=int)
-        circuit.output("sums", a.group_by("y").agg(s=sum_("x"), low=min_("x"), n=count()))
+        circuit.output("sums", a.group_by("y").agg(s=col("x").sum(), low=col("x").min(), n=count()))
         circuit.output("checked", a.filter(lambda row: 1 // (row.x + 1) < 5).filter(col("x") < 5))
         return circuit.start()
 

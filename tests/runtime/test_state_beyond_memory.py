@@ -32,7 +32,7 @@ def build():
     sales = circuit.input("sale", kind="set", id=int, shop=int, amount=int)
     shops = circuit.input("shop", kind="set", shop=int, city=int)
     joined = sales.join(shops, on="shop")
-    circuit.output("by_city", joined.group_by("city").agg(n=count(), total=sum_("amount")))
+    circuit.output("by_city", joined.group_by("city").agg(n=count(), total=col("amount").sum()))
     circuit.output("sales", sales)
     return circuit
 

@@ -20,7 +20,6 @@ from dbsp import (
     Stream,
     col,
     lit,
-    sum_,
 )
 from dbsp.runtime.tick_recording import Recording
 
@@ -116,7 +115,7 @@ def shop() -> Circuit:
     circuit = Circuit("shop")
     sale = circuit.input("sale", shop=str, euro=int)
     big = sale.filter(col("euro") > 5)
-    circuit.output("sums", big.group_by("shop").agg(euro=sum_("euro")))
+    circuit.output("sums", big.group_by("shop").agg(euro=col("euro").sum()))
     return circuit
 
 
@@ -348,7 +347,7 @@ def test_freed_values_are_evaluated() -> None:
     circuit = Circuit("names")
     name = circuit.input("name", s=str, kind="set")
     loud = name.map(s=col("s").str.concat("!"))
-    circuit.output("long", loud.filter(col("s").length() > 5).group_by().agg(n=sum_(lit(1))))
+    circuit.output("long", loud.filter(col("s").length() > 5).group_by().agg(n=lit(1).sum()))
     run = circuit.start()
     recording = run.record()
     run.step({"name": [(f"person {n}",) for n in range(30)]})

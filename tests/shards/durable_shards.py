@@ -27,7 +27,7 @@ def words() -> Circuit:
     """Count the numbers of each word, and return the rows of the tick before."""
     circuit = Circuit("words")
     rows: Stream = circuit.input("a", s=str, x=int, kind="set")
-    circuit.output("counts", rows.group_by("s").agg(n=dbsp.count(), top=dbsp.max_("x")))
+    circuit.output("counts", rows.group_by("s").agg(n=dbsp.count(), top=dbsp.col("x").max()))
     circuit.output("before", rows.delay())
     return circuit
 

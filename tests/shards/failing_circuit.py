@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbsp import Circuit, arg_max, avg, col, count, fold, linear, sum_
+from dbsp import Circuit, col, count, fold, linear
 
 Tick = dict[str, Any]
 BIG = 2**62
@@ -74,13 +74,13 @@ def failing() -> Circuit:
         functions: dict[str, Any] = {
             "fold": fold(refuse_group, "y", type=int),
             "linear": linear(refuse_sum, "y", count(), type=int),
-            "sum": sum_("y"),
-            "avg": avg("y"),
-            "arg_max": arg_max("y", "y"),
+            "sum": col("y").sum(),
+            "avg": col("y").mean(),
+            "arg_max": col("y").last(by="y"),
         }
         c.output(f"{name}_of", groups.agg(n=functions.get(name, count())))
         # Read by another key, so that the groups are on other shards than the rows.
-        c.output(f"{name}_by_y", source.group_by("y").agg(n=count(), m=arg_max("x", "x")))
+        c.output(f"{name}_by_y", source.group_by("y").agg(n=count(), m=col("x").last(by="x")))
     c.output("projected", part("projection").project("y"))
     c.output("summed", part("weights").project("y").distinct())
     scaled = part("scale")

@@ -27,7 +27,7 @@ def orders() -> Circuit:
     visit = circuit.input("visit", id=int, page=str)
     link = circuit.input("link", x=int, y=int, kind="set")
     circuit.output("paid", sale.join(price, on="item"))
-    circuit.output("counts", sale.group_by("item").agg(n=dbsp.count(), top=dbsp.max_("id")))
+    circuit.output("counts", sale.group_by("item").agg(n=dbsp.count(), top=dbsp.col("id").max()))
     circuit.output("seen", sale.join(visit, on="id").group_by("page").agg(n=dbsp.count()))
     with circuit.fixpoint("reach") as scope:
         reach = scope.variable("reach", {"x": int, "y": int})

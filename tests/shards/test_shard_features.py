@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import dbsp
-from dbsp import Circuit, DbspError, col, count, fold, max_, sum_
+from dbsp import Circuit, DbspError, col, count, fold
 from dbsp.durable import Store
 from dbsp.runtime.agreement import random_changes
 from tests.shards.compared_shards import ComparedShards
@@ -52,7 +52,7 @@ WORKING: dict[str, Callable[[], Any]] = {
     ),
     "aggregates": lambda: circuit_of(
         lambda a, b: a.group_by("x").agg(
-            n=count(), most=max_("y"), total=sum_("y"), own=fold(large, "y", type=int)
+            n=count(), most=col("y").max(), total=col("y").sum(), own=fold(large, "y", type=int)
         )
     ).circuit("physical"),
     "aggregates in rules": lambda: rules(

@@ -162,7 +162,7 @@ def test_rows_that_cancel_do_not_raise(refuse: Any) -> None:
 def test_a_delayed_stream_is_placed_for_its_readers() -> None:
     circuit = Circuit("delays")
     a, b = circuit.input("a", x=int, s=str), circuit.input("b", s=str, t=str)
-    groups = a.group_by("x").agg(s=dbsp.max_("s"))
+    groups = a.group_by("x").agg(s=dbsp.col("s").max())
     circuit.output("late", groups.delay().join(b, on=["s"]))
     rows = {(x, "abcde"[x % 5]): 1 for x in range(20)}
     more = {(x, "z"): 1 for x in range(9)}

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import dbsp
-from dbsp import ArgumentError, CheckpointError, Circuit, CircuitError, DbspError, col, sum_
+from dbsp import ArgumentError, CheckpointError, Circuit, CircuitError, DbspError, col
 from dbsp.circuit.node_numbers import numbered
 from dbsp.circuit.stage import Stage
 from dbsp.compiler.program_planner import ProgramPlanner
@@ -47,7 +47,7 @@ def sales() -> Circuit:
     sold = circuit.input("sold", shop=str, amount=int, kind="set")
     shops = circuit.input("shops", shop=str, region=str, open=bool)
     opened = sold.join(shops, on=["shop"]).filter(col("open"))
-    circuit.output("totals", opened.group_by("region").agg(total=sum_("amount")))
+    circuit.output("totals", opened.group_by("region").agg(total=col("amount").sum()))
     return circuit
 
 
@@ -270,7 +270,7 @@ def test_the_report_names_skew_and_heavy_keys(sold: ShardedRun) -> None:
 def test_exchanges_of_one_line_are_counted_apart() -> None:
     circuit = Circuit("pairs")
     pairs = circuit.input("pairs", x=int, y=int)
-    totals = [pairs.group_by(key).agg(total=sum_("x")) for key in ("x", "y")]
+    totals = [pairs.group_by(key).agg(total=col("x").sum()) for key in ("x", "y")]
     for number, total in enumerate(totals):
         circuit.output(f"total {number}", total)
     walks = """

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dbsp
-from dbsp import CheckpointError, Circuit, CircuitError, DbspError, Run, col, sum_
+from dbsp import CheckpointError, Circuit, CircuitError, DbspError, Run, col
 from dbsp.circuit.graph import Graph
 from dbsp.operators.ports.output import Output
 from dbsp.operators.ports.spark_sink import SparkSink
@@ -89,7 +89,7 @@ def shop() -> Circuit:
     sold = circuit.input("sold", shop=str, amount=int)
     shops = circuit.input("shops", shop=str, region=str)
     joined = sold.join(shops, on=["shop"])
-    circuit.output("totals", joined.group_by("region").agg(total=sum_("amount")))
+    circuit.output("totals", joined.group_by("region").agg(total=col("amount").sum()))
     circuit.output("regions", shops.project("region").distinct())
     return circuit
 
@@ -99,7 +99,7 @@ def delayed() -> Circuit:
     circuit = Circuit("delayed")
     rows = circuit.input("rows", a=int, n=int)
     seen = circuit.feedback(rows.schema)
-    counted = (rows + seen).group_by("a").agg(n=sum_("n"))
+    counted = (rows + seen).group_by("a").agg(n=col("n").sum())
     circuit.connect(seen, counted.filter(col("n") < 40).map(a=col("n") % 3, n=col("a") + 5))
     circuit.output("counted", counted)
     return circuit

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dbsp import CheckpointError, Circuit, sum_
+from dbsp import CheckpointError, Circuit, col
 from dbsp.operators.stages.segments import Segment, segments_of
 from dbsp.runtime.run import Run
 from dbsp.shards.row_messages import written_rows
@@ -44,7 +44,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SharedFol
 def segment() -> Segment:
     circuit = Circuit("totals")
     rows = circuit.input("rows", k=int, n=int)
-    circuit.output("totals", rows.group_by("k").agg(n=sum_("n")))
+    circuit.output("totals", rows.group_by("k").agg(n=col("n").sum()))
     (only,) = segments_of(circuit.circuit("distributed"))
     return only
 

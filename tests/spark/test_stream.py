@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Circuit, InputError, SchemaError, col, count, sum_
+from dbsp import Circuit, InputError, SchemaError, col, count
 from tests.spark.support import CLOSURE, Arrivals, Collected, finish, weights
 
 _small = st.integers(-2, 2)
@@ -167,7 +167,7 @@ def test_a_sink_of_one_circuit_is_the_source_of_another(spark: Any, tmp_path: Pa
     )
     second = Circuit("sizes")
     path = second.input("path", x=int, y=int)
-    second.output("sizes", path.group_by("x").agg(n=count(), total=sum_("y")))
+    second.output("sizes", path.group_by("x").agg(n=count(), total=col("y").sum()))
     sizes = Collected()
     follow = spark.readStream.schema("x long, y long, weight long, tick long").parquet(str(out)).drop("tick")
     finish(dbsp.spark.stream(second).source("path", follow, encoding="weight").sink("sizes", sizes))

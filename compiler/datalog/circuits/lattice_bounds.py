@@ -18,11 +18,17 @@ from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Lattice, flat_top
 from dbsp.data.int_range import IntRange
 from dbsp.data.terms import Branch
 from dbsp.errors import expect_present
+from dbsp.expressions import Expression, col
 from dbsp.lazy_dataclass import dataclass
-from dbsp.operators.streams.aggregate_calls import AggregateCall, bit_and, bit_or, fold, max_, min_
+from dbsp.operators.streams.aggregate_calls import fold
 from dbsp.operators.streams.stream import Stream
 
-_BUILT_IN = {"min": min_, "max": max_, "bor": bit_or, "band": bit_and}
+_BUILT_IN = {
+    "min": Expression.min,
+    "max": Expression.max,
+    "bor": Expression.bit_or,
+    "band": Expression.bit_and,
+}
 
 
 def joined(relation: checked.Relation, candidates: Stream, program: checked.CheckedProgram) -> Stream:
@@ -37,10 +43,10 @@ def joined(relation: checked.Relation, candidates: Stream, program: checked.Chec
     return candidates.group_by(*key).agg(**bounds).project(*names)
 
 
-def _upper_bound(name: str, lattice: Lattice, program: checked.CheckedProgram) -> AggregateCall:
+def _upper_bound(name: str, lattice: Lattice, program: checked.CheckedProgram) -> Expression:
     """Return the aggregate of a column that is the least upper bound of its values."""
     if lattice.join in _BUILT_IN:
-        return _BUILT_IN[lattice.join](name)
+        return _BUILT_IN[lattice.join](col(name))
     return fold(bound_of(lattice, program), name, type=type_of(lattice.kind))
 
 

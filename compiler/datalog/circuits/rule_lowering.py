@@ -39,11 +39,11 @@ from dbsp.compiler.datalog.tree.traversal import find
 from dbsp.diagnostics import SourceSpan
 from dbsp.expressions import Expression, col, lit
 from dbsp.operators.joins.delta_term import AtomTerm
-from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, max_, min_, sum_
+from dbsp.operators.streams.aggregate_calls import count
 from dbsp.operators.streams.multiway_atoms import multiway_join
 from dbsp.operators.streams.stream import Stream
 
-_AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "mean": avg}
+_AGGREGATES = {"sum": Expression.sum, "min": Expression.min, "max": Expression.max, "mean": Expression.mean}
 _ZEROS: Mapping[AnyKind, Any] = {Kind.NUMBER: 0, Kind.UNSIGNED: 0, Kind.FLOAT: 0.0}
 
 
@@ -223,13 +223,13 @@ class RuleLowering:
             start = self.or_unit(found).project(*key).distinct() if step.correlated else None
             inner = self.body(step.inner, start, bag=True)
             columns = {name: col(name) for name in key}
-            calls: dict[str, AggregateCall] = {}
+            calls: dict[str, Expression] = {}
             for result in literal.results:
                 if result.value is None:
                     calls[result.variable] = count()
                 else:
                     columns[result.variable] = self.expression(result.value)
-                    calls[result.variable] = _AGGREGATES[result.function](result.variable)
+                    calls[result.variable] = _AGGREGATES[result.function](col(result.variable))
             groups = _columns(inner, columns).group_by(*key).agg(**calls)
             if found is None and not step.empty_groups:
                 return groups if groups.schema.names == step.keep else groups.project(*step.keep)

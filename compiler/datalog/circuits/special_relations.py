@@ -14,7 +14,6 @@ from functools import reduce
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.expressions import Expression, col, lit
-from dbsp.operators.streams.aggregate_calls import max_, min_
 from dbsp.operators.streams.stream import Stream
 
 
@@ -75,7 +74,7 @@ def with_extremes(candidates: Stream, column: int, greatest: bool) -> Stream:
     names = candidates.schema.names
     name = names[column]
     key = [other for other in names if other != name]
-    best = max_(name) if greatest else min_(name)
+    best = col(name).max() if greatest else col(name).min()
     return candidates.group_by(*key).agg(**{name: best}).project(*names)
 
 

@@ -14,8 +14,8 @@ from dbsp.compiler.datomic.meaning.checked_rules import storable
 from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES, user_aggregate
 from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC
 from dbsp.compiler.datomic.tree import query_tree as tree
-from dbsp.expressions import col
-from dbsp.operators.streams.aggregate_calls import AggregateCall, avg, count, fold, max_, min_, sum_
+from dbsp.expressions import Expression, col
+from dbsp.operators.streams.aggregate_calls import count, fold
 from dbsp.operators.streams.stream import Stream
 
 
@@ -45,7 +45,7 @@ def aggregated(
         }
         return rows.map(**plain)
     keys: dict[str, str] = {}
-    calls: dict[str, AggregateCall] = {}
+    calls: dict[str, Expression] = {}
     for name, element in zip(names, find.elements, strict=True):
         variable = element.variable.name
         if isinstance(element, tree.FindAggregate):
@@ -64,7 +64,7 @@ def _call(
     kind: AnyKind,
     functions: Mapping[str, Callable[..., Any]],
     arguments: Mapping[str, Any],
-) -> AggregateCall:
+) -> Expression:
     name = element.function.name if isinstance(element.function, tree.Variable) else element.function
     user = functions.get(name)
     if user is None and not element.arguments:
@@ -72,13 +72,13 @@ def _call(
             case "count":
                 return count()
             case "sum" if kind is Kind.NUMBER:
-                return sum_(column)
+                return col(column).sum()
             case "avg" if kind is Kind.NUMBER:
-                return avg(column)
+                return col(column).mean()
             case "min" if kind in (*NUMERIC, Kind.SYMBOL):
-                return min_(column)
+                return col(column).min()
             case "max" if kind in (*NUMERIC, Kind.SYMBOL):
-                return max_(column)
+                return col(column).max()
     given = [
         arguments[argument.name] if isinstance(argument, tree.Variable) else argument.value
         for argument in element.arguments

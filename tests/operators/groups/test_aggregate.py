@@ -15,12 +15,8 @@ from dbsp import (
     Stream,
     ValueOutOfRangeError,
     WeightOverflowError,
-    avg,
     col,
     count,
-    max_,
-    min_,
-    sum_,
 )
 from tests import reference
 from tests.harness import final_views, follow, start, view
@@ -35,13 +31,13 @@ LOWEST = -(2**63)
 def everything(a: Stream, *key: str) -> Stream:
     return a.group_by(*key).agg(
         n=count(),
-        total=sum_("y"),
-        mean=avg("y"),
-        low=min_("y"),
-        high=max_("y"),
-        plain=sum_("z"),
-        least=min_("z"),
-        most=max_("z"),
+        total=col("y").sum(),
+        mean=col("y").mean(),
+        low=col("y").min(),
+        high=col("y").max(),
+        plain=col("z").sum(),
+        least=col("z").min(),
+        most=col("z").max(),
     )
 
 
@@ -108,7 +104,9 @@ def test_a_result_is_a_set(sequence: list[Tick]) -> None:
 def test_strings_compare_as_strings(sequence: list[Tick]) -> None:
     follow(
         lambda c: (
-            c.input("a", x=int, s=str | None).group_by("x").agg(low=min_("s"), high=max_("s"), n=count())
+            c.input("a", x=int, s=str | None)
+            .group_by("x")
+            .agg(low=col("s").min(), high=col("s").max(), n=count())
         ),
         lambda inputs: reference.aggregate(inputs["a"], [0], [(least, 1), (largest, 1), (number, None)]),
         sequence,
@@ -121,7 +119,12 @@ def test_expressions_inside(sequence: list[Tick]) -> None:
         lambda c: (
             c.input("a", x=int, y=int)
             .group_by("x")
-            .agg(a=sum_(col("y") * col("y")), b=max_(3 - col("y")), c=avg(col("x") + col("y")), d=sum_("x"))
+            .agg(
+                a=(col("y") * col("y")).sum(),
+                b=(3 - col("y")).max(),
+                c=(col("x") + col("y")).mean(),
+                d=col("x").sum(),
+            )
         ),
         lambda inputs: reference.aggregate(
             reference.map_rows(inputs["a"], lambda r: (r[0], r[1] * r[1], 3 - r[1], r[0] + r[1], r[0])),
@@ -138,9 +141,9 @@ def test_aggregates_of_aggregates(sequence: list[Tick]) -> None:
         lambda c: (
             c.input("a", x=int, y=int, z=int)
             .group_by("x", "y")
-            .agg(n=count(), high=max_("z"))
+            .agg(n=count(), high=col("z").max())
             .group_by("x")
-            .agg(most=max_("n"), least=min_("high"), groups=count())
+            .agg(most=col("n").max(), least=col("high").min(), groups=count())
         ),
         lambda inputs: reference.aggregate(
             reference.aggregate(inputs["a"], [0, 1], [(number, None), (largest, 2)]),
@@ -160,7 +163,9 @@ def test_floats_do_not_drift(sequence: list[Tick]) -> None:
 
     def of_floats(c: Circuit) -> Stream:
         a = c.input("a", x=int, f=float | None)
-        return a.group_by("x").agg(s=sum_("f"), m=avg("f"), low=min_("f"), high=max_("f"), n=count())
+        return a.group_by("x").agg(
+            s=col("f").sum(), m=col("f").mean(), low=col("f").min(), high=col("f").max(), n=count()
+        )
 
     run = start(of_floats)
     total_delta: Z = {}
@@ -178,7 +183,7 @@ def test_floats_do_not_drift(sequence: list[Tick]) -> None:
 
 @given(st.lists(st.tuples(floats, st.integers(1, 3)), min_size=1, max_size=8, unique_by=lambda t: t[0]))
 def test_float_sums_are_nearly_exact(values: list[tuple[float, int]]) -> None:
-    run = start(lambda c: c.input("a", f=float).group_by().agg(s=sum_("f"), m=avg("f")))
+    run = start(lambda c: c.input("a", f=float).group_by().agg(s=col("f").sum(), m=col("f").mean()))
     run.step({"a": {(value,): weight for value, weight in values}})
     ((found, mean_found),) = run.view("out").rows()
     exact = math.fsum(value * weight for value, weight in values)
@@ -188,7 +193,11 @@ def test_float_sums_are_nearly_exact(values: list[tuple[float, int]]) -> None:
 
 
 def test_infinities_and_nan_are_inserted_and_retracted() -> None:
-    run = start(lambda c: c.input("a", f=float).group_by().agg(s=sum_("f"), low=min_("f"), high=max_("f")))
+    run = start(
+        lambda c: (
+            c.input("a", f=float).group_by().agg(s=col("f").sum(), low=col("f").min(), high=col("f").max())
+        )
+    )
     inf, nan = math.inf, math.nan
     run.step({"a": [(1.0,), (2.0,)]})
     run.step({"a": [(inf,)]})
@@ -201,7 +210,7 @@ def test_infinities_and_nan_are_inserted_and_retracted() -> None:
 
 
 def test_minus_zero_is_zero() -> None:
-    run = start(lambda c: c.input("a", f=float).group_by().agg(s=sum_("f"), n=count()))
+    run = start(lambda c: c.input("a", f=float).group_by().agg(s=col("f").sum(), n=count()))
     run.step({"a": [(0.0,)]})
     assert run.step({"a": {(-0.0,): -1}})["out"].to_dict() == {(0.0, 1): -1}
     assert view(run) == {}
@@ -216,7 +225,7 @@ def test_none_counts_as_a_row_but_not_as_a_value() -> None:
             lambda c, kind=kind: (
                 c.input("a", x=int, y=kind | None)
                 .group_by("x")
-                .agg(n=count(), s=sum_("y"), m=avg("y"), low=min_("y"), high=max_("y"))
+                .agg(n=count(), s=col("y").sum(), m=col("y").mean(), low=col("y").min(), high=col("y").max())
             )
         )
         run.step({"a": [(1, None), (2, None), (2, 4)]})
@@ -230,7 +239,9 @@ def test_none_counts_as_a_row_but_not_as_a_value() -> None:
 @pytest.mark.parametrize("kind", [int, float])
 def test_values_whose_weights_cancel_do_not_count(kind: type) -> None:
     """Ints and floats agree: a sum over values whose weights cancel is None."""
-    run = start(lambda c: c.input("a", y=kind | None).group_by().agg(n=count(), s=sum_("y"), m=avg("y")))
+    run = start(
+        lambda c: c.input("a", y=kind | None).group_by().agg(n=count(), s=col("y").sum(), m=col("y").mean())
+    )
     run.step({"a": {(5,): 1, (7,): -1, (None,): 1}})
     assert view(run) == {(1, None, None): 1}
     run.step({"a": {(7,): 3}})
@@ -238,7 +249,11 @@ def test_values_whose_weights_cancel_do_not_count(kind: type) -> None:
 
 
 def test_a_group_is_present_while_its_weight_is_positive() -> None:
-    run = start(lambda c: c.input("a", x=int, y=int).group_by("x").agg(n=count(), s=sum_("y"), low=min_("y")))
+    run = start(
+        lambda c: (
+            c.input("a", x=int, y=int).group_by("x").agg(n=count(), s=col("y").sum(), low=col("y").min())
+        )
+    )
     assert run.step({"a": {(1, 5): 1, (1, 6): 2}})["out"].to_dict() == {(1, 3, 17, 5): 1}
     assert run.step({"a": {(1, 5): -1}})["out"].to_dict() == {(1, 3, 17, 5): -1, (1, 2, 12, 6): 1}
     assert run.step({"a": {(1, 7): -2}})["out"].to_dict() == {(1, 2, 12, 6): -1}
@@ -250,7 +265,7 @@ def test_a_group_is_present_while_its_weight_is_positive() -> None:
 
 
 def test_a_group_whose_sums_are_zero_stays_present() -> None:
-    run = start(lambda c: c.input("a", y=int).group_by().agg(s=sum_("y")))
+    run = start(lambda c: c.input("a", y=int).group_by().agg(s=col("y").sum()))
     run.step({"a": {(1,): 1, (2,): -1, (3,): -1, (4,): 1}})  # weight 0, sum 0
     assert view(run) == {}
     run.step({"a": {(2,): 1}})
@@ -269,7 +284,11 @@ def test_global_group_of_a_relation_without_columns() -> None:
 
 
 def test_the_lowest_int_is_an_ordinary_value() -> None:
-    run = start(lambda c: c.input("a", y=int).group_by().agg(low=min_("y"), high=max_("y"), s=sum_("y")))
+    run = start(
+        lambda c: (
+            c.input("a", y=int).group_by().agg(low=col("y").min(), high=col("y").max(), s=col("y").sum())
+        )
+    )
     run.step({"a": [(LOWEST,)]})
     assert view(run) == {(LOWEST, LOWEST, LOWEST): 1}
     run.step({"a": [(7,)]})
@@ -277,7 +296,7 @@ def test_the_lowest_int_is_an_ordinary_value() -> None:
 
 
 def test_only_the_final_sum_must_fit_int64() -> None:
-    run = start(lambda c: c.input("a", x=int, y=int).group_by("x").agg(s=sum_("y")))
+    run = start(lambda c: c.input("a", x=int, y=int).group_by("x").agg(s=col("y").sum()))
     run.step({"a": [(1, 2**62)]})
     with pytest.raises(
         ValueOutOfRangeError,
@@ -294,7 +313,7 @@ def test_only_the_final_sum_must_fit_int64() -> None:
 
 
 def test_a_sum_that_would_be_the_code_of_none() -> None:
-    run = start(lambda c: c.input("a", y=int | None).group_by().agg(s=sum_("y")))
+    run = start(lambda c: c.input("a", y=int | None).group_by().agg(s=col("y").sum()))
     with pytest.raises(
         ValueOutOfRangeError, match=r"the sum -2\*\*63 represents None in an optional int column"
     ):
@@ -318,7 +337,7 @@ def test_a_number_of_rows_that_leaves_int64() -> None:
 
 
 def test_min_and_max_of_objects_compare_as_sorting_does() -> None:
-    run = start(lambda c: c.input("a", o=object).group_by().agg(low=min_("o"), high=max_("o")))
+    run = start(lambda c: c.input("a", o=object).group_by().agg(low=col("o").min(), high=col("o").max()))
     values: list[Any] = ["b", (1, "x"), 3, 2.5, True, "a", (0,), b"z"]
     run.step({"a": [(value,) for value in values]})
     ordered = [row[0] for row in in_order(values)]
@@ -337,7 +356,7 @@ def in_order(values: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("kind", [bool, bytes])
 def test_min_and_max_of_other_kinds(kind: type) -> None:
-    run = start(lambda c: c.input("a", v=kind).group_by().agg(low=min_("v"), high=max_("v")))
+    run = start(lambda c: c.input("a", v=kind).group_by().agg(low=col("v").min(), high=col("v").max()))
     low, high = (False, True) if kind is bool else (b"a", b"\xff")
     run.step({"a": [(high,), (low,)]})
     assert run.view("out").rows() == [(low, high)]
@@ -362,7 +381,9 @@ def test_kinds_of_values_as_keys_and_at_the_ends(kind: type, data: st.DataObject
     row = rows(st.none() | KINDS[kind], small)
     follow(
         lambda c: {
-            "ends": (a := c.input("a", v=kind | None, n=int)).group_by().agg(low=min_("v"), high=max_("v")),
+            "ends": (a := c.input("a", v=kind | None, n=int))
+            .group_by()
+            .agg(low=col("v").min(), high=col("v").max()),
             "groups": a.group_by("v").agg(n=count()),
             "pairs": a.join(a, on="v"),
         },

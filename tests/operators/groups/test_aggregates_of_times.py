@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, avg, max_, median, min_, sum_
+from dbsp import Circuit, col
 from dbsp.errors import ValueOutOfRangeError
 
 US = dt.timedelta(microseconds=1)
@@ -31,14 +31,16 @@ def totals() -> Circuit:
     source = circuit.input("in", k=str, d=dt.timedelta | None, p="decimal(18, 2)", c=dt.time)
     groups = source.group_by("k")
     columns = {
-        "sd": sum_("d"),
-        "ad": avg("d"),
-        "hd": max_("d"),
-        "sp": sum_("p"),
-        "ap": avg("p"),
-        "lp": min_("p"),
+        "sd": col("d").sum(),
+        "ad": col("d").mean(),
+        "hd": col("d").max(),
+        "sp": col("p").sum(),
+        "ap": col("p").mean(),
+        "lp": col("p").min(),
     }
-    circuit.output("out", groups.agg(**columns, hc=max_("c"), md=median("d"), mp=median("p")))
+    circuit.output(
+        "out", groups.agg(**columns, hc=col("c").max(), md=col("d").median(), mp=col("p").median())
+    )
     return circuit
 
 

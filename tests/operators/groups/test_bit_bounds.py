@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, bit_and, bit_or, col
+from dbsp import Circuit, SchemaError, Stream, ValueOutOfRangeError, col
 from tests.harness import follow, start
 from tests.operators.recursion import nested_scopes
 from tests.profiles import examples
@@ -23,7 +23,7 @@ MASKS = st.sampled_from([0, 1, 2, 3, 6, -1, -4])
 @given(ticks({"a": rows(st.integers(0, 1), st.none() | MASKS)}))
 def test_bits_of_groups(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> Stream:
-        bits = {"some": bit_or("m"), "all": bit_and("m"), "turned": bit_or(3 - col("m"))}
+        bits = {"some": col("m").bit_or(), "all": col("m").bit_and(), "turned": (3 - col("m")).bit_or()}
         return c.input("a", k=int, m=int | None).group_by("k").agg(**bits)
 
     def model(inputs: dict[str, Z]) -> Z:
@@ -47,8 +47,8 @@ def reached(circuit: Circuit) -> Stream:
         both = scope.variable("both", {"node": int, "m": int})
         root = circuit.constant([(0, 0)], {"node": int, "m": int})
         full = circuit.constant([(0, 7)], {"node": int, "m": int})
-        scope.define(some, along(some, edge, root, col("m").bor(col("m_right"))).agg(m=bit_or("m")))
-        scope.define(both, along(both, edge, full, col("m").band(col("m_right"))).agg(m=bit_and("m")))
+        scope.define(some, along(some, edge, root, col("m").bor(col("m_right"))).agg(m=col("m").bit_or()))
+        scope.define(both, along(both, edge, full, col("m").band(col("m_right"))).agg(m=col("m").bit_and()))
     return scope.leave(some).join(scope.leave(both), on=["node"])
 
 
@@ -77,11 +77,11 @@ def test_bits_in_a_recursion(sequence: list[Tick]) -> None:
 
 def test_only_ints_have_bits() -> None:
     with pytest.raises(SchemaError, match=r"bit_or 'm' expects an int, got str \[invalid-aggregate\]"):
-        start(lambda c: c.input("a", s=str).group_by().agg(m=bit_or("s")))
+        start(lambda c: c.input("a", s=str).group_by().agg(m=col("s").bit_or()))
 
 
 def test_the_code_of_none_is_no_result() -> None:
-    run = start(lambda c: c.input("a", m=int | None).group_by().agg(m=bit_and("m")))
+    run = start(lambda c: c.input("a", m=int | None).group_by().agg(m=col("m").bit_and()))
     with pytest.raises(ValueOutOfRangeError, match=r"the bit_and -2\*\*63 represents None"):
         run.step({"a": [(-(2**63) + 1,), (-(2**63) + 2,)]})
     run.step({"a": [(6,), (3,)]})

@@ -22,17 +22,8 @@ from dbsp import (
     Circuit,
     Stream,
     WeightOverflowError,
-    avg,
     col,
     count,
-    count_distinct,
-    max_,
-    median,
-    min_,
-    quantile,
-    stddev,
-    sum_,
-    variance,
 )
 from dbsp.operators.groups import kept_extremes, kept_values
 from dbsp.operators.groups.aggregate import ForgettingAggregate
@@ -95,18 +86,18 @@ def spread(population: bool, root: bool) -> Callable[[Group], float | None]:
 
 def aggregated(a: Stream, *key: str) -> Stream:
     return a.group_by(*key).agg(
-        kinds=count_distinct("x"),
-        words=count_distinct("s"),
-        middle=median("x"),
-        low=quantile("x", 0.25),
-        high=quantile("f", 0.75),
-        total=sum_("f"),
-        mean=avg("f"),
-        v=variance("x"),
-        p=variance("f", population=True),
-        d=stddev("f"),
-        first=min_("s"),
-        last=max_("s"),
+        kinds=col("x").count_distinct(),
+        words=col("s").count_distinct(),
+        middle=col("x").median(),
+        low=col("x").quantile(0.25),
+        high=col("f").quantile(0.75),
+        total=col("f").sum(),
+        mean=col("f").mean(),
+        v=col("x").var(),
+        p=col("f").var(population=True),
+        d=col("f").std(),
+        first=col("s").min(),
+        last=col("s").max(),
         n=count(),
     )
 
@@ -180,7 +171,7 @@ def test_no_group_is_recomputed() -> None:
 def test_a_sum_of_floats_stores_no_rows() -> None:
     circuit = Circuit("sum")
     a = circuit.input("a", k=int, f=float)
-    circuit.output("out", a.group_by("k").agg(total=sum_("f"), mean=avg("f")))
+    circuit.output("out", a.group_by("k").agg(total=col("f").sum(), mean=col("f").mean()))
     kinds = [node.operator.name for node in circuit.circuit("physical").nodes]
     assert kinds.count("Arrange") == 1, "only the output's view is kept, not the input"
     run = circuit.start()
@@ -212,12 +203,12 @@ def test_values_that_are_not_finite(sequence: list[list[tuple[float, bool]]]) ->
             c.input("a", f=float)
             .group_by()
             .agg(
-                t=sum_("f"),
-                m=avg("f"),
-                n=count_distinct("f"),
-                d=stddev("f"),
-                q=quantile("f", 0.5),
-                h=median("f"),
+                t=col("f").sum(),
+                m=col("f").mean(),
+                n=col("f").count_distinct(),
+                d=col("f").std(),
+                q=col("f").quantile(0.5),
+                h=col("f").median(),
             )
         )
     )
@@ -257,7 +248,9 @@ def test_values_that_are_not_finite(sequence: list[list[tuple[float, bool]]]) ->
 
 def test_a_sum_beyond_the_largest_float_and_back() -> None:
     run = start(
-        lambda c: c.input("a", n=int, f=float).group_by().agg(t=sum_("f"), m=avg("f"), v=variance("f"))
+        lambda c: (
+            c.input("a", n=int, f=float).group_by().agg(t=col("f").sum(), m=col("f").mean(), v=col("f").var())
+        )
     )
     largest = 1.7976931348623157e308
     run.step({"a": [(1, largest), (2, largest), (3, 1e-300)]})
@@ -268,7 +261,7 @@ def test_a_sum_beyond_the_largest_float_and_back() -> None:
 
 def test_rounding_errors_do_not_accumulate() -> None:
     """Retractions leave nothing behind, whatever the sums were in between."""
-    run = start(lambda c: c.input("a", n=int, f=float).group_by().agg(t=sum_("f"), d=stddev("f")))
+    run = start(lambda c: c.input("a", n=int, f=float).group_by().agg(t=col("f").sum(), d=col("f").std()))
     run.step({"a": [(0, 0.1), (1, 0.2), (2, 0.3)]})
     expected = view(run)
     assert expected == {(math.fsum([0.1, 0.2, 0.3]), statistics.stdev([0.1, 0.2, 0.3])): 1}
@@ -291,13 +284,13 @@ def test_a_large_group_changes_row_by_row() -> None:
             c.input("a", n=int, x=int, s=str)
             .group_by()
             .agg(
-                kinds=count_distinct("x"),
-                middle=median("x"),
-                low=quantile("x", 0.1),
-                top=quantile("x", 1),
-                v=variance("x"),
-                first=min_("s"),
-                last=max_("s"),
+                kinds=col("x").count_distinct(),
+                middle=col("x").median(),
+                low=col("x").quantile(0.1),
+                top=col("x").quantile(1),
+                v=col("x").var(),
+                first=col("s").min(),
+                last=col("s").max(),
             )
         )
     )
@@ -335,9 +328,11 @@ def test_a_large_group_changes_row_by_row() -> None:
 
 def strings(circuit: Circuit) -> None:
     a, b = circuit.input("a", s=str, x=int), circuit.input("b", s=str, t=str)
-    circuit.output("ends", b.group_by().agg(first=min_("t"), last=max_("t"), n=count_distinct("s")))
+    circuit.output(
+        "ends", b.group_by().agg(first=col("t").min(), last=col("t").max(), n=col("s").count_distinct())
+    )
     tenths = a.map(f=col("x").cast(float) / 10.0)
-    circuit.output("middle", tenths.group_by().agg(d=stddev("f"), t=sum_("f"), m=median("f")))
+    circuit.output("middle", tenths.group_by().agg(d=col("f").std(), t=col("f").sum(), m=col("f").median()))
 
 
 def ends(n: int) -> dict[str, dict[tuple[Any, ...], int]]:
@@ -365,7 +360,7 @@ def test_a_fault_changes_nothing(how: str, stride: int) -> None:
 
 def test_a_transaction_that_fails_restores_the_extremes() -> None:
     with patch.object(kept_extremes, "SMALL", 0):
-        run = start(lambda c: c.input("a", s=str).group_by().agg(first=min_("s"), last=max_("s")))
+        run = start(lambda c: c.input("a", s=str).group_by().agg(first=col("s").min(), last=col("s").max()))
         run.step({"a": [("b",), ("c",), ("d",), ("e",)]})
         run.step({"a": {("b",): -1, ("e",): -1}})  # now there are heaps
         with pytest.raises(ZeroDivisionError), run.transaction() as transaction:
@@ -383,7 +378,7 @@ def test_a_transaction_that_fails_restores_the_extremes() -> None:
 
 
 def test_a_group_of_too_many_rows_names_the_aggregate() -> None:
-    run = start(lambda c: c.input("a", x=int, f=float).group_by("x").agg(m=median("f")))
+    run = start(lambda c: c.input("a", x=int, f=float).group_by("x").agg(m=col("f").median()))
     run.step({"a": {(1, 1.0): 2**62}})
     with pytest.raises(WeightOverflowError, match="Aggregate"):
         run.step({"a": {(1, 2.0): 2**62}})
@@ -392,7 +387,9 @@ def test_a_group_of_too_many_rows_names_the_aggregate() -> None:
 
 def test_values_are_freed_while_heaps_hold_them() -> None:
     with patch.object(kept_extremes, "SMALL", 0):
-        run = start(lambda c: c.input("a", k=int, s=str).group_by("k").agg(first=min_("s"), last=max_("s")))
+        run = start(
+            lambda c: c.input("a", k=int, s=str).group_by("k").agg(first=col("s").min(), last=col("s").max())
+        )
         run.step({"a": [(1, f"{n:03}") for n in range(200)]})
         for n in range(99):
             run.step({"a": {(1, f"{n:03}"): -1, (1, f"{199 - n:03}"): -1}})
@@ -410,7 +407,9 @@ def test_the_state_of_closed_windows_is_forgotten() -> None:
     circuit = Circuit("windows")
     marked = circuit.input("seen", t=int, x=int, s=str).watermark("t", 0)
     windows = marked.on_time.window("t", 100).group_by("window_start")
-    aggregates = windows.agg(m=median("x"), d=stddev("x"), n=count_distinct("x"), last=max_("s"), n_=count())
+    aggregates = windows.agg(
+        m=col("x").median(), d=col("x").std(), n=col("x").count_distinct(), last=col("s").max(), n_=count()
+    )
     circuit.output("now", aggregates.filter(col("n") < 0))
     run = circuit.start()
     state = run.scope.state

@@ -16,22 +16,10 @@ from dbsp import (
     SchemaError,
     Stream,
     UserFunctionError,
-    arg_max,
-    arg_min,
-    avg,
     col,
     count,
-    count_distinct,
-    first,
     fold,
-    last,
     linear,
-    median,
-    min_,
-    quantile,
-    stddev,
-    sum_,
-    variance,
 )
 from tests import reference
 from tests.everywhere import follow_everywhere
@@ -106,16 +94,16 @@ def total_per_row(group: Group) -> float | None:
 
 def everything(a: Stream) -> Stream:
     return a.group_by("k").agg(
-        kinds=count_distinct("x"),
-        words=count_distinct("s"),
-        middle=median("x"),
-        low=quantile("x", 0.25),
-        word=quantile("s", 0.5),
-        last_word=quantile("s", 1),
-        least=arg_min("s", "x"),
-        most=arg_max("s", by=col("x")),
-        first=first("s", "x"),
-        last=last("s", "x"),
+        kinds=col("x").count_distinct(),
+        words=col("s").count_distinct(),
+        middle=col("x").median(),
+        low=col("x").quantile(0.25),
+        word=col("s").quantile(0.5),
+        last_word=col("s").quantile(1),
+        least=col("s").first(by="x"),
+        most=col("s").last(by=col("x")),
+        first=col("s").first(by="x"),
+        last=col("s").last(by="x"),
         listed=fold(text, "x", type=str),
         pairs=fold(text, "s", col("x"), type=str),
         mean=linear(per_row, "x", count(), type=float),
@@ -149,7 +137,7 @@ def test_equals_the_batch_definition_outside_and_inside_a_scope(sequence: list[T
 @given(ticks({"a": ROW}, st.sampled_from([1, -1, 2**40, -(2**40), 2**61]), max_size=3))
 def test_heavy_weights_are_not_expanded(sequence: list[Tick]) -> None:
     follow(
-        lambda c: c.input("a", **COLUMNS).group_by().agg(q=quantile("s", 0.5), m=arg_max("s", "x")),
+        lambda c: c.input("a", **COLUMNS).group_by().agg(q=col("s").quantile(0.5), m=col("s").last(by="x")),
         lambda inputs: reference.aggregate(inputs["a"], [], [(at(0.5), 2), (smallest_by(True), None)]),
         [tick for tick in sequence if sum(map(abs, tick.get("a", {}).values())) < 2**60],
     )
@@ -169,10 +157,10 @@ def test_variance_and_deviation(sequence: list[Tick]) -> None:
             c.input("a", k=int, x=float)
             .group_by("k")
             .agg(
-                v=variance("x"),
-                p=variance("x", population=True),
-                s=stddev("x"),
-                d=stddev("x", population=True),
+                v=col("x").var(),
+                p=col("x").var(population=True),
+                s=col("x").std(),
+                d=col("x").std(population=True),
             )
         )
     )
@@ -206,10 +194,10 @@ def test_first_and_last_are_read_from_the_end_of_a_group(sequence: list[Tick]) -
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", k=int, t=int, x=int | None, s=str)
         return {
-            "first": a.group_by("k").agg(first=first("s", "t"), n=count()),
-            "last": a.group_by("k").agg(last=last("s", "t"), least=min_("t")),
-            "most": a.group_by("k").agg(most=arg_max("s", "x")),
-            "same": a.group_by("k").agg(same=arg_max("x", "x"), total=sum_("x")),
+            "first": a.group_by("k").agg(first=col("s").first(by="t"), n=count()),
+            "last": a.group_by("k").agg(last=col("s").last(by="t"), least=col("t").min()),
+            "most": a.group_by("k").agg(most=col("s").last(by="x")),
+            "same": a.group_by("k").agg(same=col("x").last(by="x"), total=col("x").sum()),
         }
 
     def by(column: int, largest: bool, value: int = 3) -> Callable[[Group], Any]:
@@ -240,7 +228,7 @@ def test_first_and_last_are_read_from_the_end_of_a_group(sequence: list[Tick]) -
 
 
 def test_a_median_between_floats_and_of_one_value() -> None:
-    run = start(lambda c: c.input("a", k=int, x=float).group_by("k").agg(m=median("x")))
+    run = start(lambda c: c.input("a", k=int, x=float).group_by("k").agg(m=col("x").median()))
     run.step({"a": {(1, 0.5): 1, (1, 1.0): 1, (2, 7.0): 3, (3, math.inf): 2, (3, -math.inf): 1}})
     assert view(run) == {(1, 0.75): 1, (2, 7.0): 1, (3, math.inf): 1}
 
@@ -248,7 +236,9 @@ def test_a_median_between_floats_and_of_one_value() -> None:
 def test_a_linear_function_stores_only_accumulators() -> None:
     circuit = Circuit("mean")
     a = circuit.input("a", k=int, x=int)
-    circuit.output("out", a.group_by("k").agg(m=linear(per_row, "x", count(), type=float), top=avg("x")))
+    circuit.output(
+        "out", a.group_by("k").agg(m=linear(per_row, "x", count(), type=float), top=col("x").mean())
+    )
     kinds = [node.operator.name for node in circuit.circuit("physical").nodes]
     assert kinds.count("Arrange") == 1, "only the output's view is kept, not the input"
     run = circuit.start()
@@ -269,11 +259,11 @@ def test_a_function_sees_present_groups_only() -> None:
 def test_what_is_refused() -> None:
     a = Circuit("c").input("a", k=int, s=str)
     with pytest.raises(SchemaError, match=r"median 'm' expects an int or a float, got str"):
-        a.group_by("k").agg(m=median("s"))
-    with pytest.raises(SchemaError, match="variance 'v' expects an int or a float"):
-        a.group_by("k").agg(v=variance("s"))
+        a.group_by("k").agg(m=col("s").median())
+    with pytest.raises(SchemaError, match="var 'v' expects an int or a float"):
+        a.group_by("k").agg(v=col("s").var())
     with pytest.raises(SchemaError, match=r"quantile expects q between 0 and 1, got 1\.5"):
-        quantile("s", 1.5)
+        col("s").quantile(1.5)
     with pytest.raises(SchemaError, match="fold needs at least one expression"):
         fold(text, type=str)
     with pytest.raises(SchemaError, match="linear needs at least one"):
@@ -293,7 +283,7 @@ def test_a_function_that_raises_is_named_and_changes_nothing() -> None:
 
 def test_equal_arguments_share_a_column() -> None:
     a = Circuit("c").input("a", k=int, x=int)
-    result = a.group_by("k").agg(low=quantile("x", 0), high=quantile("x", 1), t=sum_(col("x") + 1))
+    result = a.group_by("k").agg(low=col("x").quantile(0), high=col("x").quantile(1), t=(col("x") + 1).sum())
     (values,) = result.node.inputs
     assert values.schema.arity == 3
     assert result.schema.names == ("k", "low", "high", "t")
@@ -302,7 +292,7 @@ def test_equal_arguments_share_a_column() -> None:
 @given(ticks({"a": rows(small, small)}))
 def test_a_whole_relation_is_one_group(sequence: list[Tick]) -> None:
     follow(
-        lambda c: c.input("a", k=int, x=int).group_by().agg(m=median("x"), n=count_distinct("k")),
+        lambda c: c.input("a", k=int, x=int).group_by().agg(m=col("x").median(), n=col("k").count_distinct()),
         lambda inputs: reference.aggregate(inputs["a"], [], [(middle, 1), (number_of_values, 0)]),
         sequence,
     )

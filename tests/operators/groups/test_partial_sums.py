@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbsp import Circuit, SchemaError, avg, count, sum_
+from dbsp import Circuit, SchemaError, col, count
 from dbsp.data.schema import Schema
 from dbsp.operators.groups import partial_sums
 from dbsp.operators.groups.aggregate import Aggregate
@@ -19,7 +19,7 @@ def compared(shards: int) -> ComparedShards:
     circuit = Circuit("sums")
     sale = circuit.input("sale", id=int, group=str, amount=int | None)
     grouped = sale.distinct().project("group", "amount").group_by("group")
-    circuit.output("total", grouped.agg(n=count(), total=sum_("amount"), mean=avg("amount")))
+    circuit.output("total", grouped.agg(n=count(), total=col("amount").sum(), mean=col("amount").mean()))
     circuit.output("ids", sale.group_by("id").agg(n=count()))
     return ComparedShards(circuit.circuit("physical"), shards, checked=True)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Stream, col, count, min_
+from dbsp import Circuit, Stream, col, count
 from tests import reference
 from tests.harness import follow
 from tests.operators.recursion.closures import EDGE, PAIR, compose, edges, reachable, then
@@ -30,7 +30,7 @@ def components(c: Circuit, e: Stream) -> Stream:
             label = inner.variable("label", {"x": int, "l": int})
             own = kept.map(x=col("x"), l=col("x")) + kept.map(x=col("y"), l=col("y"))
             seen = kept.join(label, on=["x"], select=["y", "l"]).rename(x="y")
-            inner.define(label, (own + seen).group_by("x").agg(l=min_("l")))
+            inner.define(label, (own + seen).group_by("x").agg(l=col("l").min()))
         return inner.leave(label)
 
     def trimmed(kept: Stream, label: Stream) -> Stream:

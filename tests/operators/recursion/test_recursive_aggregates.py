@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Stream, col, count, lit, max_, min_, sum_
+from dbsp import Circuit, Stream, col, count, lit
 from tests.operators.recursion.nested_scopes import ALL, PAIR, X, Y, follow, graph_ticks
 from tests.profiles import examples
 from tests.reference import Row
@@ -26,7 +26,7 @@ def shortest(circuit: Circuit) -> Stream:
         step = far.join(edge, on=[("node", "x")], select=["y", "d", "w"])
         ways = step.map(node=Y, d=col("d") + col("w"))
         start = circuit.constant([(0, 0)], {"node": int, "d": int})
-        scope.define(far, (start + ways).group_by("node").agg(d=min_("d")))
+        scope.define(far, (start + ways).group_by("node").agg(d=col("d").min()))
     return scope.leave(far)
 
 
@@ -75,7 +75,7 @@ def components(circuit: Circuit) -> Stream:
     with circuit.fixpoint("labels") as scope:
         labels = scope.variable("labels", {"node": int, "label": int})
         spread = labels.join(both, on=[("node", "x")], select=["y", "label"]).rename(node="y")
-        scope.define(labels, (nodes + spread).group_by("node").agg(label=min_("label")))
+        scope.define(labels, (nodes + spread).group_by("node").agg(label=col("label").min()))
     return scope.leave(labels)
 
 
@@ -118,7 +118,7 @@ def test_several_aggregates_inside_a_scope(sequence: list[Tick]) -> None:
         with circuit.fixpoint("totals") as scope:
             totals = scope.variable("totals", schema)
             sent = totals.filter(col("round") < 3).join(edge, on=["x"], select=["round", "y", "v"])
-            received = sent.group_by("round", "y").agg(n=count(), t=sum_("v"), top=max_("v"))
+            received = sent.group_by("round", "y").agg(n=count(), t=col("v").sum(), top=col("v").max())
             v = (col("n") + col("t").fill_null(0) + col("top")) % 7
             following = received.map(round=col("round") + 1, x=Y, v=v)
             begin = edge.project("x").distinct().map(round=lit(0), x=X, v=X)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, Stream, col, count, max_, min_, sum_
+from dbsp import Circuit, Stream, col, count
 from dbsp.expressions import min_of
 from tests import reference
 from tests.harness import follow
@@ -123,7 +123,7 @@ def test_aggregate_inside_shortest_paths(sequence: list[Tick]) -> None:
             p = scope.variable("p", {"x": int, "y": int, "d": int})
             longer = p.join(e, on=[("y", "x")], select=["x", "y_right", "d", "d_right"])
             longer = longer.map(x=col("x"), y=col("y_right"), d=col("d") + col("d_right"))
-            scope.define(p, (e + longer.filter(col("d") <= 20)).group_by("x", "y").agg(d=min_("d")))
+            scope.define(p, (e + longer.filter(col("d") <= 20)).group_by("x", "y").agg(d=col("d").min()))
         return scope.leave(p)
 
     def model(inputs: dict[str, Z]) -> Z:
@@ -150,7 +150,7 @@ def test_several_aggregates_inside(sequence: list[Tick]) -> None:
             p = scope.variable("p", {"x": int, "n": int, "s": int, "m": int})
             seen = e.join(p, on=[("y", "x")], select=["x", "n"])
             both = e.map(x=col("x"), n=1) + seen.map(x=col("x"), n=min_of(col("n") + 1, 4))
-            scope.define(p, both.distinct().group_by("x").agg(n=max_("n"), s=sum_("n"), m=count()))
+            scope.define(p, both.distinct().group_by("x").agg(n=col("n").max(), s=col("n").sum(), m=count()))
         return scope.leave(p)
 
     def model(inputs: dict[str, Z]) -> Z:
@@ -178,11 +178,11 @@ def test_strings_and_floats_inside(sequence: list[Tick]) -> None:
             p = scope.variable("p", {"x": int, "s": str})
             own = e.map(x=col("x"), s=col("x").cast(str))
             seen = e.join(p, on=[("y", "x")], select=["x", "s"])
-            scope.define(p, (own + seen).group_by("x").agg(s=max_("s")))
+            scope.define(p, (own + seen).group_by("x").agg(s=col("s").max()))
         with c.fixpoint("floats") as floats:
             q = floats.variable("q", {"x": int, "f": float})
             seen = e.join(q, on=[("y", "x")], select=["x", "f"]).map(x=col("x"), f=col("f") / 2.0)
-            scaled = (e.map(x=col("x"), f=0.5) + seen).group_by("x").agg(f=sum_("f"))
+            scaled = (e.map(x=col("x"), f=0.5) + seen).group_by("x").agg(f=col("f").sum())
             floats.define(
                 q, scaled.map(lambda row: (row.x, min(row.f * 8 // 1 / 8, 4.0)), {"x": int, "f": float})
             )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Circuit, InvariantError, from_json, min_
+from dbsp import Circuit, InvariantError, col, from_json
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.graph_copy import GraphCopy
 from dbsp.operators.ports.input import DealtInput
@@ -125,7 +125,7 @@ def test_the_reasons_name_what_was_not_chosen() -> None:
 def test_gathered_operators_say_why() -> None:
     circuit = Circuit("gathered")
     rows = circuit.input("a", x=int, y=int)
-    circuit.output("least", rows.group_by().agg(least=min_("y")))
+    circuit.output("least", rows.group_by().agg(least=col("y").min()))
     reasons: list[str] = []
     distribute(circuit.circuit("physical"), reasons)
     (line,) = (line for line in reasons if line.startswith("Gather"))

@@ -26,14 +26,10 @@ from dbsp import (
     Stream,
     col,
     count,
-    count_distinct,
     fold,
     linear,
     lit,
-    max_,
-    median,
     multiway_join,
-    sum_,
 )
 from dbsp.circuit.listing import to_text
 from dbsp.circuit.pass_manager import PassContext
@@ -161,11 +157,11 @@ ONE: list[Callable[[Plan, Stream], Stream]] = [
     lambda plan, s: s.recent(plan.mark(), "t"),
     lambda plan, s: s.recent(plan.mark(), "k"),
     number(count()),
-    number(max_("k")),
-    number(sum_("k")),
-    number(count_distinct("k")),
+    number(col("k").max()),
+    number(col("k").sum()),
+    number(col("k").count_distinct()),
     number(linear(int.__add__, count(), count(), type=int)),
-    number(max_("t"), "k"),
+    number(col("t").max(), "k"),
     number(count(), "k"),
     lambda plan, s: s.distinct().top_k(1, "k", partition=["t"]),
     lambda plan, s: s.distinct().top_k(1, "t", partition=["k"], descending=True),
@@ -296,15 +292,18 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "groups in a fixpoint": (lambda a, b: hidden(closure(a.on_time)), []),
     # Groups.
     "accumulators": (
-        lambda a, b: hidden(a.on_time.group_by("t").agg(n=sum_("k"))),
+        lambda a, b: hidden(a.on_time.group_by("t").agg(n=col("k").sum())),
         ["groups t < watermark"],
     ),
     "extremes": (
-        lambda a, b: hidden(a.on_time.group_by("t").agg(n=max_("k"))),
+        lambda a, b: hidden(a.on_time.group_by("t").agg(n=col("k").max())),
         ["rows t < watermark", "groups t < watermark"],
     ),
-    "accumulators by another column": (lambda a, b: hidden(a.on_time.group_by("k").agg(n=sum_("t"))), []),
-    "extremes by another column": (lambda a, b: hidden(a.on_time.group_by("k").agg(n=max_("t"))), []),
+    "accumulators by another column": (
+        lambda a, b: hidden(a.on_time.group_by("k").agg(n=col("t").sum())),
+        [],
+    ),
+    "extremes by another column": (lambda a, b: hidden(a.on_time.group_by("k").agg(n=col("t").max())), []),
     "recomputed groups": (
         lambda a, b: hidden(a.on_time.group_by("t").agg(n=fold(len, "k", type=int))),
         ["rows t < watermark"],
@@ -320,17 +319,22 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         [],
     ),
     "kept results of groups": (
-        lambda a, b: hidden(a.on_time.group_by("t").agg(n=count_distinct("k"), m=median("k"))),
+        lambda a, b: hidden(a.on_time.group_by("t").agg(n=col("k").count_distinct(), m=col("k").median())),
         ["rows t < watermark", "groups t < watermark"],
     ),
     "results of groups": (
         lambda a, b: hidden(
-            a.on_time.group_by("t").agg(n=count_distinct("k")).map(n=col("n") // 2, t=col("t")).distinct()
+            a.on_time.group_by("t")
+            .agg(n=col("k").count_distinct())
+            .map(n=col("n") // 2, t=col("t"))
+            .distinct()
         ),
         ["rows t < watermark", "groups t < watermark", "rows t < watermark"],
     ),
     "results of accumulators": (
-        lambda a, b: hidden(a.on_time.group_by("k").agg(n=sum_("t")).map(n=col("n"), k=lit(0)).distinct()),
+        lambda a, b: hidden(
+            a.on_time.group_by("k").agg(n=col("t").sum()).map(n=col("n"), k=lit(0)).distinct()
+        ),
         [],
     ),
     "partitions by another column": (

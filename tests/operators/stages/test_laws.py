@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from dbsp import Circuit, Stream, col, count, max_, sum_
+from dbsp import Circuit, Stream, col, count
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.stage import Stage
 from dbsp.cli import main
@@ -130,7 +130,7 @@ CASES = {
     ),
     "aggregate": Case(
         "aggregate",
-        lambda a, b: a.group_by("x").agg(y=max_("y")),
+        lambda a, b: a.group_by("x").agg(y=col("y").max()),
         lambda a, b: reference.aggregate(a, [0], [(reference.largest, 1)]),
         (*OLD, "Change of Aggregate y(Delay, a)"),
     ),
@@ -255,7 +255,7 @@ def scoped() -> Circuit:
         far = scope.variable("far", PAIR)
         step = far.join(a, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
         outside = a.distinct().filter(X != Y)  # independent of the scope: incremental outside of it
-        scope.define(far, (outside + step).group_by("x").agg(y=max_("y")).map(x=X, y=Y).distinct())
+        scope.define(far, (outside + step).group_by("x").agg(y=col("y").max()).map(x=X, y=Y).distinct())
     circuit.output("out", scope.leave(far))
     return circuit
 
@@ -329,7 +329,7 @@ def test_an_application_names_its_law_operator_and_line() -> None:
     a = circuit.input("a", schema=PAIR)
     joined = a.filter(X > 0).join(a, on=["x"])
     line = joined.node.source
-    circuit.output("out", joined.group_by("y").agg(n=count(), t=sum_("x")))
+    circuit.output("out", joined.group_by("y").agg(n=count(), t=col("x").sum()))
     lines = [str(application) for application in incremental_circuit(circuit)[1]]
     assert [text.split()[0] for text in lines] == [
         "source",

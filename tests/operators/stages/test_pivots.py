@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import ArgumentError, Circuit, Run, Stream, col, min_
+from dbsp import ArgumentError, Circuit, Run, Stream, col
 from dbsp.circuit.graph import Graph
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.recursion.fixpoint import Fixpoint
@@ -207,7 +207,7 @@ def shortest(circuit: Circuit) -> Stream:
         far = scope.variable("far", {"x": int, "y": int, "w": int})
         step = far.join(edge, on=[("y", "x")], select=["x", "y_right", "w", "w_right"])
         ways = step.map(x=col("x"), y=col("y_right"), w=col("w") + col("w_right"))
-        scope.define(far, (edge + ways).group_by("x", "y").agg(w=min_("w")))
+        scope.define(far, (edge + ways).group_by("x", "y").agg(w=col("w").min()))
     return scope.leave(far)
 
 

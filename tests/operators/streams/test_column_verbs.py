@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dbsp import Circuit, Stream, col, count, max_, sum_
+from dbsp import Circuit, Stream, col, count
 from dbsp.errors import ArgumentError, EvaluationError, SchemaError
 from tests import reference
 from tests.harness import follow
@@ -25,8 +25,8 @@ def verbs(c: Circuit) -> dict[str, Stream]:
         "dropped": a.drop("x", "s"),
         "nothing": a.drop("x", "y", "s"),
         "same": a.drop(),
-        "groups": a.group_by("s", half=col("x") // 2).agg(n=count(), y=sum_("y")),
-        "shadowed": a.group_by(x=col("x") % 2).agg(x2=sum_("x"), best=max_(col("x") + col("y"))),
+        "groups": a.group_by("s", half=col("x") // 2).agg(n=count(), y=col("y").sum()),
+        "shadowed": a.group_by(x=col("x") % 2).agg(x2=col("x").sum(), best=(col("x") + col("y")).max()),
     }
 
 

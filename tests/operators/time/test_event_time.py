@@ -23,9 +23,6 @@ from dbsp import (
     count,
     linear,
     lit,
-    max_,
-    median,
-    sum_,
 )
 from dbsp.circuit.stage import Stage
 from tests import reference
@@ -172,10 +169,12 @@ def closing(circuit: Circuit) -> None:
     split = circuit.input("a", t=int, v=int).watermark("t", LATENESS)
     windows = split.on_time.window("t", 6, 3)
     grouped = windows.group_by("window_end", "window_start")
-    final = grouped.final(split.watermark, "window_end", n=count(), s=sum_("v"), m=max_("v"))
+    final = grouped.final(split.watermark, "window_end", n=count(), s=col("v").sum(), m=col("v").max())
     circuit.output("final", final)
     spread = linear(int.__add__, col("v"), count(), type=int)
-    other = windows.group_by("window_end").final(split.watermark, "window_end", mid=median("v"), x=spread)
+    other = windows.group_by("window_end").final(
+        split.watermark, "window_end", mid=col("v").median(), x=spread
+    )
     circuit.output("other", other)
 
 
@@ -212,7 +211,7 @@ def test_the_state_is_bounded_by_the_open_windows() -> None:
     def build(c: Circuit) -> Stream:
         split = c.input("a", t=int, v=int).watermark("t", 20)
         return split.on_time.window("t", 10).group_by("window_end").final(
-            split.watermark, "window_end", n=count(), s=sum_("v")
+            split.watermark, "window_end", n=count(), s=col("v").sum()
         ).filter(col("n") < 0)  # so that the view holds nothing  # fmt: skip
 
     run: Run = start(build)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Circuit, CircuitError, EvaluationError, Run, SchemaError, Stream, col, count, lit, sum_
+from dbsp import Circuit, CircuitError, EvaluationError, Run, SchemaError, Stream, col, count, lit
 from dbsp.circuit.stage import Stage
 from dbsp.durable import Store
 from tests import reference
@@ -31,10 +31,10 @@ def circuit_of() -> Circuit:
     split = a.watermark("t", LATENESS)
     circuit.output("rows", a.recent(split.watermark, "t"))
     windows = split.on_time.window("t", 6, 3)
-    grouped = windows.group_by("window_end").agg(n=count(), s=sum_("v"))
+    grouped = windows.group_by("window_end").agg(n=count(), s=col("v").sum())
     circuit.output("groups", grouped.recent(split.watermark, "window_end"))
     recent = windows.recent(split.watermark, "window_end")
-    circuit.output("again", recent.group_by("window_end").agg(n=count(), s=sum_("v")))
+    circuit.output("again", recent.group_by("window_end").agg(n=count(), s=col("v").sum()))
     return circuit
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, SchemaError, count, max_, sum_
+from dbsp import Circuit, SchemaError, col, count
 from dbsp.circuit.stage import Stage
 
 Rows = dict[tuple[str, int, int], int]
@@ -26,7 +26,9 @@ CHANGES = st.lists(
 def build() -> Circuit:
     circuit = Circuit()
     sale = circuit.input("sale", shop=str, day=int, price=int)
-    rolled = sale.rolling("day", 3, partition=["shop"], n=count(), total=sum_("price"), most=max_("price"))
+    rolled = sale.rolling(
+        "day", 3, partition=["shop"], n=count(), total=col("price").sum(), most=col("price").max()
+    )
     circuit.output("out", rolled)
     return circuit
 

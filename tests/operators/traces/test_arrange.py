@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from dbsp import Circuit, Stream, col, count, max_, min_
+from dbsp import Circuit, Stream, col, count
 from tests import reference
 from tests.harness import follow, start, view
 from tests.reference import Z
@@ -27,7 +27,7 @@ def readers(c: Circuit) -> dict[str, Stream]:
         "semi": a.semijoin(b, on=["y"]),
         "anti": a.antijoin(b, on=["z", "x"]),
         "distinct": a.distinct(),
-        "ends": a.group_by("y").agg(low=min_("z"), high=max_("x"), n=count()),
+        "ends": a.group_by("y").agg(low=col("z").min(), high=col("x").max(), n=count()),
         "self": a.join(a, on=[("x", "z")], select=["y", "y_right"]),
         "all": a,
     }

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
-from dbsp import Circuit, Stream, from_json, max_, multiway_join
+from dbsp import Circuit, Stream, col, from_json, multiway_join
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.graph import Stream as AnyStream
 from dbsp.circuit.operator import Operator
@@ -48,7 +48,7 @@ def triangle(a: Stream, b: Stream) -> Stream:
 
 
 def grouped(a: Stream, b: Stream) -> Stream:
-    return a.group_by("x").agg(y=max_("y"))
+    return a.group_by("x").agg(y=col("y").max())
 
 
 def incremental(build: Build) -> Graph:
