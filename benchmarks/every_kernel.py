@@ -80,7 +80,9 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     circuit = dbsp.Circuit("warmup")
     keyed = circuit.input("keyed", key=("id",), id=int, v=int)
     bag = circuit.input("bag", id=int, v=int)
-    circuit.output("matched_or_not", keyed.semijoin(bag, on=["id"]) + bag.antijoin(keyed, on=["id"]))
+    circuit.output(
+        "matched_or_not", keyed.join(bag, on=["id"], how="semi") + bag.join(keyed, on=["id"], how="anti")
+    )
     circuit.output("sums", bag.group_by("id").agg(total=dbsp.col("v").sum(), mean=dbsp.col("v").mean()))
     circuit.output("later", bag.delay().integrate().differentiate())
     circuit.output("first", bag.top_k(2, by="v", partition=["id"]))

@@ -74,8 +74,8 @@ def compiled(rules: str, **how: Any) -> Callable[..., Run]:
 def joins(circuit: Circuit) -> None:
     a, b = circuit.input("a", s=str, x=int), circuit.input("b", s=str, t=str)
     circuit.output("joined", a.join(b, on=["s"]))
-    circuit.output("both", a.semijoin(b, on=["s"]))
-    circuit.output("neither", a.antijoin(b, on=["s"]))
+    circuit.output("both", a.join(b, on=["s"], how="semi"))
+    circuit.output("neither", a.join(b, on=["s"], how="anti"))
     circuit.output("delayed", a.delay())
     circuit.output("changes", a.distinct().differentiate())
 

@@ -257,7 +257,7 @@ def documents() -> tuple[str, ...]:
     circuit.output("g", b.group_by("y").agg(n=count(), most=col("x").max(), total=col("x").sum()))
     with circuit.fixpoint("f") as scope:
         variable = scope.variable("v", a.schema)
-        scope.define(variable, (a + variable.semijoin(b, on=["x"])).distinct())
+        scope.define(variable, (a + variable.join(b, on=["x"], how="semi")).distinct())
     circuit.output("r", scope.leave(variable))
     program = dbsp.compile(
         ".decl e(x: number, y: number) .input e .decl p(x: number, y: number) .output p\n"

@@ -187,10 +187,16 @@ CASES = (
     Case("distinct", lambda c: bag(c).distinct(), pairs, replaced),
     Case("join", lambda c: bag(c).join(bag(c, "b"), on=["k"]), pairs_and_keys, replaced_on_both_sides),
     Case(
-        "semijoin", lambda c: bag(c).semijoin(bag(c, "b"), on=["k"]), pairs_and_keys, replaced_on_both_sides
+        "semijoin",
+        lambda c: bag(c).join(bag(c, "b"), on=["k"], how="semi"),
+        pairs_and_keys,
+        replaced_on_both_sides,
     ),
     Case(
-        "antijoin", lambda c: bag(c).antijoin(bag(c, "b"), on=["k"]), pairs_and_keys, replaced_on_both_sides
+        "antijoin",
+        lambda c: bag(c).join(bag(c, "b"), on=["k"], how="anti"),
+        pairs_and_keys,
+        replaced_on_both_sides,
     ),
     Case("count, sum", lambda c: bag(c).group_by("k").agg(n=count(), t=col("v").sum()), pairs, replaced),
     Case(

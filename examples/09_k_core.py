@@ -10,7 +10,7 @@ both = friends + friends.map(a=col("b"), b=col("a"))
 def peel(pairs: Stream) -> Stream:
     """Return the pairs in which both persons have at least two friends among the given pairs."""
     busy = pairs.group_by("a").agg(n=count()).filter(col("n") >= 2)
-    return pairs.semijoin(busy, on=["a"]).semijoin(busy, on=[("b", "a")])
+    return pairs.join(busy, on=["a"], how="semi").join(busy, on=[("b", "a")], how="semi")
 
 
 # The body is applied until it changes nothing; it is made incremental like every other operator.

@@ -134,10 +134,13 @@ BINARY: dict[str, Callable[..., Stream]] = {
     "join": lambda c, a, b: shaped(
         a.join(b, on=["x"], select=["y", "x", "s_right"]), col("x"), col("y"), col("s_right")
     ),
-    "semijoin": lambda c, a, b: a.semijoin(b, on=["s"]),
-    "antijoin": lambda c, a, b: a.antijoin(b, on=[("y", "y")]),
+    "semijoin": lambda c, a, b: a.join(b, on=["s"], how="semi"),
+    "antijoin": lambda c, a, b: a.join(b, on=[("y", "y")], how="anti"),
     "left_join": lambda c, a, b: shaped(
-        a.left_join(b, on=[("x", "x"), "s"], select=["x", "y_right", "s"]), col("x"), col("y_right"), col("s")
+        a.join(b, on=[("x", "x"), "s"], select=["x", "y_right", "s"], how="left"),
+        col("x"),
+        col("y_right"),
+        col("s"),
     ),
     "closed": closed,
     "closed_twice": closed_twice,

@@ -67,11 +67,11 @@ MULTIWAY_JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
     lambda s, t: multiway_join([s("x", "_"), t("_", "y"), t("x", "y")], ["y", "x"]).project("x", "y"),
 )
 HALF_JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
-    lambda s, t: s.semijoin(t, on=["x"]),
-    lambda s, t: s.semijoin(t, on=[("y", "x")]),
-    lambda s, t: s.antijoin(t, on=["x", "y"]),
-    lambda s, t: s.antijoin(t, on=[("y", "x"), ("x", "x")]),
-    lambda s, t: s.antijoin(t, on=[]),
+    lambda s, t: s.join(t, on=["x"], how="semi"),
+    lambda s, t: s.join(t, on=[("y", "x")], how="semi"),
+    lambda s, t: s.join(t, on=["x", "y"], how="anti"),
+    lambda s, t: s.join(t, on=[("y", "x"), ("x", "x")], how="anti"),
+    lambda s, t: s.join(t, on=[], how="anti"),
 )
 AGGREGATES: tuple[Callable[[Stream], Stream], ...] = (
     lambda s: s.group_by("x").agg(n=count()).map(x=X, y=col("n") % 5),

@@ -97,7 +97,7 @@ def test_a_body_that_does_not_converge_is_an_error_in_every_stage(stage: Stage) 
     a = circuit.input("a", x=int, y=int)
     with circuit.fixpoint("swing", max_iterations=20) as scope:
         swinging = scope.variable("swinging", a.schema)
-        scope.define(swinging, a.antijoin(swinging, on=["x"]))
+        scope.define(swinging, a.join(swinging, on=["x"], how="anti"))
     circuit.output("out", scope.leave(swinging))
     run = circuit.start(stage)
     for _ in range(2):

@@ -18,6 +18,7 @@ from dbsp.expressions.expression import (
     Functor,
     FunctorCall,
     Literal,
+    StreamColumn,
     as_expression,
     call,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Functor",
     "FunctorCall",
     "Literal",
+    "StreamColumn",
     "as_expression",
     "bind",
     "call",

@@ -31,7 +31,16 @@ from dbsp.expressions import (  # noqa: F401  (each enters its functions into th
     time_units,
     times,
 )
-from dbsp.expressions.expression import AggregateCall, Call, Column, Expression, Functor, FunctorCall, Literal
+from dbsp.expressions.expression import (
+    AggregateCall,
+    Call,
+    Column,
+    Expression,
+    Functor,
+    FunctorCall,
+    Literal,
+    StreamColumn,
+)
 from dbsp.expressions.functions import FUNCTIONS, Function, Overload, overloads, refuse
 from dbsp.expressions.nodes import (
     CallFailed,
@@ -206,6 +215,12 @@ def bind(expression: Expression, schema: Schema) -> Bound:
 
 
 def _bind(expression: Expression, schema: Schema) -> ExpressionNode:
+    if isinstance(expression, StreamColumn):
+        raise SchemaError(
+            f"{expression!r} is a column of one stream, which only the methods of that stream and its joins "
+            f'read; write col("{expression.name}")',
+            code="invalid-expression",
+        )
     if isinstance(expression, Column):
         position = schema.index(expression.name)
         return ColumnNode(schema.types[position], position)

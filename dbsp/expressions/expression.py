@@ -439,6 +439,19 @@ class Column(Expression):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class StreamColumn(Column):
+    """A column of one stream, as `stream["x"]`; the methods of the stream read it as `col("x")`."""
+
+    stream: Any
+
+    def __repr__(self) -> str:
+        return f'stream["{self.name}"]'
+
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key(), id(self.stream.node))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Literal(Expression):
     """A constant; its type is inferred from the value unless it is given."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dbsp.expressions.expression import AggregateCall, Call, Column, Expression
+from dbsp.expressions.expression import AggregateCall, Call, Column, Expression, StreamColumn
 
 # Functions that have a value for all arguments: an expression of these functions may be evaluated
 # for rows that the query itself does not evaluate it for.
@@ -91,3 +91,14 @@ def columns_outside(expression: Expression) -> list[str]:
     if isinstance(expression, Call):
         return [name for argument in expression.arguments for name in columns_outside(argument)]
     return [expression.name] if isinstance(expression, Column) else []
+
+
+def name_stream_columns(expression: Expression, name_of: Callable[[StreamColumn], str]) -> Expression:
+    """Return the expression with each column of a stream replaced by the column of its name."""
+    if isinstance(expression, StreamColumn):
+        return Column(name_of(expression))
+    if isinstance(expression, Call):
+        arguments = tuple(name_stream_columns(argument, name_of) for argument in expression.arguments)
+        if any(new is not old for new, old in zip(arguments, expression.arguments, strict=True)):
+            return replace(expression, arguments=arguments)
+    return expression

@@ -303,11 +303,11 @@ class Circuit(graph.Graph):
             started = scope.variable(f"{name}, started", unit)
             later = scope.variable(name, start.schema)
             scope.define(started, self.constant([()], unit))
-            x = later + start.antijoin(started, on=[])
+            x = later + start.join(started, on=[], how="anti")
             following = body(x)
             if while_ is not None:
                 going = while_(x).project()
-                following = following.semijoin(going, on=[]) + x.antijoin(going, on=[])
+                following = following.join(going, on=[], how="semi") + x.join(going, on=[], how="anti")
             scope.define(later, following)
         return scope.leave(x)
 

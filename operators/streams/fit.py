@@ -10,6 +10,7 @@ from dbsp.circuit.graph import Graph, Stream, placed
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import ArgumentError, DbspError, SchemaError, shorten
+from dbsp.expressions import Expression
 from dbsp.operators.linear.filter import SameValue
 from dbsp.operators.linear.union import Widen, same_types
 
@@ -78,6 +79,11 @@ def listed(names: str | Sequence[str], what: str) -> tuple[str, ...]:
 
 def key_columns(left: Schema, right: Schema, on: On) -> list[tuple[int, int]]:
     """The pairs of columns that `on` names: (column of the left, column of the right)."""
+    if isinstance(on, Expression):
+        raise ArgumentError(
+            f"on= expects column names, or pairs (name on the left, name on the right), got the condition "
+            f"{on!r}; write the equalities as left_on= and right_on=, and other conditions as where="
+        )
     names = (on,) if isinstance(on, str) else on
     pairs = []
     for name in names if isinstance(names, Iterable) else [names]:
@@ -93,6 +99,39 @@ def key_columns(left: Schema, right: Schema, on: On) -> list[tuple[int, int]]:
             hint = f"; {advice}" if (advice := _pair_advice(left, right, on)) else ""
             raise SchemaError(f"on=: {error.message}{hint}", code=error.code) from None
     return pairs
+
+
+def either_key(
+    on: On | None, left_on: str | Sequence[str] | None, right_on: str | Sequence[str] | None
+) -> On:
+    """Return the key of a join, given by `on` or by `left_on` and `right_on`, in the form of `on`."""
+    if on is not None and (left_on is not None or right_on is not None):
+        raise SchemaError("a join has either on= or left_on= and right_on=", code="invalid-join-key")
+    if on is not None:
+        return on
+    if left_on is None or right_on is None:
+        raise SchemaError(
+            'a join needs a key: on="id", or left_on="a" and right_on="b"; on=[] pairs every row with every '
+            "row",
+            code="invalid-join-key",
+        )
+    left, right = listed(left_on, "left_on="), listed(right_on, "right_on=")
+    if len(left) != len(right):
+        raise SchemaError(
+            f"left_on= and right_on= name the same number of columns, got {len(left)} and {len(right)}",
+            code="invalid-join-key",
+        )
+    return list(zip(left, right, strict=True))
+
+
+def as_condition(where: Any) -> Expression:
+    """Return the condition of a join. Raises ArgumentError unless it is an expression."""
+    if not isinstance(where, Expression):
+        raise ArgumentError(
+            f'where= expects a condition such as left["x"] < right["y"], got {shorten(where)} of type '
+            f"{type(where).__name__}"
+        )
+    return where
 
 
 def _pair_advice(left: Schema, right: Schema, on: On) -> str | None:

@@ -21,6 +21,7 @@ from dbsp.operators.streams.aggregate_calls import (
 )
 from dbsp.operators.streams.fit import expect_names, expect_stream, located
 from dbsp.operators.streams.row_methods import RowMethods, mapped
+from dbsp.operators.streams.stream_columns import own_values
 from dbsp.operators.time.closing import Close, PerTick
 
 S = TypeVar("S", bound=RowMethods)
@@ -47,7 +48,7 @@ class Grouped(Generic[S]):
         stream.schema.select(stream.schema.indices(columns))
         self._stream = stream
         self._columns: dict[str, Expression] = {name: col(name) for name in columns}
-        for name, expression in (expressions or {}).items():
+        for name, expression in own_values(stream, expressions or {}).items():
             if not isinstance(expression, Expression):
                 raise ArgumentError(
                     f"group_by expects an expression such as {name}=col('x') // 10, got "
@@ -164,6 +165,7 @@ class Grouped(Generic[S]):
     def _aggregated(self, calls: Mapping[str, Aggregated], apply: Callable[[Aggregate, S], S]) -> S:
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()", code="invalid-aggregate")
+        calls = own_values(self._stream, calls)
         self._check_calls(calls)
         columns = dict(self._columns)
         places: dict[Any, int] = {}

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
-from dbsp.data.schema import Schema, suggestion
+from dbsp.data.named_choices import expect_choice
+from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression
-from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.asof_join import AsofJoin
 from dbsp.operators.joins.band import Band
 from dbsp.operators.joins.interval_join import IntervalJoin, interval_offset
 from dbsp.operators.joins.join import Join
+from dbsp.operators.joins.join_columns import JoinColumns
 from dbsp.operators.joins.outer_join import OuterJoin
 from dbsp.operators.joins.range_join import RangeJoin
 from dbsp.operators.joins.semijoin import Antijoin, Semijoin
 from dbsp.operators.linear.filter import Filter
 from dbsp.operators.linear.project import Project
-from dbsp.operators.streams.fit import On, agreeing, expect_stream, key_columns, located
+from dbsp.operators.streams.fit import (
+    On,
+    agreeing,
+    as_condition,
+    either_key,
+    expect_stream,
+    key_columns,
+    located,
+)
+from dbsp.operators.streams.foreign_verbs import HOW
 from dbsp.operators.streams.multiway_atoms import Atom, atom
+from dbsp.operators.streams.stream_columns import columns_of_sides
 
 S = TypeVar("S", bound="JoinMethods")
+How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
+HOWS: tuple[How, ...] = get_args(How)
 
 
 @methods_end_at_caller
@@ -39,157 +52,112 @@ class JoinMethods(graph.Stream):
 
     @located("Join")
     def join(
-        self: S, other: S, on: On, select: Sequence[str] | None = None, *, where: Expression | None = None
+        self: S,
+        other: S,
+        on: On | None = None,
+        select: Sequence[str] | None = None,
+        *,
+        left_on: str | Sequence[str] | None = None,
+        right_on: str | Sequence[str] | None = None,
+        how: How = "inner",
+        where: Expression | None = None,
     ) -> S:
-        """Combine the pairs of rows that have equal values in the columns `on`.
+        """Combine the pairs of rows that have equal values in the key columns.
 
-            (a join b)(x, y) = a(x) * b(y)   where x[on] = y[on]
+            (a join b)(x, y) = a(x) * b(y)   where x[on] = y[on] and where(x, y) is true
+
+        `how` says which rows the result has:
+
+        - "inner": the pairs;
+        - "left", "right", "full": also the rows of this stream, of `other` or of both that have no
+          partner, with None for the columns of the other side;
+        - "semi": the rows of this stream with a partner, with their own weights;
+        - "anti": the rows of this stream without a partner, with their own weights.
+
+        A row has a partner while the weights of the rows of its key on the other side add up to
+        more than 0; with `where`, while the weights of its pairs do. As in ON of SQL, a row whose
+        pairs all fail `where` has no partner. None is equal to None in a key; `where` with None
+        counts as false.
 
         The result has all columns of the left, then the columns of the right that are not part of
-        the key. A name that both sides have gets the suffix `_right` on the right. Bilinear: a tick
-        costs O(|delta| log n + output); the state is one trace per side, shared with other
-        operators.
+        the key; of "semi" and "anti" only those of the left. A name that both sides have gets the
+        suffix `_right` on the right. The columns of a side that can be missing are optional; a key
+        column of the left always holds the key.
+
+        An inner join is bilinear: a tick costs O(|delta| log n + output), and the state is one
+        trace per side, shared with other operators. The other joins also cost the rows of a key
+        that gets its first partner or loses its last one; with `where` they keep one more trace, of
+        the rows with a partner. Conditions in `where` that read one side are evaluated before the
+        pairs are made.
 
         Parameters:
             other: the stream on the right.
-            on: the key: column names, or pairs (name on the left, name on the right).
+            on: the key: column names, or pairs (name on the left, name on the right); `[]` pairs
+                every row with every row.
             select: the names of the columns of the result, key columns of the right included; by
                 default all columns as described.
-            where: a further condition on a pair, over the same names, selected or not.
+            left_on: the key columns of the left, instead of `on`.
+            right_on: the key columns of the right, in the same order as `left_on`.
+            how: "inner", "left", "right", "full", "semi" or "anti".
+            where: a further condition on a pair, over the same names, selected or not, or over
+                columns of the streams, such as `left["x"] < right["x"]`.
 
         Returns:
             A stream of the selected columns.
 
         Raises:
-            SchemaError: a column does not exist, the types of a key differ, or a name would occur
-                twice.
-            ArgumentError: `other` is not a stream, or `on` does not name columns.
+            SchemaError: a column does not exist, the types of a key differ, a name would occur
+                twice, or there is no key.
+            ArgumentError: `other` is not a stream, `how` is another word, or a key does not name
+                columns.
             CircuitError: the streams belong to different circuits.
 
         Examples:
             >>> circuit = Circuit("shop")
             >>> order = circuit.input("order", id=int, customer=int)
             >>> customer = circuit.input("customer", id=int, name=str)
-            >>> circuit.output("who", order.join(customer, on=[("customer", "id")], select=["id", "name"]))
-            >>> run = circuit.start()
-            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["who"].rows()
-            [(1, 'Ada')]
+            >>> for how in ("inner", "left", "semi", "anti"):
+            ...     joined = order.join(customer, left_on="customer", right_on="id", how=how)
+            ...     circuit.output(how, joined)
+            >>> deltas = circuit.start().step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada")]})
+            >>> deltas["inner"].rows(), deltas["left"].rows()
+            ([(1, 7, 'Ada')], [(1, 7, 'Ada'), (2, 8, None)])
+            >>> deltas["semi"].rows(), deltas["anti"].rows()
+            ([(1, 7)], [(2, 8)])
+
+            A condition on the columns of both sides:
+
+            >>> circuit = Circuit("bids")
+            >>> bid = circuit.input("bid", item=str, euro=int)
+            >>> ask = circuit.input("ask", item=str, euro=int)
+            >>> circuit.output("deal", bid.join(ask, on="item", where=bid["euro"] >= ask["euro"]))
+            >>> circuit.start().step({"bid": [("tea", 5), ("pen", 1)], "ask": [("tea", 4), ("pen", 2)]})[
+            ...     "deal"
+            ... ].rows()
+            [('tea', 5, 4)]
         """
         expect_stream(other, "join")
-        pairs = key_columns(self.schema, other.schema, on)
-        offered = JoinColumns.of(self.schema, other.schema, [b for _, b in pairs])
+        how = expect_choice("how", HOWS, how, HOW)
+        pairs = key_columns(self.schema, other.schema, either_key(on, left_on, right_on))
+        left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+        offered = JoinColumns.of(self.schema, other.schema, right_key)
+        condition = None if where is None else columns_of_sides(self, other, offered, as_condition(where))
+        if how == "semi" or how == "anti":
+            return _semijoin(self, other, pairs, offered, condition, how, select)
         names = offered.chosen(select)
-        left, right = agreeing(self, [(b, a) for a, b in pairs]), agreeing(other, pairs)
-        key: dict[int, int] = {}
-        for a, b in pairs:  # one of the pairs that share a column is enough from here on
-            if b not in key.values():
-                key.setdefault(a, b)
-
-        def joined(columns: Sequence[str]) -> S:
-            return Join(tuple(key), tuple(key.values()), offered.columns(columns), tuple(columns))(
-                left, right
+        if how == "inner":
+            return _joined_where(
+                lambda chosen: _pairs(self, other, pairs, offered, chosen), names, offered, condition
             )
-
-        return _joined_where(joined, offered, names, where)
-
-    @located("LeftJoin")
-    def left_join(self: S, other: S, on: On, select: Sequence[str] | None = None) -> S:
-        """Join, and keep every row without a partner, with None for the columns of `other`.
-
-        The columns are those of `join`; those of `other` become optional. A tick in which a row
-        gets its first partner retracts its padded form, and a tick in which it loses its last
-        partner inserts it again. Cost and state are those of a join and an antijoin.
-
-        Parameters:
-            other: the stream on the right.
-            on: the key: column names, or pairs (name on the left, name on the right).
-            select: the names of the columns of the result; by default all columns as described.
-
-        Returns:
-            A stream of the selected columns.
-
-        Raises:
-            SchemaError: a column does not exist, the types of a key differ, or a name would occur
-                twice.
-            ArgumentError: `other` is not a stream, or `on` does not name columns.
-            CircuitError: the streams belong to different circuits.
-
-        Examples:
-            >>> circuit = Circuit("shop")
-            >>> order = circuit.input("order", id=int, customer=int)
-            >>> customer = circuit.input("customer", id=int, name=str)
-            >>> circuit.output("all", order.left_join(customer, on=[("customer", "id")]))
-            >>> run = circuit.start()
-            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["all"].rows()
-            [(1, 7, 'Ada'), (2, 8, None)]
-        """
-        return _outer_join(self, other, on, select, left=True, right=False)
-
-    @located("RightJoin")
-    def right_join(self: S, other: S, on: On, select: Sequence[str] | None = None) -> S:
-        """Join, and keep every row of `other` without a partner, with None for the other columns.
-
-        The columns are those of `join`. The columns of the left become optional, except the key
-        columns, which hold the key of the right row. Cost and state are those of a join and an
-        antijoin.
-
-        Parameters:
-            other: the stream on the right.
-            on: the key: column names, or pairs (name on the left, name on the right).
-            select: the names of the columns of the result; by default all columns as described.
-
-        Returns:
-            A stream of the selected columns.
-
-        Raises:
-            SchemaError: a column does not exist, the types of a key differ, or a name would occur
-                twice.
-            ArgumentError: `other` is not a stream, or `on` does not name columns.
-            CircuitError: the streams belong to different circuits.
-
-        Examples:
-            >>> circuit = Circuit("shop")
-            >>> order = circuit.input("order", id=int, customer=int)
-            >>> customer = circuit.input("customer", id=int, name=str)
-            >>> circuit.output("all", order.right_join(customer, on=[("customer", "id")]))
-            >>> run = circuit.start()
-            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["all"].rows()
-            [(None, 9, 'Ben'), (1, 7, 'Ada')]
-        """
-        return _outer_join(self, other, on, select, left=False, right=True)
-
-    @located("FullJoin")
-    def full_join(self: S, other: S, on: On, select: Sequence[str] | None = None) -> S:
-        """Join, and keep the rows of both sides that have no partner, padded with None.
-
-        The columns are those of `join`. All become optional except the key columns of the left,
-        which hold the key of the left row or, in a row without one, of the right row. Cost and
-        state are those of a join and two antijoins.
-
-        Parameters:
-            other: the stream on the right.
-            on: the key: column names, or pairs (name on the left, name on the right).
-            select: the names of the columns of the result; by default all columns as described.
-
-        Returns:
-            A stream of the selected columns.
-
-        Raises:
-            SchemaError: a column does not exist, the types of a key differ, or a name would occur
-                twice.
-            ArgumentError: `other` is not a stream, or `on` does not name columns.
-            CircuitError: the streams belong to different circuits.
-
-        Examples:
-            >>> circuit = Circuit("shop")
-            >>> order = circuit.input("order", id=int, customer=int)
-            >>> customer = circuit.input("customer", id=int, name=str)
-            >>> circuit.output("all", order.full_join(customer, on=[("customer", "id")]))
-            >>> run = circuit.start()
-            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["all"].rows()
-            [(None, 9, 'Ben'), (1, 7, 'Ada'), (2, 8, None)]
-        """
-        return _outer_join(self, other, on, select, left=True, right=True)
+        if len(set(left_key)) < len(pairs) or len(set(right_key)) < len(pairs):
+            raise SchemaError(
+                f'a column occurs twice in the key of a join with how="{how}"; name each column once, and '
+                "compare others with where=",
+                code="invalid-join-key",
+            )
+        left, right = how in ("left", "full"), how in ("right", "full")
+        columns = offered.columns(names)
+        return OuterJoin(left_key, right_key, columns, names, left, right, condition)(self, other)
 
     @located("RangeJoin")
     def range_join(
@@ -249,7 +217,8 @@ class JoinMethods(graph.Stream):
             columns = offered.columns(chosen)
             return RangeJoin(left_key, right_key, x, y, band, columns, tuple(chosen))(self, other)
 
-        return _joined_where(joined, offered, names, where)
+        condition = None if where is None else columns_of_sides(self, other, offered, as_condition(where))
+        return _joined_where(joined, names, offered, condition)
 
     @located("IntervalJoin")
     def interval_join(
@@ -316,7 +285,8 @@ class JoinMethods(graph.Stream):
                 self, other
             )
 
-        return _joined_where(joined, offered, names, where)
+        condition = None if where is None else columns_of_sides(self, other, offered, as_condition(where))
+        return _joined_where(joined, names, offered, condition)
 
     @located("AsofJoin")
     def asof_join(
@@ -370,126 +340,6 @@ class JoinMethods(graph.Stream):
         names = offered.chosen(select)
         return AsofJoin(left_key, right_key, x, y, offered.columns(names), names, outer)(self, other)
 
-    @located("Semijoin")
-    def semijoin(self: S, other: S, on: On) -> S:
-        """Keep the rows that have a partner in `other`, with their own weights.
-
-            semijoin(a, b)(x) = a(x) if sum of b(y) over the rows y with y[on] = x[on] > 0, else 0
-
-        A tick costs O(|delta| log n), plus the rows of `self` whose key gets its first partner or
-        loses its last one. The state is a trace of the rows, and one of the keys of `other`.
-
-        Parameters:
-            other: the stream that holds the partners; it counts as a set.
-            on: the key: column names, or pairs (name on the left, name on the right).
-
-        Returns:
-            A stream with the same columns.
-
-        Raises:
-            SchemaError: a column does not exist, or the types of a key differ.
-            ArgumentError: `other` is not a stream, or `on` does not name columns.
-            CircuitError: the streams belong to different circuits.
-
-        Examples:
-            >>> circuit = Circuit("shop")
-            >>> order = circuit.input("order", id=int, customer=int)
-            >>> customer = circuit.input("customer", id=int, name=str)
-            >>> circuit.output("semijoin", order.semijoin(customer, on=[("customer", "id")]))
-            >>> run = circuit.start()
-            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["semijoin"].rows()
-            [(1, 7)]
-        """
-        expect_stream(other, "semijoin")
-        pairs = key_columns(self.schema, other.schema, on)
-        key = dict(reversed(pairs))
-        return Semijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
-
-    @located("Antijoin")
-    def antijoin(self: S, other: S, on: On) -> S:
-        """Keep the rows that have no partner in `other`, with their own weights.
-
-            antijoin(a, b)(x) = a(x) - semijoin(a, b)(x)
-
-        A tick costs O(|delta| log n), plus the rows of `self` whose key gets its first partner or
-        loses its last one. The state is a trace of the rows, and one of the keys of `other`.
-
-        Parameters:
-            other: the stream that holds the partners; it counts as a set.
-            on: the key: column names, or pairs (name on the left, name on the right).
-
-        Returns:
-            A stream with the same columns.
-
-        Raises:
-            SchemaError: a column does not exist, or the types of a key differ.
-            ArgumentError: `other` is not a stream, or `on` does not name columns.
-            CircuitError: the streams belong to different circuits.
-
-        Examples:
-            >>> circuit = Circuit("shop")
-            >>> order = circuit.input("order", id=int, customer=int)
-            >>> customer = circuit.input("customer", id=int, name=str)
-            >>> circuit.output("antijoin", order.antijoin(customer, on=[("customer", "id")]))
-            >>> run = circuit.start()
-            >>> run.step({"order": [(1, 7), (2, 8)], "customer": [(7, "Ada"), (9, "Ben")]})["antijoin"].rows()
-            [(2, 8)]
-        """
-        expect_stream(other, "antijoin")
-        pairs = key_columns(self.schema, other.schema, on)
-        key = dict(reversed(pairs))
-        return Antijoin(tuple(key), tuple(key.values()))(self, agreeing(other, pairs))
-
-
-@dataclass(frozen=True)
-class JoinColumns:
-    """The columns that the result of a join can have, by name."""
-
-    places: dict[str, int]
-    """v >= 0: column v of the left; v < 0: column -v - 1 of the right."""
-    default: tuple[str, ...]
-
-    @staticmethod
-    def of(left: Schema, right: Schema, right_key: Sequence[int]) -> JoinColumns:
-        places = {name: index for index, name in enumerate(left.names)}
-        default = list(left.names)
-        for index, name in enumerate(right.names):
-            unique = f"{name}_right" if name in left.names else name
-            if unique in places:
-                raise SchemaError(
-                    f"column '{unique}' would occur twice in the result; rename a column before the join",
-                    code="duplicate-column",
-                )
-            places[unique] = -index - 1
-            if index not in right_key:
-                default.append(unique)
-        return JoinColumns(places, tuple(default))
-
-    def chosen(self, select: Sequence[str] | None) -> tuple[str, ...]:
-        """The names of the result's columns."""
-        names = self.default if select is None else tuple(select)
-        for name in names:
-            self._check(name)
-        return names
-
-    def columns(self, names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(self.places[name] for name in names)
-
-    def with_those_of(self, condition: Expression, names: Sequence[str]) -> tuple[str, ...]:
-        """The names, followed by the other names that the condition reads."""
-        read = [name for name in condition.columns if name not in names]
-        for name in read:
-            self._check(name)
-        return (*names, *read)
-
-    def _check(self, name: str) -> None:
-        if name not in self.places:
-            raise SchemaError(
-                f"the join has no column {name!r}{suggestion(str(name), self.places)}; its columns are "
-                f"{', '.join(self.places)}",
-                code="unknown-column",
-            )
-
 
 def _ordered_key(
     a: Schema, b: Schema, on: On, left: str, right: str, options: str
@@ -506,35 +356,49 @@ def _ordered_key(
     return left_key, right_key, x, y
 
 
+def _pairs(
+    left: S, right: S, pairs: Sequence[tuple[int, int]], offered: JoinColumns, names: Sequence[str]
+) -> S:
+    """Return the inner join of two streams with the columns `names`."""
+    left_rows, right_rows = agreeing(left, [(b, a) for a, b in pairs]), agreeing(right, pairs)
+    key: dict[int, int] = {}
+    for a, b in pairs:  # one of the pairs that share a column is enough from here on
+        if b not in key.values():
+            key.setdefault(a, b)
+    columns = offered.columns(names)
+    return Join(tuple(key), tuple(key.values()), columns, tuple(names))(left_rows, right_rows)
+
+
+def _semijoin(
+    left: S,
+    right: S,
+    pairs: Sequence[tuple[int, int]],
+    offered: JoinColumns,
+    where: Expression | None,
+    how: How,
+    select: Sequence[str] | None,
+) -> S:
+    """Return the rows of the left with a partner, or without one, with the columns `select`."""
+    names = left.schema.names
+    columns = left.schema.indices(names if select is None else tuple(select))
+    operator = Semijoin if how == "semi" else Antijoin
+    if where is None:
+        key = dict(reversed(pairs))
+        found = operator(tuple(key), tuple(key.values()))(left, agreeing(right, pairs))
+    else:
+        partnered = _joined_where(lambda c: _pairs(left, right, pairs, offered, c), names, offered, where)
+        rows = tuple(range(len(names)))
+        found = operator(rows, rows)(left, partnered)
+    return found if select is None else Project(columns, tuple(select))(found)
+
+
 def _joined_where(
-    joined: Callable[[Sequence[str]], S], offered: JoinColumns, names: Sequence[str], where: Expression | None
+    joined: Callable[[Sequence[str]], S], names: Sequence[str], offered: JoinColumns, where: Expression | None
 ) -> S:
     """Return the pairs with the columns `names`, all or those for which the condition is true."""
     if where is None:
         return joined(names)
-    return _where(joined(offered.with_those_of(where, names)), where, names)
-
-
-def _where(pairs: S, condition: Expression, names: Sequence[str]) -> S:
-    """Keep the pairs for which the condition is true, with their first columns, `names`."""
-    kept = Filter(condition)(pairs)
-    if len(names) == pairs.schema.arity:
+    kept = Filter(where)(joined(offered.with_those_of(where, names)))
+    if len(names) == kept.schema.arity:
         return kept
     return Project(tuple(range(len(names))), tuple(names))(kept)
-
-
-def _outer_join(
-    left_rows: S, right_rows: S, on: On, select: Sequence[str] | None, left: bool, right: bool
-) -> S:
-    expect_stream(right_rows, "an outer join")
-    pairs = key_columns(left_rows.schema, right_rows.schema, on)
-    left_key, right_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-    if len(set(left_key)) < len(pairs) or len(set(right_key)) < len(pairs):
-        raise SchemaError(
-            "a column occurs twice in on= of an outer join; name each column once, and filter the "
-            "streams before the join",
-            code="invalid-join-key",
-        )
-    offered = JoinColumns.of(left_rows.schema, right_rows.schema, right_key)
-    names = offered.chosen(select)
-    return OuterJoin(left_key, right_key, offered.columns(names), names, left, right)(left_rows, right_rows)

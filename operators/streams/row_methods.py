@@ -19,6 +19,7 @@ from dbsp.operators.linear.preceded import Preceded
 from dbsp.operators.linear.project import Project, Rename
 from dbsp.operators.linear.try_map import TryMap, TryMapFunction
 from dbsp.operators.streams.fit import expect_names, located, widened
+from dbsp.operators.streams.stream_columns import own_columns, own_values
 
 S = TypeVar("S", bound="RowMethods")
 
@@ -65,7 +66,7 @@ class RowMethods(graph.Stream):
             [(2, 7.5)]
         """
         if isinstance(predicate, Expression):
-            return Filter(predicate)(self)
+            return Filter(own_columns(self, predicate))(self)
         if not callable(predicate):
             raise SchemaError(
                 "filter expects a boolean expression such as col('x') > 0, or a function of a row; got "
@@ -220,7 +221,8 @@ class RowMethods(graph.Stream):
                 code="invalid-argument",
             )
         else:
-            good = TryMap(tuple(map(as_expression, columns.values())), tuple(columns))
+            values = own_values(self, columns)
+            good = TryMap(tuple(map(as_expression, values.values())), tuple(columns))
         return Tried(good(self), replace(good, reason=reason)(self))
 
     @located("FlatMap")
@@ -366,7 +368,8 @@ class RowMethods(graph.Stream):
             [('Ada', 3, 5, 3), ('Ada', 3, 5, 4)]
         """
         given = (start, end) if step is None else (start, end, step)
-        ends = tuple(col(value) if isinstance(value, str) else as_expression(value) for value in given)
+        values = (col(value) if isinstance(value, str) else as_expression(value) for value in given)
+        ends = tuple(own_columns(self, value) for value in values)
         return GenerateSeries(ends, name)(self)
 
     @located("Explode")
@@ -461,6 +464,7 @@ class RowMethods(graph.Stream):
 
 def mapped(stream: S, columns: Mapping[str, Any]) -> S:
     """Return the given columns of a stream; plain column references need no evaluation."""
+    columns = own_values(stream, columns)
     names = tuple(columns)
     schema = stream.schema
     plain = [e.name for e in columns.values() if isinstance(e, Column)]

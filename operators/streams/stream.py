@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.interner import Interner
 from dbsp.data.values import decode_value
-from dbsp.errors import SchemaError, expect_type, shorten
-from dbsp.expressions import Expression, coalesce, col, lit
+from dbsp.errors import ArgumentError, SchemaError, expect_type, shorten
+from dbsp.expressions import Expression, StreamColumn, coalesce, col, lit
 from dbsp.operators.joins.band import distance
 from dbsp.operators.streams.event_time_methods import EventTimeMethods, window_length
 from dbsp.operators.streams.fit import listed, located
+from dbsp.operators.streams.foreign_verbs import unknown_verb
 from dbsp.operators.streams.grouped import Aggregated, Grouped
 from dbsp.operators.streams.inspection_methods import InspectionMethods
 from dbsp.operators.streams.join_methods import JoinMethods
 from dbsp.operators.streams.ranking_methods import RankingMethods
 from dbsp.operators.streams.row_methods import RowMethods
 from dbsp.operators.streams.set_methods import SetMethods
+from dbsp.operators.streams.stream_columns import own_values
 from dbsp.operators.time.delay import Delay
 from dbsp.operators.time.differentiate import Differentiate
 from dbsp.operators.time.integrate import Integrate
@@ -46,11 +49,6 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "distinct",
         "union",
         "join",
-        "left_join",
-        "right_join",
-        "full_join",
-        "semijoin",
-        "antijoin",
         "range_join",
         "interval_join",
         "asof_join",
@@ -80,6 +78,40 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "assert_nonnegative",
         "schema",
     )
+
+    @located("Column")
+    def __getitem__(self, name: str) -> Expression:
+        """Return the column of this stream as an expression, for its methods and its joins.
+
+        The same as `col(name)` in the methods of this stream. In the condition of a join it is the
+        column of this side, so columns of one name can be told apart.
+
+        Parameters:
+            name: the name of the column.
+
+        Raises:
+            SchemaError: the column does not exist.
+            ArgumentError: `name` is not a string.
+
+        Examples:
+            >>> circuit = Circuit("people")
+            >>> person = circuit.input("person", name=str, age=int)
+            >>> circuit.output("adult", person.filter(person["age"] >= 18))
+            >>> circuit.start().step({"person": [("Ada", 36), ("Ben", 7)]})["adult"].rows()
+            [('Ada', 36)]
+        """
+        if not isinstance(name, str):
+            if isinstance(name, list | tuple) and all(isinstance(each, str) for each in name):
+                hint = f"; use select({', '.join(map(json.dumps, name))}) for several columns"
+            elif isinstance(name, Expression):
+                hint = "; use filter(...) for the rows that satisfy a condition"
+            else:
+                hint = ""
+            raise ArgumentError(
+                f"stream[...] expects a column name, got {shorten(name)} of type {type(name).__name__}{hint}"
+            )
+        self.schema.index(name)
+        return StreamColumn(name, self)
 
     @located("Aggregate")
     def group_by(self, *columns: str, **expressions: Expression) -> Grouped[Stream]:
@@ -162,6 +194,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
             raise SchemaError(
                 f"size= expects a length that is not negative, got {shorten(size)}", code="invalid-window"
             )
+        calls = own_values(self, calls)
         for name in calls:
             if name in names:
                 raise SchemaError(
@@ -334,6 +367,16 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         if self.graph.parent is None:
             return Differentiate()(self)
         return self - self.delay()
+
+
+if not TYPE_CHECKING:  # a type checker reports unknown attributes itself
+
+    def _unknown(self, name):
+        if name.startswith("_"):  # looked up by copy, pickle and others before there are attributes
+            raise AttributeError(name)
+        raise unknown_verb(name, type(self).public_names, self.schema.names)
+
+    Stream.__getattr__ = _unknown
 
 
 def own_stream(stream: graph.Stream) -> Stream:

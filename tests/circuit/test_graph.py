@@ -85,7 +85,7 @@ def test_a_single_name_is_accepted_for_a_list_of_names() -> None:
     circuit = Circuit()
     left = circuit.input("left", name=str, x=int)
     right = circuit.input("right", name=str, y=int, key="name")
-    circuit.output("out", left.join(right, on="name").antijoin(left, on="name"))
+    circuit.output("out", left.join(right, on="name").join(left, on="name", how="anti"))
     assert circuit.start().outputs["out"].names == ("name", "x", "y")
 
 
@@ -137,7 +137,7 @@ def test_work_that_does_not_depend_on_the_scope_is_done_outside_of_it() -> None:
     allowed = circuit.input("allowed", x=int)
     with circuit.fixpoint("closure") as scope:
         path = scope.variable("path", e.schema)
-        good = e.semijoin(allowed, on=["x"]).filter(col("y") > 0).distinct()
+        good = e.join(allowed, on=["x"], how="semi").filter(col("y") > 0).distinct()
         scope.define(path, (good + path.join(good, on=[("y", "x")], select=["x", "y_right"])).distinct())
     circuit.output("path", scope.leave(path))
     run = circuit.start()

@@ -43,11 +43,11 @@ def join_of_types_in_the_second_pair(c: Circuit, e: Stream) -> None:
 
 
 def semijoin_of_types(c: Circuit, e: Stream) -> None:
-    e.semijoin(c.input("names", x=str), on=["x"])
+    e.join(c.input("names", x=str), on=["x"], how="semi")
 
 
 def antijoin_without_column(c: Circuit, e: Stream) -> None:
-    e.antijoin(e, on=["z"])
+    e.join(e, on=["z"], how="anti")
 
 
 def project_without_column(c: Circuit, e: Stream) -> None:

@@ -98,9 +98,9 @@ def test_titles_of_operators_that_are_built_by_hand() -> None:
     built = [
         (joined, "Join on shop = name"),
         (sale.join(shop, on=[], select=["item", "city"]), "Join"),
-        (sale.semijoin(shop, on=[("shop", "name")]), "Semijoin on shop = name"),
-        (sale.antijoin(shop, on=[("shop", "name")]), "Antijoin on shop = name"),
-        (sale.left_join(shop, on=[("shop", "name")]), "LeftJoin on shop = name"),
+        (sale.join(shop, on=[("shop", "name")], how="semi"), "Semijoin on shop = name"),
+        (sale.join(shop, on=[("shop", "name")], how="anti"), "Antijoin on shop = name"),
+        (sale.join(shop, on=[("shop", "name")], how="left"), "LeftJoin on shop = name"),
         (
             sale.group_by("shop").agg(total=col("n").sum(), sold=count(), most=col("n").max()),
             "Aggregate total = sum(n), sold = count(*), most = max(n) by shop",

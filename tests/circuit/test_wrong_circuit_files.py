@@ -54,8 +54,8 @@ OTHERS: dict[str, Callable[[Circuit, Stream, Stream, Stream], Stream]] = {
     "preceded": lambda c, a, b, d: d.preceded(),
     "same": lambda c, a, b, d: a.filter(col("x") == col("y")),
     "two_keys": lambda c, a, b, d: a.join(b, on=["x", ("s", "s")], select=["y_right", "s", "x"]),
-    "right_join": lambda c, a, b, d: a.right_join(b, on=["x"]),
-    "full_join": lambda c, a, b, d: a.full_join(b, on=["s"]),
+    "right_join": lambda c, a, b, d: a.join(b, on=["x"], how="right"),
+    "full_join": lambda c, a, b, d: a.join(b, on=["s"], how="full"),
     "inspect": lambda c, a, b, d: a.distinct().inspect(ignored),
     "time": lambda c, a, b, d: a.integrate().differentiate().delay(),
 }

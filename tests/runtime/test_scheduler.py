@@ -124,7 +124,7 @@ def everything(circuit: Circuit) -> None:
 
     # 7 and 8: after everything else
     last = path.project("x").distinct().join(groups, on=["x"])
-    circuit.output("last", last.antijoin(edge, on=[("low", "x")]))
+    circuit.output("last", last.join(edge, on=[("low", "x")], how="anti"))
     circuit.output("failing", bombs.at(7).filter(failing))
     circuit.output("interrupted", bombs.at(8).filter(interrupted))
 

@@ -119,7 +119,7 @@ class RuleLowering:
                     current = _columns(numbered, {name: col(name) for name in keep})
                 case PlannedAntijoin(pattern=pattern):
                     absent = self.scan(pattern, set(pattern.names))
-                    current = self.or_unit(current).antijoin(absent, on=list(pattern.names))
+                    current = self.or_unit(current).join(absent, on=list(pattern.names), how="anti")
                 case PlannedAggregate():
                     current = self.aggregated(current, step)
         return self.or_unit(current)
@@ -138,7 +138,7 @@ class RuleLowering:
         if bag or new or has_key:
             return left.join(right, on=list(step.on), select=list(step.keep))
         # Only the existence of a row matters; a join would count the rows.
-        found = left.semijoin(right, on=list(step.on))
+        found = left.join(right, on=list(step.on), how="semi")
         return found if found.schema.names == step.keep else found.project(*step.keep)
 
     def ranged(
@@ -240,7 +240,7 @@ class RuleLowering:
                 return present
             kept = {name: col(name) for name in step.keep}
             zeros = {result.variable: lit(_ZEROS[result.kind]) for result in literal.results}
-            return present + _columns(outer.antijoin(groups, on=key), kept | zeros)
+            return present + _columns(outer.join(groups, on=key, how="anti"), kept | zeros)
 
     def or_unit(self, stream: Stream | None) -> Stream:
         """Return the stream, or the relation that holds the empty row."""

@@ -64,9 +64,9 @@ def undominated(candidates: Stream, pairs: Stream, antisymmetric: bool) -> Strea
     pairs = pairs.filter(~_equal(names, others)).distinct()
     if not antisymmetric:
         turned = pairs.map(**{a: col(b) for a, b in zip(both, [*others, *names], strict=True)})
-        mutual = pairs.semijoin(turned, on=both)
-        pairs = pairs.antijoin(turned, on=both) + mutual.preceded()
-    return candidates.antijoin(pairs.project(*names), on=list(names))
+        mutual = pairs.join(turned, on=both, how="semi")
+        pairs = pairs.join(turned, on=both, how="anti") + mutual.preceded()
+    return candidates.join(pairs.project(*names), on=list(names), how="anti")
 
 
 def with_extremes(candidates: Stream, column: int, greatest: bool) -> Stream:

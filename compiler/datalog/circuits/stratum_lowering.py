@@ -125,7 +125,9 @@ class StratumLowering:
                 value = self._next(name, parts, variables[name])
                 with context.at(name):
                     for reached in limits:
-                        value = value.antijoin(reached, on=[]) + variables[name].semijoin(reached, on=[])
+                        value = value.join(reached, on=[], how="anti") + variables[name].join(
+                            reached, on=[], how="semi"
+                        )
                     values[name] = value
                 scope.define(variables[name], values[name])
         found: dict[str, Stream] = {}

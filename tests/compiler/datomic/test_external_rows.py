@@ -34,8 +34,8 @@ STORED: dict[str, Build] = {
     "a multi-way join": lambda query, friend, likes: multiway_join(
         [query("x"), friend("x", "y"), likes("y", "z")], ("x", "z")
     ),
-    "a condition on facts without a partner": lambda query, friend, likes: friend.antijoin(
-        query, on=[("a", "x")]
+    "a condition on facts without a partner": lambda query, friend, likes: friend.join(
+        query, on=[("a", "x")], how="anti"
     ).filter(col("b") > 1),
     "distinct rows of a join": lambda *streams: joined(*streams).distinct(),
     "distinct rows of a set": lambda query, friend, likes: friend.distinct(),
@@ -46,7 +46,9 @@ REFUSED: dict[str, Build] = {
     "a projection in a join": lambda query, friend, likes: query.join(
         friend.map(x=col("a")).distinct(), on="x"
     ),
-    "a projection in an antijoin": lambda query, friend, likes: query.antijoin(likes, on=[("x", "a")]),
+    "a projection in an antijoin": lambda query, friend, likes: query.join(
+        likes, on=[("x", "a")], how="anti"
+    ),
     "a union": lambda query, friend, likes: (friend + likes).map(x=col("a")).distinct(),
     "groups": lambda query, friend, likes: friend.group_by("a").agg(n=count()),
     "a join of facts": lambda query, friend, likes: friend.join(likes, on="a").distinct(),

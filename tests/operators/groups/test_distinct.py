@@ -64,7 +64,7 @@ def test_set_operations(sequence: list[Tick]) -> None:
         a, b = (c.input(name, schema=COLUMNS).distinct() for name in "ab")
         return {
             "union": (a + b).distinct(),
-            "both": a.semijoin(b, on=["x", "y"]).distinct(),
+            "both": a.join(b, on=["x", "y"], how="semi").distinct(),
             "only": (a - b).distinct(),
         }
 

@@ -42,8 +42,7 @@ def stored_rows(run: Run) -> int:
 
 
 def half_join(stream: Stream, other: Stream, kind: str, on: list[Any]) -> Stream:
-    joined: Stream = getattr(stream, kind)(other, on=on)
-    return joined
+    return stream.join(other, on=on, how="semi" if kind == "semijoin" else "anti")
 
 
 KINDS = ("semijoin", "antijoin")
@@ -74,7 +73,7 @@ def test_one_node_over_two_arrangements(kind: str) -> None:
 def test_pictures_name_the_columns_of_both_sides() -> None:
     circuit = Circuit("pictures")
     a, b = circuit.input("a", schema=PAIRS), circuit.input("b", p=int, q=int)
-    circuit.output("out", a.antijoin(b, on=[("y", "q")]).project("x"))
+    circuit.output("out", a.join(b, on=[("y", "q")], how="anti").project("x"))
     for stage, expected in (
         ("incremental", "Sum of the terms of Antijoin"),
         ("physical", "Antijoin on y = q"),
@@ -104,7 +103,7 @@ def test_arrangements_are_shared(kind: str) -> None:
 def test_a_projection_becomes_a_part_of_the_node() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", schema=PAIRS), c.input("b", schema=PAIRS)
-        return a.antijoin(b, on=["y"]).project("x")
+        return a.join(b, on=["y"], how="anti").project("x")
 
     graph = start(build).graph
     assert names(graph) == ["Project", "Antijoin"]
@@ -121,7 +120,7 @@ def test_a_projection_becomes_a_part_of_the_node() -> None:
 def test_the_keys_of_a_group_are_one_row() -> None:
     """The state follows the number of keys of B, and a row of a large group visits one of them."""
     run = start(
-        lambda c: c.input("a", schema=PAIRS).antijoin(c.input("b", schema=PAIRS), on=["y"]),
+        lambda c: c.input("a", schema=PAIRS).join(c.input("b", schema=PAIRS), on=["y"], how="anti"),
     )
     run.step({"a": [(1, 7)], "b": [(x, 7) for x in range(500)]})
     run.compact()
@@ -136,8 +135,8 @@ def test_a_scope_has_the_composition() -> None:
     with circuit.fixpoint("reach") as scope:
         reach = scope.variable("reach", a.schema)
         longer = reach.join(a, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
-        outside = a.antijoin(b, on=["x"])  # independent of the scope
-        scope.define(reach, (outside + longer.antijoin(b, on=["y"])).distinct())
+        outside = a.join(b, on=["x"], how="anti")  # independent of the scope
+        scope.define(reach, (outside + longer.join(b, on=["y"], how="anti")).distinct())
     circuit.output("out", scope.leave(reach))
     physical = circuit.circuit("physical")
     (body,) = (child for node in physical.nodes for child in node.operator.children())
@@ -162,9 +161,9 @@ def test_keys_in_two_orders(sequence: list[Tick], data: st.DataObject) -> None:
         return {
             "by x": a.join(xs, on=["x"]),
             "by q": b.join(qs, on=["q"]),
-            "with": a.semijoin(b, on=on),
-            "without": a.antijoin(b, on=on),
-            "narrow": a.antijoin(b, on=on).project("z", "x"),
+            "with": a.join(b, on=on, how="semi"),
+            "without": a.join(b, on=on, how="anti"),
+            "narrow": a.join(b, on=on, how="anti").project("z", "x"),
         }
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
@@ -262,7 +261,9 @@ def test_large_changes_in_pieces(sequence: list[Tick]) -> None:
     on = [(1, 0)]
     with small_pieces(2):
         follow(
-            lambda c: c.input("a", x=int, y=int, z=int).antijoin(c.input("b", y=int, w=int), on=["y"]),
+            lambda c: c.input("a", x=int, y=int, z=int).join(
+                c.input("b", y=int, w=int), on=["y"], how="anti"
+            ),
             lambda z: reference.antijoin(z["a"], z["b"], on),
             sequence,
         )
@@ -276,7 +277,7 @@ def test_a_tick_that_fails_changes_nothing() -> None:
 
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", schema=PAIRS), c.input("b", schema=PAIRS)
-        return a.antijoin(b, on=["y"]).map(x=col("x"), q=lit(12) // col("x"))
+        return a.join(b, on=["y"], how="anti").map(x=col("x"), q=lit(12) // col("x"))
 
     run, other = start(build), start(build)
     for one in (run, other):
@@ -293,7 +294,7 @@ def test_a_tick_that_fails_changes_nothing() -> None:
 
 
 def test_weights_outside_of_64_bits() -> None:
-    run = start(lambda c: c.input("a", schema=PAIRS).antijoin(c.input("b", schema=PAIRS), on=["y"]))
+    run = start(lambda c: c.input("a", schema=PAIRS).join(c.input("b", schema=PAIRS), on=["y"], how="anti"))
     run.step({"a": {(1, 1): -(2**63)}})
     with pytest.raises(WeightOverflowError, match=r"Antijoin at test_delta_semijoin\.py"):
         run.step({"b": [(1, 1)]})

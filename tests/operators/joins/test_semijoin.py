@@ -17,7 +17,7 @@ PAIR = rows(small, small)
 
 def build(c: Circuit) -> dict[str, Stream]:
     a, b = c.input("a", x=int, y=int), c.input("b", y=int, z=int)
-    return {"with": a.semijoin(b, on=["y"]), "without": a.antijoin(b, on=["y"])}
+    return {"with": a.join(b, on=["y"], how="semi"), "without": a.join(b, on=["y"], how="anti")}
 
 
 def model(inputs: dict[str, Z]) -> dict[str, Z]:
@@ -37,9 +37,9 @@ def test_of_sets(sequence: list[Tick]) -> None:
     def of_sets(c: Circuit) -> dict[str, Stream]:
         a, b = c.input("a", x=int, y=int, kind="set"), c.input("b", y=int, z=int, kind="set")
         return {
-            "with": a.semijoin(b, on=["y"]).distinct(),
-            "without": a.antijoin(b, on=["y"]).distinct(),
-            "whole": a.antijoin(b, on=[("x", "y"), ("y", "z")]).distinct(),
+            "with": a.join(b, on=["y"], how="semi").distinct(),
+            "without": a.join(b, on=["y"], how="anti").distinct(),
+            "whole": a.join(b, on=[("x", "y"), ("y", "z")], how="anti").distinct(),
         }
 
     def model_of_sets(inputs: dict[str, Z]) -> dict[str, Z]:
@@ -85,8 +85,8 @@ def test_keys(on: str, sequence: list[Tick]) -> None:
         a, b = c.input("a", x=int, y=int), c.input("b", p=int, q=int)
         names = [("xy"[i], "pq"[j]) for i, j in pairs]
         return {
-            "with": a.semijoin(b, on=names),
-            "without": a.antijoin(b, on=names),
+            "with": a.join(b, on=names, how="semi"),
+            "without": a.join(b, on=names, how="anti"),
             "join": a.join(b, on=names, select=["x", "y", "p", "q"]),
         }
 
@@ -104,7 +104,7 @@ def test_keys(on: str, sequence: list[Tick]) -> None:
 @given(ticks({"a": rows(small, nullable), "b": rows(nullable)}))
 def test_none_matches_none(sequence: list[Tick]) -> None:
     follow(
-        lambda c: c.input("a", x=int, y=int | None).antijoin(c.input("b", y=int | None), on=["y"]),
+        lambda c: c.input("a", x=int, y=int | None).join(c.input("b", y=int | None), on=["y"], how="anti"),
         lambda inputs: reference.antijoin(inputs["a"], inputs["b"], [(1, 0)]),
         sequence,
     )
@@ -112,10 +112,10 @@ def test_none_matches_none(sequence: list[Tick]) -> None:
 
 def test_none_does_not_match_the_lowest_int() -> None:
     lowest = -(2**63)
-    run = start(lambda c: c.input("a", x=int).antijoin(c.input("b", x=int | None), on=["x"]))
+    run = start(lambda c: c.input("a", x=int).join(c.input("b", x=int | None), on=["x"], how="anti"))
     run.step({"a": [(lowest,), (1,)], "b": [(None,), (1,)]})
     assert view(run) == {(lowest,): 1}
-    run = start(lambda c: c.input("b", x=int | None).antijoin(c.input("a", x=int), on=["x"]))
+    run = start(lambda c: c.input("b", x=int | None).join(c.input("a", x=int), on=["x"], how="anti"))
     run.step({"a": [(lowest,), (1,)], "b": [(None,), (1,)]})
     assert view(run) == {(None,): 1}
 
@@ -123,7 +123,7 @@ def test_none_does_not_match_the_lowest_int() -> None:
 @given(ticks({"a": rows(), "b": rows()}))
 def test_relations_without_columns(sequence: list[Tick]) -> None:
     follow(
-        lambda c: c.input("a", schema={}).antijoin(c.input("b", schema={}), on=[]),
+        lambda c: c.input("a", schema={}).join(c.input("b", schema={}), on=[], how="anti"),
         lambda inputs: reference.antijoin(inputs["a"], inputs["b"], []),
         sequence,
     )
@@ -133,9 +133,9 @@ def test_relations_without_columns(sequence: list[Tick]) -> None:
 def test_with_itself(sequence: list[Tick]) -> None:
     follow(
         lambda c: {
-            "with": (a := c.input("a", x=int, y=int)).semijoin(a, on=[("y", "x")]),
-            "without": a.antijoin(a, on=[("y", "x")]),
-            "self": a.antijoin(a, on=["x", "y"]),
+            "with": (a := c.input("a", x=int, y=int)).join(a, on=[("y", "x")], how="semi"),
+            "without": a.join(a, on=[("y", "x")], how="anti"),
+            "self": a.join(a, on=["x", "y"], how="anti"),
         },
         lambda inputs: {
             "with": reference.semijoin(inputs["a"], inputs["a"], [(1, 0)]),

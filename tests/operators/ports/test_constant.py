@@ -24,7 +24,7 @@ def test_present_from_the_first_tick_on(value: Z, sequence: list[Tick]) -> None:
         return {
             "alone": constant,
             "joined": a.join(constant, on=["x"]),
-            "without": a.antijoin(constant, on=["x"]),
+            "without": a.join(constant, on=["x"], how="anti"),
             "groups": (a + constant).group_by("x").agg(n=count()),
             "set": constant.distinct(),
         }

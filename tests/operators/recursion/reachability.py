@@ -16,7 +16,7 @@ def reach(c: Circuit, mode: str) -> Stream:
     shut = c.input("shut", x=int, kind="set")
     with c.fixpoint("reach", recursion=mode) as scope:
         found = scope.variable("found", start.schema)
-        open_ = found.antijoin(shut, on=["x"])
+        open_ = found.join(shut, on=["x"], how="anti")
         scope.define(found, (start + then_from(open_, edge)).distinct())
     return scope.leave(found)
 

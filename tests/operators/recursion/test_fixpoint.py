@@ -41,7 +41,7 @@ def test_imports_plain_and_arranged_and_exports_of_every_kind(sequence: list[Tic
             step = then(p, e) + then(constant, p)
             defined = (e + step + constant).distinct()
             scope.define(p, defined)
-            part = p.semijoin(other, on=["x", "y"])
+            part = p.join(other, on=["x", "y"], how="semi")
             ends = p.project("y").distinct()
         leaving = {"p": p, "defined": defined, "step": step, "part": part, "ends": ends, "again": p}
         return {name: scope.leave(stream) for name, stream in leaving.items()} | {
@@ -162,7 +162,7 @@ def test_a_recursion_that_oscillates_ends_with_an_error() -> None:
         seed = c.input("seed", n=int)
         with c.fixpoint("liar", max_iterations=100) as scope:
             n = scope.variable("n", {"n": int})
-            scope.define(n, seed.antijoin(n, on=["n"]).distinct())
+            scope.define(n, seed.join(n, on=["n"], how="anti").distinct())
         return scope.leave(n)
 
     run = start(build)

@@ -27,7 +27,7 @@ def core(k: int) -> Callable[[Circuit], Stream]:
 
         def peel(left: Stream) -> Stream:
             busy = left.group_by("x").agg(n=count()).filter(col("n") >= k)
-            return left.semijoin(busy, on=["x"]).semijoin(busy, on=[("y", "x")])
+            return left.join(busy, on=["x"], how="semi").join(busy, on=[("y", "x")], how="semi")
 
         return circuit.iterate("core", both, peel)
 

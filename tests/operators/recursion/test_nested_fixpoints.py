@@ -68,7 +68,7 @@ def test_nested_closure_with_negation_between(sequence: list[Tick]) -> None:
             base = (e + then(q, more)).distinct()
             with outer.fixpoint("inner") as inner:
                 p = inner.variable("p", EDGE)
-                inner.define(p, (base + then(p, p).antijoin(more, on=["x", "y"])).distinct())
+                inner.define(p, (base + then(p, p).join(more, on=["x", "y"], how="anti")).distinct())
             closed = inner.leave(p)
             outer.define(q, (closed + e).distinct())
             sizes = closed.group_by("x").agg(n=count())
@@ -105,7 +105,7 @@ def test_three_scopes_deep(sequence: list[Tick]) -> None:
                 with second.fixpoint("third") as third:
                     d = third.variable("d", EDGE)
                     third.define(d, (e + then(d, e) + a + b).distinct())
-                second.define(b, (third.leave(d) - a.antijoin(b, on=["x"])).distinct())
+                second.define(b, (third.leave(d) - a.join(b, on=["x"], how="anti")).distinct())
             first.define(a, second.leave(b).filter(col("x") != col("y")).distinct())
         return first.leave(a)
 

@@ -67,7 +67,7 @@ def test_negation_of_a_lower_stratum_inside(sequence: list[Tick]) -> None:
         bad = spread.leave(bad)
         with c.fixpoint("closure") as scope:
             p = scope.variable("p", EDGE)
-            scope.define(p, (e + then(p, e)).antijoin(bad, on=[("y", "x")]).distinct())
+            scope.define(p, (e + then(p, e)).join(bad, on=[("y", "x")], how="anti").distinct())
         return {"bad": bad, "p": scope.leave(p)}
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
@@ -94,8 +94,8 @@ def test_negation_over_a_recursive_relation_outside(sequence: list[Tick]) -> Non
         nodes = (e.project("x") + e.map(x=col("y"))).distinct()
         pairs = nodes.join(nodes, on=[], select=["x", "x_right"]).rename(y="x_right")
         return {
-            "unreachable": pairs.antijoin(p, on=["x", "y"]),
-            "acyclic": nodes.antijoin(p, on=[("x", "x"), ("x", "y")]),
+            "unreachable": pairs.join(p, on=["x", "y"], how="anti"),
+            "acyclic": nodes.join(p, on=[("x", "x"), ("x", "y")], how="anti"),
         }
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:

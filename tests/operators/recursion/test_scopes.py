@@ -96,7 +96,7 @@ def three_deep(circuit: Circuit) -> Stream:
             inside = three.leave(third)
             two_.define(second, longer(inside, b).distinct())
         middle = two_.leave(inside)
-        one.define(first, middle.map(x=Y, y=X).semijoin(c, on=["x", "y"]).distinct())
+        one.define(first, middle.map(x=Y, y=X).join(c, on=["x", "y"], how="semi").distinct())
     return one.leave(middle)
 
 
@@ -160,8 +160,8 @@ def test_negation_of_an_inner_result(sequence: list[Tick]) -> None:
                 path = inner.variable("path", {"n": int, "x": int, "y": int})
                 step = path.join(a, on=[("y", "x")], select=["n", "x", "y_right"]).rename(y="y_right")
                 inner.define(path, (last + step).distinct())
-            open_ = b.join(last.project("n").distinct(), on=[]).antijoin(
-                inner.leave(path), on=[("x", "y"), "n"]
+            open_ = b.join(last.project("n").distinct(), on=[]).join(
+                inner.leave(path), on=[("x", "y"), "n"], how="anti"
             )
             following = open_.map(n=col("n") + 1, x=X, y=Y)
             outer.define(rounds, (b.map(n=lit(0), x=X, y=Y) + following).distinct())

@@ -176,8 +176,8 @@ TWO: list[Callable[[Plan, Stream, Stream], Stream]] = [
     joined(["t", "k"], ("t", "k")),
     joined(["k"], ("t", "k")),
     joined(["k"], ("t2", "k")),
-    lambda plan, a, b: a.antijoin(b, on=["t"]),
-    lambda plan, a, b: a.semijoin(b, on=["t", "k"]),
+    lambda plan, a, b: a.join(b, on=["t"], how="anti"),
+    lambda plan, a, b: a.join(b, on=["t", "k"], how="semi"),
     lambda plan, a, b: multiway_join([a("t", "x"), b("t", "k"), a("t", "k")], ["t", "k"]),
     lambda plan, a, b: multiway_join([a("t", "k"), b("u", "k"), b("u", "t")], ["t", "k"]),
     lambda plan, a, b: multiway_join([a("k", "u"), b("t", "u"), b("k", "t")], ["t", "k"]),
@@ -435,14 +435,14 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["rows t < watermark"],  # of the late rows, by (t, k); rows of a are by (k, t)
     ),
     "an antijoin, and a set of its rows": (
-        lambda a, b: hidden(a.on_time.antijoin(b.on_time, on=["t"]).distinct()),
+        lambda a, b: hidden(a.on_time.join(b.on_time, on=["t"], how="anti").distinct()),
         ["rows t < watermark"] * 3,
     ),
     "an antijoin whose rows are late": (
-        lambda a, b: hidden(a.late.antijoin(b.on_time, on=["t"])),
+        lambda a, b: hidden(a.late.join(b.on_time, on=["t"], how="anti")),
         ["rows t < watermark"],  # of the late rows, read by changes of b; they read any key of b
     ),
-    "an antijoin with late keys": (lambda a, b: hidden(a.on_time.antijoin(b.late, on=["t"])), []),
+    "an antijoin with late keys": (lambda a, b: hidden(a.on_time.join(b.late, on=["t"], how="anti")), []),
     # Readers of all rows.
     "a view": (lambda a, b: a.on_time, []),
     "a view of a set": (lambda a, b: a.on_time.distinct(), []),

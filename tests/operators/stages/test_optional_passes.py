@@ -19,11 +19,11 @@ from tests.operators.stages.support import PAIR, Build, W, X, Y, Z, after, query
     "build, expected, changes",
     [
         (
-            lambda a, b: a.left_join(b, on=["x", "y"]),
+            lambda a, b: a.join(b, on=["x", "y"], how="left"),
             "Union(Join(a, b), Pad  with None(Antijoin(a, b)))",
             ["LeftJoin becomes Union"],
         ),
-        (lambda a, b: a.semijoin(b, on=["x"]), "Semijoin(a, b)", []),
+        (lambda a, b: a.join(b, on=["x"], how="semi"), "Semijoin(a, b)", []),
         (lambda a, b: a.join(b, on=["x"]), "Join(a, b)", []),
     ],
 )

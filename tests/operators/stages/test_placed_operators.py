@@ -180,21 +180,21 @@ CASES: dict[str, Build] = {
     "product of totals": lambda c, a, b, k: (
         a.group_by().agg(n=count()).join(b.group_by().agg(m=col("x").max()), on=[])
     ),
-    "semijoin": lambda c, a, b, k: a.semijoin(b, on=["s"]),
-    "antijoin": lambda c, a, b, k: a.antijoin(k, on=[("y", "x")]),
-    "semijoin with a constant": lambda c, a, b, k: a.semijoin(
-        c.constant([(1,), (2,)], {"y": int}), on=["y"]
+    "semijoin": lambda c, a, b, k: a.join(b, on=["s"], how="semi"),
+    "antijoin": lambda c, a, b, k: a.join(k, on=[("y", "x")], how="anti"),
+    "semijoin with a constant": lambda c, a, b, k: a.join(
+        c.constant([(1,), (2,)], {"y": int}), on=["y"], how="semi"
     ).distinct(),
-    "antijoin of a constant": lambda c, a, b, k: c.constant([(1,), (7,), (3,)], {"n": int}).antijoin(
-        b, on=[("n", "x")]
+    "antijoin of a constant": lambda c, a, b, k: c.constant([(1,), (7,), (3,)], {"n": int}).join(
+        b, on=[("n", "x")], how="anti"
     ),
     "antijoin by two columns": lambda c, a, b, k: (
-        a.antijoin(k, on=[("x", "y"), ("y", "x")])
-        .semijoin(b, on=["y"])
-        .antijoin(a.filter(col("x") > 3), on=["s"])
+        a.join(k, on=[("x", "y"), ("y", "x")], how="anti")
+        .join(b, on=["y"], how="semi")
+        .join(a.filter(col("x") > 3), on=["s"], how="anti")
     ),
-    "antijoin without a key": lambda c, a, b, k: a.antijoin(b.filter(col("x") > 2), on=[]),
-    "outer joins": lambda c, a, b, k: a.full_join(renamed(k), on=[("y", "x2")]),
+    "antijoin without a key": lambda c, a, b, k: a.join(b.filter(col("x") > 2), on=[], how="anti"),
+    "outer joins": lambda c, a, b, k: a.join(renamed(k), on=[("y", "x2")], how="full"),
     "range join": lambda c, a, b, k: a.range_join(
         renamed(b), on=[("s", "s2")], left="x", right="y2", low=-1, high=1
     ),

@@ -41,8 +41,8 @@ from tests.operators.stages.support import PAIR, Build, W, X, Y, Z, after
             lambda a, b: a.join(b, on=["x"], where=lit(None, bool) & (Y > 0), select=["x"]),
             "Project x(Filter lit(None, BOOL)(Join(Filter y > 0(a), b)))",
         ),
-        (lambda a, b: a.semijoin(b, on=["x"]).filter(Y > 0), "Semijoin(Filter y > 0(a), b)"),
-        (lambda a, b: a.antijoin(b, on=["x"]).filter(X > 0), "Antijoin(Filter x > 0(a), b)"),
+        (lambda a, b: a.join(b, on=["x"], how="semi").filter(Y > 0), "Semijoin(Filter y > 0(a), b)"),
+        (lambda a, b: a.join(b, on=["x"], how="anti").filter(X > 0), "Antijoin(Filter x > 0(a), b)"),
         (lambda a, b: (a + a).filter(X > 0), "Union(Filter x > 0(a), Filter x > 0(a))"),
         (
             lambda a, b: (a.join(b, on=["x", "y"]).distinct() + b).filter(Y > 0),
@@ -137,7 +137,7 @@ def same(row: Any) -> Any:
             ["Project moved below Union"],
         ),
         (
-            lambda a, b: (a.antijoin(b, on=["x"]) + b).project("x"),
+            lambda a, b: (a.join(b, on=["x"], how="anti") + b).project("x"),
             "Union(Project x(Antijoin(a, b)), Project x(b))",
             ["Project moved below Union"],
         ),

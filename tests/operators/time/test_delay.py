@@ -103,7 +103,7 @@ def test_feedback_counts_ticks() -> None:
     def build(c: Circuit) -> Stream:
         back = c.feedback({"n": int})
         one = c.constant([(1,)], {"n": int})
-        following = back.map(n=col("n") + 1) + one.antijoin(back.map(k=1).distinct(), on=[("n", "k")])
+        following = back.map(n=col("n") + 1) + one.join(back.map(k=1).distinct(), on=[("n", "k")], how="anti")
         c.connect(back, following)
         return following
 

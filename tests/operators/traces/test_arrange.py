@@ -24,8 +24,8 @@ def readers(c: Circuit) -> dict[str, Stream]:
         "zx": a.join(b, on=[("z", "x")], select=["y", "z_right"]),
         "crossed": a.join(b, on=[("x", "y"), ("y", "x")], select=["z", "z_right"]),
         "product": a.join(b, on=[], select=["x", "z_right"]),
-        "semi": a.semijoin(b, on=["y"]),
-        "anti": a.antijoin(b, on=["z", "x"]),
+        "semi": a.join(b, on=["y"], how="semi"),
+        "anti": a.join(b, on=["z", "x"], how="anti"),
         "distinct": a.distinct(),
         "ends": a.group_by("y").agg(low=col("z").min(), high=col("x").max(), n=count()),
         "self": a.join(a, on=[("x", "z")], select=["y", "y_right"]),
@@ -91,7 +91,7 @@ def test_readers_of_several_orders_inside_a_scope(sequence: list[Tick]) -> None:
                 v.join(a, on=[("z", "x"), ("x", "z")], select=["z", "y", "y_right"]),
                 v.join(v, on=[("y", "z"), ("z", "y")], select=["x", "x_right", "z"]),
                 v.join(b, on=[("z", "z")], select=["y", "z", "x_right"]),
-                v.semijoin(b, on=[("y", "x"), ("x", "y")]).map(x=col("z"), y=col("x"), z=col("y")),
+                v.join(b, on=[("y", "x"), ("x", "y")], how="semi").map(x=col("z"), y=col("x"), z=col("y")),
             ]
             shaped = [
                 part.map(**dict(zip("xyz", map(col, part.schema.names), strict=True))) for part in parts

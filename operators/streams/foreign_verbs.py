@@ -1,0 +1,78 @@
+"""Names of verbs in other libraries and earlier versions, with what to write here.
+
+An attribute that streams do not have, such as `left_join` of ibis, raises AttributeError with the
+method to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dbsp.data.schema import suggestion
+
+HOW: Mapping[str, str] = {
+    "cross": "write 'inner' with on=[]",
+    "full_outer": "write 'full'",
+    "fullouter": "write 'full'",
+    "left_anti": "write 'anti'",
+    "left_outer": "write 'left'",
+    "left_semi": "write 'semi'",
+    "leftanti": "write 'anti'",
+    "leftouter": "write 'left'",
+    "leftsemi": "write 'semi'",
+    "outer": "write 'full'",
+    "right_outer": "write 'right'",
+    "rightouter": "write 'right'",
+}
+"""Kinds of joins of other libraries."""
+
+_JOINS = {
+    "anti": ("anti_join", "antijoin"),
+    "full": ("full_join", "outer_join"),
+    "inner": ("inner_join", "merge"),
+    "left": ("left_join",),
+    "right": ("right_join",),
+    "semi": ("semi_join", "semijoin"),
+}
+_VERBS = {name: f's.join(other, on=..., how="{how}")' for how, names in _JOINS.items() for name in names} | {
+    "agg": "s.group_by(...).agg(...)",
+    "aggregate": "s.group_by(...).agg(...)",
+    "apply": "s.map(function, schema)",
+    "assign": "s.with_columns(name=...)",
+    "concat": "s + other",
+    "count": "s.group_by().agg(n=count())",
+    "cross_join": "s.join(other, on=[])",
+    "drop_duplicates": "s.distinct()",
+    "dropna": "s.filter(~x.is_null())",
+    "except_": "(s.distinct() - other.distinct()).distinct()",
+    "groupby": "s.group_by(...)",
+    "head": "s.top_k(n, by=...)",
+    "join_asof": "s.asof_join(other, ...)",
+    "join_where": "s.join(other, on=..., where=...) or s.range_join(...)",
+    "limit": "s.top_k(n, by=...)",
+    "merge_asof": "s.asof_join(other, ...)",
+    "mutate": "s.with_columns(name=...)",
+    "nunique": "s.group_by().agg(n=x.count_distinct())",
+    "order_by": "s.top_k(n, by=...) or s.rank(by=...)",
+    "reduce": "s.group_by(...).agg(...)",
+    "shift": "s.lag(...) or s.lead(...)",
+    "sort": "s.top_k(n, by=...) or s.rank(by=...)",
+    "sort_values": "s.top_k(n, by=...) or s.rank(by=...)",
+    "unionAll": "s + other",
+    "union_all": "s + other",
+    "unique": "s.distinct()",
+    "vstack": "s + other",
+    "where": "s.filter(...)",
+    "with_column": "s.with_columns(name=...)",
+    "withColumn": "s.with_columns(name=...)",
+    "withColumnRenamed": 's.rename(new="old")',
+}
+
+
+def unknown_verb(name: str, methods: Iterable[str], columns: Iterable[str]) -> AttributeError:
+    """Return the error for an attribute of a stream with these methods and columns."""
+    if name in columns:
+        advice = f'; the column is s["{name}"]'
+    else:
+        advice = f"; write {_VERBS[name]}" if name in _VERBS else suggestion(name, methods)
+    return AttributeError(f"a stream has no '{name}'{advice}")
