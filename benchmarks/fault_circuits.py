@@ -90,7 +90,7 @@ def aggregates(circuit: Circuit) -> None:
         a.group_by("x").agg(mean=col("x").mean(), mid=col("x").median(), s=col("s").count_distinct()),
     )
     circuit.output("strings", b.group_by("s").agg(t=col("t").max()))
-    circuit.output("set", a.project("s").distinct())
+    circuit.output("set", a.select("s").distinct())
 
 
 def keyed(circuit: Circuit) -> None:

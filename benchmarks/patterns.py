@@ -64,7 +64,7 @@ class Pattern:
                 shared = [name for name in (x, y) if name in matches.schema.names]
                 matches = matches.join(step, on=shared)
         assert matches is not None
-        circuit.output("result", matches.project(*self.variables))
+        circuit.output("result", matches.select(*self.variables))
         return circuit
 
     def sql(self) -> str:

@@ -58,11 +58,11 @@ def circuit() -> dbsp.Circuit:
     crash = dbsp.Circuit("crash")
     edge = crash.input("edge", x=int, y=int)
     crash.output("rows", edge)
-    crash.output("starts", edge.project("x"))
+    crash.output("starts", edge.select("x"))
     edges = edge.distinct()
     with crash.fixpoint("closure") as scope:
         path = scope.variable("path", edges.schema)
-        step = path.join(edges.rename(z="y", y="x"), on="y").project("x", "z").rename(y="z")
+        step = path.join(edges.rename(z="y", y="x"), on="y").select("x", "z").rename(y="z")
         scope.define(path, (edges + step).distinct())
     crash.output("path", scope.leave(path))
     crash.output("newest", crash.input("update", id=int, file=int, key="id"))

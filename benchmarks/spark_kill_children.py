@@ -67,7 +67,7 @@ def circuit() -> Circuit:
     near = shops.rename(x="shop", y="region").distinct()
     with built.fixpoint("reach") as scope:
         reach = scope.variable("reach", near.schema)
-        longer = reach.join(near.rename(z="y", y="x"), on="y").project("x", "z").rename(y="z")
+        longer = reach.join(near.rename(z="y", y="x"), on="y").select("x", "z").rename(y="z")
         scope.define(reach, (near + longer).distinct())
     built.output("reached", scope.leave(reach))
     return built

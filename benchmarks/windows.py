@@ -56,7 +56,7 @@ def windows_circuit() -> Circuit:
     windows = clicks.on_time.window("t", WINDOW, HOP)
     totals = windows.group_by("window_end", "user").agg(n=count(), total=col("v").sum(), most=col("v").max())
     circuit.output("totals", totals.recent(clicks.watermark, "window_end"))
-    names = windows.project("window_end", "name").distinct()
+    names = windows.select("window_end", "name").distinct()
     circuit.output("names", names.recent(clicks.watermark, "window_end"))
     pairs = clicks.on_time.range_join(
         sales.on_time.map(bought=col("t"), user=col("user"), price=col("v")),

@@ -6,7 +6,7 @@ from dbsp import Circuit, ZSet, col
 
 circuit = Circuit("readings")
 readings = circuit.input("readings", sensor=str, value=float)
-circuit.output("high", readings.filter(col("value") > 20.0).project("sensor").distinct())
+circuit.output("high", readings.filter(col("value") > 20.0).select("sensor").distinct())
 run = circuit.start()
 
 # A table inserts each row with weight 1; ZSet.from_rows takes other weights.

@@ -5,7 +5,7 @@ from dbsp import Circuit, col, count
 circuit = Circuit("components")
 link = circuit.input("link", a=int, b=int, kind="set")
 both = link + link.map(a=col("b"), b=col("a"))
-nodes = both.project("a").distinct()
+nodes = both.select("a").distinct()
 
 with circuit.fixpoint("labels") as scope:
     label = scope.variable("label", {"node": int, "label": int})

@@ -15,7 +15,7 @@ def peel(pairs: Stream) -> Stream:
 
 # The body is applied until it changes nothing; it is made incremental like every other operator.
 core = circuit.iterate("peeling", both, peel)
-circuit.output("core", core.project("a").distinct())
+circuit.output("core", core.select("a").distinct())
 
 run = circuit.start()
 tick = run.step({"friends": [("ann", "bob"), ("bob", "cid"), ("cid", "dan"), ("dan", "eve")]})

@@ -45,7 +45,7 @@ def delta_terms(
     terms = []
     for i, atom in enumerate(atoms):
         parts[i] = _read(atom, streams[i].differentiate())
-        terms.append(_product(parts).project(*names))
+        terms.append(_product(parts).select(*names))
         parts[i] = _read(atom, streams[i])
     return _finished(terms[0].union(*terms[1:]), join)
 
@@ -106,7 +106,7 @@ def _finished(rows: Stream, join: MultiwayJoin) -> Stream:
             if set(condition.columns) <= set(rows.schema.names):
                 rows = rows.filter(conditions.pop(number))
         if not waiting:
-            return rows.project(*join.columns)
+            return rows.select(*join.columns)
         known = set(rows.schema.names)
         number = next(n for n, (_, value) in waiting.items() if set(value.columns) <= known)
         rows = _extended(rows, *waiting.pop(number))
@@ -122,6 +122,6 @@ def _extended(rows: Stream, name: str, value: Expression) -> Stream:
     rows = SameValue(names.index(name), len(names))(rows.map(**columns, **{again: value}))
     types = rows.schema.types
     if types[names.index(name)].nullable and not types[-1].nullable:
-        rows = rows.project(*(again if column == name else column for column in names))
+        rows = rows.select(*(again if column == name else column for column in names))
         return rows.rename(**{name: again})
-    return rows.project(*names)
+    return rows.select(*names)

@@ -113,7 +113,7 @@ UNARY: dict[str, Callable[..., Stream]] = {
     "map": lambda c, a: shaped(a, col("x") + 1, col("y") * 2 - lit(1), col("s").str.upper()),
     "map_function": lambda c, a: a.map(turned, COLUMNS),
     "flat_map": lambda c, a: a.flat_map(copies, COLUMNS),
-    "project": lambda c, a: shaped(a.project("s", "x"), col("x"), col("x"), col("s")),
+    "project": lambda c, a: shaped(a.select("s", "x"), col("x"), col("x"), col("s")),
     "rename": lambda c, a: shaped(a.rename(p="x"), col("p"), col("y"), col("s")),
     "distinct": lambda c, a: a.distinct(),
     "negate": lambda c, a: -a,

@@ -40,8 +40,8 @@ MAPS: tuple[Callable[[Stream], Stream], ...] = (
     lambda s: s.map(x=(X + 1) % 5, y=Y),
     lambda s: s.map(x=X, y=when(X < Y).then((X + Y) % 5).otherwise(1)),
     lambda s: s.map(x=Y, y=lit(2)),
-    lambda s: s.rename(x="y", y="x").project("x", "y"),
-    lambda s: s.project("x").map(x=X, y=X),
+    lambda s: s.rename(x="y", y="x").select("x", "y"),
+    lambda s: s.select("x").map(x=X, y=X),
     lambda s: s.map(lambda row: (row.y, row.x), COLUMNS),
     lambda s: s.flat_map(lambda row: [(row.x, row.y), (row.y, 4)], COLUMNS),
 )
@@ -60,11 +60,11 @@ MULTIWAY_JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
         [s("x", "z"), t("y", "w"), s("w", "z")], ["x", "y"], let={"w": (X + 1) % 5}, where=Y != X
     ),
     lambda s, t: (
-        multiway_join([s("a", "b"), t("b", "c")], let={"x": col("c")}).project("a", "x").rename(x="x", y="a")
+        multiway_join([s("a", "b"), t("b", "c")], let={"x": col("c")}).select("a", "x").rename(x="x", y="a")
     ),
     lambda s, t: multiway_join([t("x", "y"), s("x", "y"), t("x", "y")]).filter(X < 3),
     lambda s, t: multiway_join([s("x", "y")], where=[X < Y, Y != 3]),
-    lambda s, t: multiway_join([s("x", "_"), t("_", "y"), t("x", "y")], ["y", "x"]).project("x", "y"),
+    lambda s, t: multiway_join([s("x", "_"), t("_", "y"), t("x", "y")], ["y", "x"]).select("x", "y"),
 )
 HALF_JOINS: tuple[Callable[[Stream, Stream], Stream], ...] = (
     lambda s, t: s.join(t, on=["x"], how="semi"),

@@ -70,7 +70,7 @@ def joined() -> Circuit:
 def made_distinct() -> Circuit:
     """A projection, with and without distinct."""
     circuit = Circuit("items")
-    item = circuit.input("order", who=str, item=str, euro=int).project("item")
+    item = circuit.input("order", who=str, item=str, euro=int).select("item")
     circuit.output("weights", item)
     circuit.output("items", item.distinct())
     return circuit

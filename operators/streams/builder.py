@@ -306,7 +306,7 @@ class Circuit(graph.Graph):
             x = later + start.join(started, on=[], how="anti")
             following = body(x)
             if while_ is not None:
-                going = while_(x).project()
+                going = while_(x).select()
                 following = following.join(going, on=[], how="semi") + x.join(going, on=[], how="anti")
             scope.define(later, following)
         return scope.leave(x)
@@ -382,7 +382,7 @@ class Circuit(graph.Graph):
 
         Examples:
             >>> circuit = Circuit("names")
-            >>> circuit.output("name", circuit.input("person", id=int, name=str).project("name"))
+            >>> circuit.output("name", circuit.input("person", id=int, name=str).select("name"))
             >>> run = circuit.start()
             >>> run.step({"person": [(1, "Ada")]})["name"].rows(), run.view("name").rows()
             ([('Ada',)], [('Ada',)])

@@ -48,7 +48,10 @@ def expect_names(names: Sequence[Any], what: str, example: str) -> None:
     for name in names:
         if not isinstance(name, str):
             hint = "pass each name as one argument" if isinstance(name, list | tuple | set) else ""
-            hint = hint or "to use an expression, add it as a column by map() first"
+            hint = (
+                hint
+                or "name the expression, as in select(name=...), or add it as a column by with_columns() first"
+            )
             raise ArgumentError(
                 f"{what} expects column names such as {example}, got {shorten(name)} of type "
                 f"{type(name).__name__}; {hint}"

@@ -54,6 +54,7 @@ _VERBS = {name: f's.join(other, on=..., how="{how}")' for how, names in _JOINS.i
     "mutate": "s.with_columns(name=...)",
     "nunique": "s.group_by().agg(n=x.count_distinct())",
     "order_by": "s.top_k(n, by=...) or s.rank(by=...)",
+    "project": 's.select("a", "b")',
     "reduce": "s.group_by(...).agg(...)",
     "shift": "s.lag(...) or s.lead(...)",
     "sort": "s.top_k(n, by=...) or s.rank(by=...)",

@@ -209,7 +209,7 @@ class Grouped(Generic[S]):
                 computed[name] = replace_aggregates(call, hidden)
                 continue
             computed[name] = col(name)
-        values = mapped(self._stream, columns) if columns else self._stream.project()
+        values = mapped(self._stream, columns) if columns else self._stream.select()
         names = tuple(results)
         if all(isinstance(result, int) for result in results.values()):
             found = apply(Aggregate(key, tuple(functions), names), values)

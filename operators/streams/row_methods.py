@@ -255,17 +255,18 @@ class RowMethods(graph.Stream):
         """
         return FlatMap(function, as_schema(schema))(self)
 
-    @located("Project")
-    def project(self: S, *columns: str) -> S:
-        """Keep the named columns, in this order.
+    @located("Select")
+    def select(self: S, *columns: str, **expressions: Any) -> S:
+        """Keep the named columns and compute others, in this order.
 
-            project(s)(y) = sum of s(x) over the rows x with x[columns] = y
+            select(s)(y) = sum of s(x) over the rows x with (x[columns], f(x)) = y
 
         Linear: O(|delta| log |delta|) per tick, no state. Weights of rows that become equal add up;
         use `distinct()` on the result for a set.
 
         Parameters:
             columns: the names of the columns to keep, each as one argument.
+            expressions: further columns, each with the expression of its values.
 
         Returns:
             A stream with these columns.
@@ -276,20 +277,30 @@ class RowMethods(graph.Stream):
 
         Examples:
             >>> circuit = Circuit("people")
-            >>> person = circuit.input("person", name=str, city=str)
-            >>> circuit.output("city", person.project("city"))
-            >>> circuit.start().step({"person": [("Ada", "Bonn"), ("Ben", "Bonn")]})["city"].to_dict()
-            {('Bonn',): 2}
+            >>> person = circuit.input("person", name=str, city=str, age=int)
+            >>> circuit.output("city", person.select("city", adult=col("age") >= 18))
+            >>> rows = [("Ada", "Bonn", 36), ("Ben", "Bonn", 40)]
+            >>> circuit.start().step({"person": rows})["city"].to_dict()
+            {('Bonn', True): 2}
         """
-        expect_names(columns, "project", 'project("a", "b")')
+        expect_names(columns, "select", 'select("a", "b")')
         indices = self.schema.indices(columns)
-        return Project(indices, tuple(columns), _keeps_all(indices, self.schema))(self)
+        if not expressions:
+            return Project(indices, tuple(columns), _keeps_all(indices, self.schema))(self)
+        self.schema.select(indices)  # refuses a name that is given twice
+        for name in expressions:
+            if name in columns:
+                raise SchemaError(
+                    f"'{name}' is already a column of the result; give the expression another name",
+                    code="duplicate-column",
+                )
+        return mapped(self, {**{name: col(name) for name in columns}, **expressions})
 
     @located("Project")
     def drop(self: S, *columns: str) -> S:
         """Keep all columns but the named ones.
 
-        Weights of rows that become equal add up. Linear: the cost is that of `project`.
+        Weights of rows that become equal add up. Linear: the cost is that of `select`.
 
         Parameters:
             columns: the names of the columns to remove, each as one argument.
@@ -312,7 +323,7 @@ class RowMethods(graph.Stream):
         dropped = self.schema.indices(columns)
         self.schema.select(dropped)  # refuses a name that is given twice
         kept = [name for index, name in enumerate(self.schema.names) if index not in dropped]
-        return self.project(*kept) if columns else self
+        return self.select(*kept) if columns else self
 
     @located("Rename")
     def rename(self: S, **new_to_old: str) -> S:
@@ -373,14 +384,16 @@ class RowMethods(graph.Stream):
         return GenerateSeries(ends, name)(self)
 
     @located("Explode")
-    def explode(self: S, column: str, into: str | None = None, position: str | None = None) -> S:
+    def explode(
+        self: S, column: str, into: str | None = None, position: str | None = None, *, keep_empty: bool = True
+    ) -> S:
         """Replace each row by one row for each element of a list.
 
             explode(s)(x, e) = sum over the lists l of s(x, l) * (how often e occurs in l)
 
         Linear: O(elements of the changed rows, sorted) per tick, no state. A row keeps its weight,
         so an element that occurs twice in a list has twice the weight. An empty list and None give
-        no row.
+        one row whose element is None, as in Polars, or no row with `keep_empty=False`.
 
         Parameters:
             column: the name of the column with the lists.
@@ -388,6 +401,8 @@ class RowMethods(graph.Stream):
                 name of the column.
             position: the name of a last column with the position of the element, from 0; by
                 default there is no such column.
+            keep_empty: False to drop the rows whose list is empty or None. Then the elements and
+                positions are optional only if the elements of the lists are.
 
         Returns:
             A stream with the columns of this one, but elements instead of lists.
@@ -396,17 +411,75 @@ class RowMethods(graph.Stream):
             SchemaError: the column does not exist or does not hold lists, or two columns would have
                 one name.
             ArgumentError: a name is not a string.
+            ValueOutOfRangeError: in a tick, if an element of an int column is -2**63, whose code is
+                that of None.
 
         Examples:
             >>> circuit = Circuit("orders")
             >>> order = circuit.input("order", id=int, items=list[str])
             >>> circuit.output("item", order.explode("items", into="item", position="place"))
             >>> circuit.start().step({"order": [(1, ["tea", "pen"]), (2, [])]})["item"].rows()
-            [(1, 'pen', 1), (1, 'tea', 0)]
+            [(1, 'pen', 1), (1, 'tea', 0), (2, None, None)]
         """
         names = [name for name in (column, into, position) if name is not None]
         expect_names(names, "explode", 'explode("items", into="item")')
-        return Explode(self.schema.index(column), into or column, position)(self)
+        return Explode(self.schema.index(column), into or column, position, keep_empty)(self)
+
+    @located("Unnest")
+    def unnest(self: S, *columns: str, separator: str | None = None) -> S:
+        """Replace columns of structs by the fields of the structs, one column each.
+
+            unnest(s)(x, f1, ..., fn) = s(x, {f1, ..., fn})
+
+        The fields of None are None. Linear: the cost is that of `map`, no state. `explode` gives a
+        row for each element of a list.
+
+        Parameters:
+            columns: the names of the columns with the structs, each as one argument.
+            separator: a text between the name of the column and that of the field in the new names;
+                by default a new column has the name of the field.
+
+        Returns:
+            A stream with the fields in the place of their struct.
+
+        Raises:
+            SchemaError: a column does not exist, is named twice or does not hold structs, or two
+                columns would have one name.
+            ArgumentError: an argument is not a column name.
+
+        Examples:
+            >>> circuit = Circuit("people")
+            >>> person = circuit.input("person", name=str, home={"city": str, "zip": int})
+            >>> circuit.output("flat", person.unnest("home"))
+            >>> circuit.start().step({"person": [("Ada", {"city": "Bonn", "zip": 7})]})["flat"].rows()
+            [('Ada', 'Bonn', 7)]
+            >>> person.unnest("home", separator="_").schema.describe()
+            'name: str, home_city: str, home_zip: int'
+        """
+        expect_names(columns, "unnest", 'unnest("home")')
+        indices = self.schema.indices(columns)
+        self.schema.select(indices)  # refuses a name that is given twice
+        found: dict[str, Expression] = {}
+        for index, (name, type_) in enumerate(zip(self.schema.names, self.schema.types, strict=True)):
+            fields = {name: col(name)}
+            if index in indices:
+                if type_.kind != "struct":
+                    hint = "; use explode for a list" if type_.kind == "list" else ""
+                    raise SchemaError(
+                        f"unnest expects a struct, got '{name}: {type_}'{hint}", code="wrong-type"
+                    )
+                start = "" if separator is None else f"{name}{separator}"
+                fields = {
+                    f"{start}{field}": col(name).field(field) for field in (part.name for part in type_.parts)
+                }
+            for new, expression in fields.items():
+                if new in found:
+                    raise SchemaError(
+                        f"column '{new}' would occur twice; add a separator=, or rename a column before",
+                        code="duplicate-column",
+                    )
+                found[new] = expression
+        return mapped(self, found) if columns else self
 
     @located("Widen")
     def widen(self: S, *columns: str) -> S:

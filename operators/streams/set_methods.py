@@ -92,9 +92,9 @@ class SetMethods(graph.Stream):
 
             at_least(s)(x) = 1 if s(x) >= number else 0
 
-        O(|delta| log n) per tick; the state is a trace of the rows. `s.project()` has one row
+        O(|delta| log n) per tick; the state is a trace of the rows. `s.select()` has one row
         without columns, whose weight is the number of rows of `s`: so
-        `s.project().at_least(n)` is not empty when `s` has n rows or more.
+        `s.select().at_least(n)` is not empty when `s` has n rows or more.
 
         Parameters:
             number: the least weight, 1 or more.

@@ -39,12 +39,13 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         "map",
         "with_columns",
         "try_map",
-        "project",
+        "select",
         "drop",
         "rename",
         "flat_map",
         "generate_series",
         "explode",
+        "unnest",
         "scale",
         "distinct",
         "union",
@@ -288,7 +289,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         times = timed.map(**{time: moment, **{key: col(name) for key, name in keys.items()}}).distinct()
         previous = times.lag(time, by=time, partition=list(keys), name=last)
         begins = col(last).is_null() | (col(last) + gap <= col(time))
-        starts = previous.filter(begins).project(time, *keys).rename(**{first: time})
+        starts = previous.filter(begins).select(time, *keys).rename(**{first: time})
         placed = times.asof_join(starts, on=list(keys), left=time, right=first)
         ends = placed.group_by(*keys, first).agg(**{last: col(time).max()})
         sessions = placed.join(ends, on=[*keys, first]).with_columns(**{last: col(last) + gap})

@@ -24,7 +24,7 @@ def line_of(marker: str) -> int:
 def test_the_line_is_where_the_operator_was_called() -> None:
     _, e = edges()
     with pytest.raises(SchemaError) as caught:
-        e.filter(col("x") > 1).project(
+        e.filter(col("x") > 1).select(
             "z",
         )  # called here
     assert line_of("called here") - 3 < int(str(caught.value).split(":")[1]) <= line_of("called here")
@@ -34,9 +34,9 @@ def test_at_names_another_source() -> None:
     circuit, e = edges()
     with (
         circuit.at("rules.dl:7"),
-        pytest.raises(SchemaError, match=r"^Project at rules\.dl:7: unknown column 'z'"),
+        pytest.raises(SchemaError, match=r"^Select at rules\.dl:7: unknown column 'z'"),
     ):
-        e.project("z")
+        e.select("z")
     assert e.filter(col("x") > 1).node.source.startswith("test_graph.py:")
 
 
@@ -57,7 +57,7 @@ class Source:
 e = Source(Circuit()).stream
 grouped = e.group_by("x").agg(n=count())
 print(e.node.source, grouped.node.source)
-e.project("z")
+e.select("z")
 """
 
 
@@ -66,7 +66,7 @@ def test_code_without_a_file_has_line_numbers(code: str) -> None:
     command = ["-c", CODE] if code == "-c" else ["-c", "import sys; exec(sys.argv[1])", CODE]
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
     assert done.stdout == "<string>:4 <string>:6\n"
-    assert "SchemaError: Project at <string>:8: unknown column 'z'" in done.stderr
+    assert "SchemaError: Select at <string>:8: unknown column 'z'" in done.stderr
 
 
 def test_a_cycle_without_a_delay_is_found_in_a_graph_wired_by_hand() -> None:

@@ -27,7 +27,7 @@ def union_of_types(c: Circuit, e: Stream) -> None:
 
 
 def union_of_arities(c: Circuit, e: Stream) -> None:
-    e.union(e.project("x"))
+    e.union(e.select("x"))
 
 
 def minus_of_types(c: Circuit, e: Stream) -> None:
@@ -50,12 +50,12 @@ def antijoin_without_column(c: Circuit, e: Stream) -> None:
     e.join(e, on=["z"], how="anti")
 
 
-def project_without_column(c: Circuit, e: Stream) -> None:
-    e.project("x", "z")
+def select_without_column(c: Circuit, e: Stream) -> None:
+    e.select("x", "z")
 
 
-def project_twice(c: Circuit, e: Stream) -> None:
-    e.project("x", "x")
+def select_twice(c: Circuit, e: Stream) -> None:
+    e.select("x", "x")
 
 
 def rename_without_column(c: Circuit, e: Stream) -> None:
@@ -207,11 +207,11 @@ ERRORS: dict[Build, Refusal] = {
     semijoin_of_types: (SchemaError, "Semijoin", "cannot join 'x: int' with 'x: str': the types differ"),
     antijoin_without_column: (
         SchemaError,
-        "Antijoin",
-        "unknown column 'z'; the columns are (x: int, y: int)",
+        "Join",
+        "on=: unknown column 'z'; the columns are (x: int, y: int)",
     ),
-    project_without_column: (SchemaError, "Project", "unknown column 'z'; the columns are (x: int, y: int)"),
-    project_twice: (SchemaError, "Project", "column 'x' occurs twice in (x, x)"),
+    select_without_column: (SchemaError, "Select", "unknown column 'z'; the columns are (x: int, y: int)"),
+    select_twice: (SchemaError, "Project", "column 'x' occurs twice in (x, x)"),
     rename_without_column: (SchemaError, "Rename", "unknown column 'z'; the columns are (x: int, y: int)"),
     rename_into_another: (SchemaError, "Rename", "column 'y' occurs twice in (y, y)"),
     filter_without_column: (SchemaError, "Filter", "unknown column 'z'; the columns are (x: int, y: int)"),

@@ -500,13 +500,13 @@ def test_a_decimal_column_takes_a_table_of_another_scale() -> None:
 def test_ranges_and_windows_take_timedeltas() -> None:
     circuit = Circuit("windows")
     a = circuit.input("a", t="timestamptz(Europe/Rome)", c=dt.time, d=dt.timedelta)
-    circuit.output("windows", a.window("t", HOUR).project("window_start"))
+    circuit.output("windows", a.window("t", HOUR).select("window_start"))
     pairs = a.range_join(a.rename(c2="c", t2="t", d2="d"), left="c", right="c2", low=-HOUR, high=HOUR)
-    circuit.output("pairs", pairs.project("c", "c2"))
+    circuit.output("pairs", pairs.select("c", "c2"))
     near = a.range_join(a.rename(c2="c", t2="t", d2="d"), left="d", right="d2", low=HOUR, high=HOUR)
-    circuit.output("near", near.project("d", "d2"))
+    circuit.output("near", near.select("d", "d2"))
     late = a.watermark("t", HOUR).late
-    circuit.output("late", late.project("c"))
+    circuit.output("late", late.select("c"))
     first = dt.datetime(2024, 10, 27, 2, 30, tzinfo=ROME)
     run = circuit.start()
     result = run.step({"a": [(first, dt.time(1), HOUR), (first + 2 * HOUR, dt.time(3), 2 * HOUR)]})

@@ -44,18 +44,18 @@ def test_consolidate_is_exact(width: int, size: int, weights: list[int]) -> None
 
 
 def multiway(a: Stream) -> Stream:
-    keys = a.project("x").distinct()
+    keys = a.select("x").distinct()
     return multiway_join([a("x", "y"), keys("x"), keys("x")], select=["x"])
 
 
 OPERATORS: dict[str, Callable[[Stream], Stream]] = {
-    "project": lambda a: a.project("x"),
+    "project": lambda a: a.select("x"),
     "map": lambda a: a.map(x=col("x")),
     "map by a function": lambda a: a.map(lambda row: (row.x,), {"x": int}),
     "flat_map": lambda a: a.flat_map(lambda row: [(row.x,)], {"x": int}),
     "map to a constant": lambda a: a.map(x=col("y") * 0 + 1),
     "multi-way join": multiway,
-    "join": lambda a: a.join(a.project("x").distinct(), on=["x"], select=["x"]),
+    "join": lambda a: a.join(a.select("x").distinct(), on=["x"], select=["x"]),
 }
 
 

@@ -97,7 +97,7 @@ def triangles(first: str, kind: str = "set") -> Circuit:
         if first == "f"
         else e.join(g, on=["x"]).join(f, on=["y", "z"])
     )
-    circuit.output("triangle", found.project("x", "y", "z"))
+    circuit.output("triangle", found.select("x", "y", "z"))
     circuit.output("degree", e.group_by("x").agg(n=count(), most=col("y").max()))
     return circuit
 
@@ -204,7 +204,7 @@ def test_a_watermark_is_kept_and_a_new_one_refused() -> None:
         timely = a.watermark("t", lateness=lateness).on_time
         circuit.output(
             "joined",
-            timely.join(b, on=["k"]) if not flipped else b.join(timely, on=["k"]).project("t", "k", "v"),
+            timely.join(b, on=["k"]) if not flipped else b.join(timely, on=["k"]).select("t", "k", "v"),
         )
         return circuit
 
@@ -315,7 +315,7 @@ def test_an_equal_recursion_keeps_all_of_its_state() -> None:
             scope.define(path, (edge + step).distinct())
         found = scope.leave(path)
         if extra:
-            joined = colour.join(found, on=["y"]).project("x", "y", "c")
+            joined = colour.join(found, on=["y"]).select("x", "y", "c")
             circuit.output("out", joined.group_by("c").agg(n=count()))
         else:
             circuit.output("out", found.join(colour, on=["y"]).group_by("c").agg(n=count()))

@@ -64,7 +64,7 @@ def closure(c: Any, e: Stream, name: str, extra: Callable[[Any, Stream], Stream]
 def everything(circuit: Circuit) -> None:
     """Every stateful operator, and places to fail before, between, inside and after them."""
     bombs = Bombs(circuit)
-    nothing = bombs.at(0).filter(failing).project("place").map(x=col("place"), y=col("place"))
+    nothing = bombs.at(0).filter(failing).select("place").map(x=col("place"), y=col("place"))
     edge = circuit.input("edge", x=int, y=int, kind="set") + nothing
     bag = circuit.input("bag", x=int, s=str)
     user = circuit.input("user", id=int, s=str, f=float, key=["id"])
@@ -83,7 +83,7 @@ def everything(circuit: Circuit) -> None:
     circuit.output("delayed", bag.delay().distinct())
     circuit.output("changes", joined.differentiate())
     back = circuit.feedback({"x": int})
-    stepped = (back.map(x=(col("x") + 1) % 7) + edge.project("x")).distinct()
+    stepped = (back.map(x=(col("x") + 1) % 7) + edge.select("x")).distinct()
     circuit.connect(back, stepped)
     circuit.output("feedback", stepped)
     circuit.output("constant", unit.join(bag, on=[]))
@@ -123,7 +123,7 @@ def everything(circuit: Circuit) -> None:
     circuit.output("nested", outer.leave(q))
 
     # 7 and 8: after everything else
-    last = path.project("x").distinct().join(groups, on=["x"])
+    last = path.select("x").distinct().join(groups, on=["x"])
     circuit.output("last", last.join(edge, on=[("low", "x")], how="anti"))
     circuit.output("failing", bombs.at(7).filter(failing))
     circuit.output("interrupted", bombs.at(8).filter(interrupted))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dbsp import Circuit, MemoryLimitError, count, sum_
+from dbsp import Circuit, MemoryLimitError, col, count
 
 LIMIT = 16 << 20
 PIECE, SHOPS = 20_000, 1000

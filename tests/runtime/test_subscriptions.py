@@ -429,7 +429,7 @@ def test_streams_of_a_circuit_by_hand() -> None:
     circuit = Circuit("shop")
     sale = circuit.input("sale", item=str, price=int)
     big = sale.filter(col("price") > 5)
-    circuit.output("counted", big.project("item"))
+    circuit.output("counted", big.select("item"))
     run = circuit.start()
     run.step({"sale": {("tea", 7): 2, ("pen", 1): 1}})
     seen = run.subscribe("counted")

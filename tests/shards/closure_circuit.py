@@ -25,7 +25,7 @@ def closure(condition: Any = None) -> Graph:
     edge = circuit.input("edge", x=int, y=int)
     with circuit.fixpoint("path") as scope:
         path = scope.variable("path", {"x": int, "y": int})
-        ends = path.rename(z="y").join(path.rename(z="x"), on="z").project("x", "y")
+        ends = path.rename(z="y").join(path.rename(z="x"), on="z").select("x", "y")
         if condition is not None:
             ends = ends.filter(condition)
         scope.define(path, (edge + ends).distinct())

@@ -31,7 +31,7 @@ def wedges(first: str, kind: str = "set", without: str = "") -> Circuit:
     c = circuit.input("c", y=int, t=str, kind=kind)
     c = c.filter(dbsp.col("t") != without) if without else c
     found = a.join(b, on="s").join(c, on="y") if first == "ab" else a.join(b.join(c, on="y"), on="s")
-    circuit.output("ends", found.project("x", "t"))
+    circuit.output("ends", found.select("x", "t"))
     circuit.output("groups", found.group_by("t").agg(n=dbsp.count()))
     return circuit
 

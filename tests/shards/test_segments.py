@@ -82,7 +82,7 @@ def test_equal_rows_of_an_output_are_on_one_shard(
 
 def test_an_output_of_a_projection_is_exchanged() -> None:
     circuit = dbsp.Circuit("projection")
-    circuit.output("b", circuit.input("a", x=int, y=int).project("y"))
+    circuit.output("b", circuit.input("a", x=int, y=int).select("y"))
     compared = ComparedSegments(circuit.circuit("physical"), 3, whole_outputs=True)
     assert len(compared.many.segments) == 2
     compared.tick({"a": [(x, 1) for x in range(9)]})

@@ -154,7 +154,7 @@ def test_rows_that_cancel_do_not_raise(refuse: Any) -> None:
     circuit = Circuit("cancels")
     a = circuit.input("a", x=int, y=int)
     circuit.output("groups", a.group_by("x").agg(n=dbsp.count()))
-    circuit.output("passed", a.project("y").filter(refuse))
+    circuit.output("passed", a.select("y").filter(refuse))
     moved = {(x, 0): 1 if x % 2 else -1 for x in range(8)}
     following(circuit, [{"a": moved}, {"a": {(1, 3): 1}}, {"a": {(4, 0): 1}}])
 
@@ -187,7 +187,7 @@ def test_rows_that_cancel_are_not_late() -> None:
     a = circuit.input("a", x=int, time=int)
     marked = a.watermark("time", 0)
     circuit.output("groups", a.group_by("x").agg(n=dbsp.count()))
-    ends = a.project("time").window("time", 10).group_by("window_start", "window_end")
+    ends = a.select("time").window("time", 10).group_by("window_start", "window_end")
     circuit.output("final", ends.final(marked.watermark, "window_end", n=dbsp.count()))
     late = {(x, 3): 1 if x % 2 else -1 for x in range(8)}
     following(circuit, [{"a": {(x, 5): 1 for x in range(3)}}, {"a": {(1, 30): 1}}, {"a": late}])

@@ -252,7 +252,7 @@ def checked(function: bool) -> Circuit:
     circuit = Circuit("checked")
     rows = circuit.input("sale", id=int, kind="set")
     if function:
-        rows = rows.map(act, dbsp.Schema.of(id=int, rest=int)).project("id")
+        rows = rows.map(act, dbsp.Schema.of(id=int, rest=int)).select("id")
     circuit.output("all", rows)
     return circuit
 

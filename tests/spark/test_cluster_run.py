@@ -90,7 +90,7 @@ def shop() -> Circuit:
     shops = circuit.input("shops", shop=str, region=str)
     joined = sold.join(shops, on=["shop"])
     circuit.output("totals", joined.group_by("region").agg(total=col("amount").sum()))
-    circuit.output("regions", shops.project("region").distinct())
+    circuit.output("regions", shops.select("region").distinct())
     return circuit
 
 

@@ -121,7 +121,7 @@ def test_an_append_sink_refuses_retractions(spark: Any, tmp_path: Path) -> None:
 
 def test_shards_do_not_retract_what_others_insert(spark: Any, tmp_path: Path) -> None:
     circuit, calls = Circuit("projection"), Collected()
-    circuit.output("b", circuit.input("a", x=int, y=int).project("y"))
+    circuit.output("b", circuit.input("a", x=int, y=int).select("y"))
     arrivals = Arrivals(tmp_path / "a", "x long, y long, weight long")
     arrivals.put(*((x, x % 2, 1) for x in range(8)))
     arrivals.put(*((x, x % 2, -1) for x in range(8)), *((x, x % 2, 1) for x in range(8, 16)))

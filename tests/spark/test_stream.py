@@ -41,7 +41,7 @@ def three_kinds() -> Circuit:
     pairs = a.distinct()
     with circuit.fixpoint("closure") as scope:
         path = scope.variable("path", pairs.schema)
-        step = path.join(pairs.rename(z="y", y="x"), on="y").project("x", "z").rename(y="z")
+        step = path.join(pairs.rename(z="y", y="x"), on="y").select("x", "z").rename(y="z")
         scope.define(path, (pairs + step).distinct())
     circuit.output("path", scope.leave(path))
     return circuit

@@ -40,7 +40,7 @@ def joined(relation: checked.Relation, candidates: Stream, program: checked.Chec
         for column in relation.attributes
         if column.lattice is not None
     }
-    return candidates.group_by(*key).agg(**bounds).project(*names)
+    return candidates.group_by(*key).agg(**bounds).select(*names)
 
 
 def _upper_bound(name: str, lattice: Lattice, program: checked.CheckedProgram) -> Expression:

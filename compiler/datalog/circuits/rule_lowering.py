@@ -139,7 +139,7 @@ class RuleLowering:
             return left.join(right, on=list(step.on), select=list(step.keep))
         # Only the existence of a row matters; a join would count the rows.
         found = left.join(right, on=list(step.on), how="semi")
-        return found if found.schema.names == step.keep else found.project(*step.keep)
+        return found if found.schema.names == step.keep else found.select(*step.keep)
 
     def ranged(
         self, left: Stream, step: PlannedJoin, within: PlannedRange, new: Sequence[str], bag: bool
@@ -192,9 +192,9 @@ class RuleLowering:
         kept = [stream.schema.names[column] for column in columns]
         if isinstance(part, Scan):
             with self.context.reading(part.relation):
-                stream = stream.project(*kept).distinct()
+                stream = stream.select(*kept).distinct()
         else:
-            stream = stream.project(*kept).distinct()
+            stream = stream.select(*kept).distinct()
         return stream, tuple(terms[column] for column in columns)
 
     def scan(self, scan: Scan, wanted: Collection[str]) -> Stream:
@@ -220,7 +220,7 @@ class RuleLowering:
         literal = step.literal
         key = list(literal.injected)
         with self.at(literal.span):
-            start = self.or_unit(found).project(*key).distinct() if step.correlated else None
+            start = self.or_unit(found).select(*key).distinct() if step.correlated else None
             inner = self.body(step.inner, start, bag=True)
             columns = {name: col(name) for name in key}
             calls: dict[str, Expression] = {}
@@ -232,7 +232,7 @@ class RuleLowering:
                     calls[result.variable] = _AGGREGATES[result.function](col(result.variable))
             groups = _columns(inner, columns).group_by(*key).agg(**calls)
             if found is None and not step.empty_groups:
-                return groups if groups.schema.names == step.keep else groups.project(*step.keep)
+                return groups if groups.schema.names == step.keep else groups.select(*step.keep)
             outer = self.or_unit(found)
             on = [name for name in key if name in outer.schema.names]
             present = outer.join(groups, on=on, select=list(step.keep))
@@ -258,4 +258,4 @@ def _variable_types(rule: NormalRule) -> dict[str, str]:
 
 def _columns(stream: Stream, columns: Mapping[str, Expression]) -> Stream:
     """Return the stream with exactly these columns."""
-    return stream.map(**columns) if columns else stream.project()
+    return stream.map(**columns) if columns else stream.select()

@@ -39,12 +39,12 @@ def chosen(relation: checked.Relation, candidates: Stream, kept: Stream | None =
         return stream.map(**{"#turn": lit(turn)}, **{name: col(name) for name in names})
 
     both = in_turn(kept, 0) + in_turn(candidates, 1)
-    return both.choice_domain(*domains).project(*names)
+    return both.choice_domain(*domains).select(*names)
 
 
 def has_rows(stream: Stream, number: int) -> Stream:
     """Return a relation without columns that holds if the stream, a set, has `number` rows."""
-    return stream.project().at_least(number)
+    return stream.select().at_least(number)
 
 
 def dominating_names(names: Sequence[str]) -> list[str]:
@@ -66,7 +66,7 @@ def undominated(candidates: Stream, pairs: Stream, antisymmetric: bool) -> Strea
         turned = pairs.map(**{a: col(b) for a, b in zip(both, [*others, *names], strict=True)})
         mutual = pairs.join(turned, on=both, how="semi")
         pairs = pairs.join(turned, on=both, how="anti") + mutual.preceded()
-    return candidates.join(pairs.project(*names), on=list(names), how="anti")
+    return candidates.join(pairs.select(*names), on=list(names), how="anti")
 
 
 def with_extremes(candidates: Stream, column: int, greatest: bool) -> Stream:
@@ -75,7 +75,7 @@ def with_extremes(candidates: Stream, column: int, greatest: bool) -> Stream:
     name = names[column]
     key = [other for other in names if other != name]
     best = col(name).max() if greatest else col(name).min()
-    return candidates.group_by(*key).agg(**{name: best}).project(*names)
+    return candidates.group_by(*key).agg(**{name: best}).select(*names)
 
 
 def _equal(names: Sequence[str], others: Sequence[str]) -> Expression:

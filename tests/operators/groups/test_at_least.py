@@ -34,7 +34,7 @@ def test_rows_of_sufficient_weight(number: int) -> None:
 @given(ticks({"a": rows(small)}))
 def test_a_stream_with_a_number_of_rows(sequence: list[Tick]) -> None:
     follow_everywhere(
-        lambda stream: stream.distinct().project().at_least(3),
+        lambda stream: stream.distinct().select().at_least(3),
         lambda a: {(): 1} if sum(weight > 0 for weight in a.values()) >= 3 else {},
         COLUMNS,
         "x",

@@ -25,7 +25,7 @@ def numbered(c: Circuit) -> dict[str, Stream]:
     return {
         "by_text": a.number_rows(by=["s", "x"], name="n", first=1, step=3),
         "by_number": a.number_rows(by="x", name="n"),
-        "narrow": a.project("x").number_rows(by="x", name="n"),
+        "narrow": a.select("x").number_rows(by="x", name="n"),
     }
 
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_numbered() -> None:
     with circuit.fixpoint("f") as scope:
         variable = scope.variable("v", COLUMNS)
         numbers = variable.union(a).number_rows(by="x")
-        scope.define(variable, numbers.project("x", "s").distinct())
+        scope.define(variable, numbers.select("x", "s").distinct())
     circuit.output("out", scope.leave(variable))
     with pytest.raises(CircuitError, match="rows cannot be numbered inside a fixpoint"):
         circuit.start()

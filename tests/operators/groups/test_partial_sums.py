@@ -18,7 +18,7 @@ BIG = 2**62
 def compared(shards: int) -> ComparedShards:
     circuit = Circuit("sums")
     sale = circuit.input("sale", id=int, group=str, amount=int | None)
-    grouped = sale.distinct().project("group", "amount").group_by("group")
+    grouped = sale.distinct().select("group", "amount").group_by("group")
     circuit.output("total", grouped.agg(n=count(), total=col("amount").sum(), mean=col("amount").mean()))
     circuit.output("ids", sale.group_by("id").agg(n=count()))
     return ComparedShards(circuit.circuit("physical"), shards, checked=True)

@@ -50,7 +50,7 @@ KINDS = ("semijoin", "antijoin")
 
 def composed(a: Stream, b: Stream, kind: str, on: str) -> Stream:
     """The definition, as nodes of the query."""
-    keys = b.project(on).distinct()
+    keys = b.select(on).distinct()
     partnered = a.join(keys, on=[on], select=list(a.schema.names))
     return partnered if kind == "semijoin" else a - partnered
 
@@ -73,7 +73,7 @@ def test_one_node_over_two_arrangements(kind: str) -> None:
 def test_pictures_name_the_columns_of_both_sides() -> None:
     circuit = Circuit("pictures")
     a, b = circuit.input("a", schema=PAIRS), circuit.input("b", p=int, q=int)
-    circuit.output("out", a.join(b, on=[("y", "q")], how="anti").project("x"))
+    circuit.output("out", a.join(b, on=[("y", "q")], how="anti").select("x"))
     for stage, expected in (
         ("incremental", "Sum of the terms of Antijoin"),
         ("physical", "Antijoin on y = q"),
@@ -103,7 +103,7 @@ def test_arrangements_are_shared(kind: str) -> None:
 def test_a_projection_becomes_a_part_of_the_node() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", schema=PAIRS), c.input("b", schema=PAIRS)
-        return a.join(b, on=["y"], how="anti").project("x")
+        return a.join(b, on=["y"], how="anti").select("x")
 
     graph = start(build).graph
     assert names(graph) == ["Project", "Antijoin"]
@@ -163,7 +163,7 @@ def test_keys_in_two_orders(sequence: list[Tick], data: st.DataObject) -> None:
             "by q": b.join(qs, on=["q"]),
             "with": a.join(b, on=on, how="semi"),
             "without": a.join(b, on=on, how="anti"),
-            "narrow": a.join(b, on=on, how="anti").project("z", "x"),
+            "narrow": a.join(b, on=on, how="anti").select("z", "x"),
         }
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:

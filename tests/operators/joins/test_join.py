@@ -195,7 +195,7 @@ def test_equal_arrangements_are_shared() -> None:
     e = circuit.input("e", x=int, y=int)
     f = circuit.input("f", x=int, y=int)
     circuit.output("p", e.join(f, on=["x"]))
-    circuit.output("q", e.rename(a="x").join(f, on=[("a", "x")]).project("y", "y_right"))
+    circuit.output("q", e.rename(a="x").join(f, on=[("a", "x")]).select("y", "y_right"))
     run = circuit.start()
     run.step({"e": {(1, 2): 1}, "f": {(1, 3): 1}})
     arrangements = [node for node in run.graph.walk() if node.label == "Arrange by 0, 1"]
@@ -217,7 +217,7 @@ def test_a_product_of_weights_that_overflows(weights: tuple[int, int]) -> None:
 
 
 def test_a_sum_of_weights_that_overflows() -> None:
-    run = start(lambda c: c.input("a", x=int, y=int).join(c.input("b", y=int), on=["y"]).project("x"))
+    run = start(lambda c: c.input("a", x=int, y=int).join(c.input("b", y=int), on=["y"]).select("x"))
     run.step({"b": {(1,): 2**62, (2,): 2**62}})
     with pytest.raises(
         WeightOverflowError, match=r"Join at test_join\.py:\d+: the sum of weights is outside"

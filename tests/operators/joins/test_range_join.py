@@ -260,7 +260,7 @@ def test_none_does_not_match_the_lowest_int() -> None:
 def test_a_projection_after_it_and_a_weight_overflow() -> None:
     def build(c: Circuit) -> Stream:
         a, b = c.input("a", k=int, x=int), c.input("b", y=int)
-        return a.range_join(b, left="x", right="y", low=0, high=5).project("y", "k")
+        return a.range_join(b, left="x", right="y", low=0, high=5).select("y", "k")
 
     run = start(build)
     run.step({"a": {(1, 10): 2**40, (1, 11): 1}, "b": {(12,): 1}})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, Stream, col, count, from_json
-from dbsp.errors import ArgumentError, SchemaError
+from dbsp.errors import ArgumentError, SchemaError, ValueOutOfRangeError
 from dbsp.operators.linear.explode import Explode
 from tests import reference
 from tests.harness import follow
@@ -17,6 +17,7 @@ from tests.reference import Z
 from tests.strategies import Tick, rows, small, ticks
 
 COLUMNS = {"x": int, "l": list[int | None], "o": "list[{a: int, b: list[str]}]?"}
+DROP = {"keep_empty": False}
 
 numbers = st.lists(st.none() | small, max_size=3).map(tuple)
 structs = st.none() | st.lists(
@@ -26,14 +27,17 @@ structs = st.none() | st.lists(
 
 def exploded(c: Circuit) -> dict[str, Stream]:
     a = c.input("a", schema=COLUMNS)
-    inner = a.explode("o", into="p").map(x=col("x"), a=col("p").field("a"), b=col("p").field("b"))
+    inner = a.explode("o", into="p", **DROP).map(x=col("x"), a=col("p").field("a"), b=col("p").field("b"))
     return {
-        "numbers": a.explode("l"),
-        "placed": a.explode("l", into="e", position="at"),
-        "structs": a.explode("o", position="at"),
-        "twice": inner.explode("b", into="letter"),
-        "pairs": a.explode("l", into="e").explode("o", into="p"),
-        "sums": a.explode("l", into="e").group_by("e").agg(n=count()),
+        "numbers": a.explode("l", **DROP),
+        "placed": a.explode("l", into="e", position="at", **DROP),
+        "structs": a.explode("o", position="at", **DROP),
+        "twice": inner.explode("b", into="letter", **DROP),
+        "pairs": a.explode("l", into="e", **DROP).explode("o", into="p", **DROP),
+        "sums": a.explode("l", into="e", **DROP).group_by("e").agg(n=count()),
+        "kept": a.explode("l", position="at"),
+        "kept structs": a.explode("o", into="p", position="at"),
+        "kept pairs": a.explode("o", into="p").explode("l", into="e"),
     }
 
 
@@ -49,8 +53,18 @@ def model(inputs: dict[str, Z]) -> dict[str, Z]:
         "structs": reference.flat_map(a, lambda r: [(*r[:2], e, at) for at, e in enumerate(r[2] or ())]),
         "twice": reference.flat_map(a, lambda r: [(r[0], s[0], e) for s in r[2] or () for e in s[1]]),
         "pairs": reference.flat_map(a, lambda r: [(r[0], e, s) for e in r[1] for s in r[2] or ()]),
+        "kept": reference.flat_map(a, lambda r: [(r[0], e, r[2], at) for at, e in placed(r[1])]),
+        "kept structs": reference.flat_map(a, lambda r: [(*r[:2], e, at) for at, e in placed(r[2])]),
+        "kept pairs": reference.flat_map(
+            a, lambda r: [(r[0], e, s) for _, s in placed(r[2]) for _, e in placed(r[1])]
+        ),
         "sums": {(e, n): 1 for e, n in counts.items() if n > 0},
     }
+
+
+def placed(elements: Any) -> list[tuple[int | None, Any]]:
+    """The elements of a list with their positions; None for an empty list and for None."""
+    return list(enumerate(elements)) if elements else [(None, None)]
 
 
 @given(ticks({"a": rows(small, numbers, structs)}))
@@ -85,3 +99,22 @@ def test_wrong_columns_are_refused() -> None:
         a.explode("l", position="o")
     with pytest.raises(ArgumentError, match="explode expects column names"):
         a.explode(col("l"))  # type: ignore[arg-type]
+
+
+def test_the_types_of_the_elements() -> None:
+    a = Circuit("types").input("a", x=int, l=list[int], o="list[str]?")
+    assert a.explode("l", position="at").schema.describe() == "x: int, l: int?, o: list[str]?, at: int?"
+    dropped = a.explode("o", "e", position="at", keep_empty=False)
+    assert dropped.schema.describe() == "x: int, l: list[int], e: str, at: int"
+
+
+def test_the_lowest_int_is_no_element_beside_none() -> None:
+    circuit = Circuit("lowest")
+    a = circuit.input("a", l=list[int])
+    circuit.output("out", a.explode("l"))
+    run = circuit.start()
+    run.step({"a": [([1],)]})
+    with pytest.raises(ValueOutOfRangeError, match=r"-2\*\*63 represents None in an optional int column"):
+        run.step({"a": [([-(2**63)],)]})
+    assert run.view("out").rows() == [(1,)]
+    assert run.step({"a": [([],)]})["out"].rows() == [(None,)]

@@ -17,7 +17,7 @@ TRIPLE = rows(small, small, words)
 @given(ticks({"a": TRIPLE}), st.lists(st.sampled_from([0, 1, 2]), unique=True))
 def test_equals_the_batch_projection_tick_by_tick(sequence: list[Tick], columns: list[int]) -> None:
     follow(
-        lambda c: c.input("a", x=int, y=int, s=str).project(*["xys"[i] for i in columns]),
+        lambda c: c.input("a", x=int, y=int, s=str).select(*["xys"[i] for i in columns]),
         lambda inputs: reference.project(inputs["a"], columns),
         sequence,
     )
@@ -28,10 +28,10 @@ def test_a_projection_of_a_set_is_a_set_only_with_all_columns(sequence: list[Tic
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", x=int, y=int, kind="set")
         return {
-            "some": a.project("x").distinct(),
-            "all": a.project("y", "x").distinct(),
+            "some": a.select("x").distinct(),
+            "all": a.select("y", "x").distinct(),
             "twice": a.map(p=col("y"), q=col("x"), r=col("y")).distinct(),
-            "fused": a.project("y", "x").project("x").distinct(),
+            "fused": a.select("y", "x").select("x").distinct(),
         }
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
@@ -56,9 +56,9 @@ def test_projections_fused_into_joins(sequence: list[Tick]) -> None:
         joined = a.join(b, on=["x"])
         return {
             "all": joined,
-            "part": joined.project("t", "y"),
-            "less": joined.project("t", "y", "z").rename(u="z").project("u"),
-            "none": joined.project("t").project(),
+            "part": joined.select("t", "y"),
+            "less": joined.select("t", "y", "z").rename(u="z").select("u"),
+            "none": joined.select("t").select(),
         }
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
@@ -79,12 +79,12 @@ def test_projections_fused_into_joins(sequence: list[Tick]) -> None:
 def test_permutations_that_cancel_have_no_node(sequence: list[Tick]) -> None:
     def build(c: Circuit) -> dict[str, Stream]:
         a = c.input("a", x=int, y=int, s=str)
-        swapped = a.project("s", "y", "x")
+        swapped = a.select("s", "y", "x")
         return {
-            "same": swapped.project("x", "y", "s"),
-            "other": swapped.project("y", "s", "x"),
-            "less": swapped.project("x", "y"),
-            "doubled": a.map(s=col("s"), p=col("x"), y=col("y"), q=col("x")).project("q", "y", "s"),
+            "same": swapped.select("x", "y", "s"),
+            "other": swapped.select("y", "s", "x"),
+            "less": swapped.select("x", "y"),
+            "doubled": a.map(s=col("s"), p=col("x"), y=col("y"), q=col("x")).select("q", "y", "s"),
         }
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
@@ -108,7 +108,7 @@ def test_outputs_have_the_last_names() -> None:
         return {
             "one": a.rename(p="x"),
             "two": a.rename(q="x", r="s"),
-            "three": a.project("s", "x").rename(x="s", s="x"),
+            "three": a.select("s", "x").rename(x="s", s="x"),
         }
 
     run = start(build)

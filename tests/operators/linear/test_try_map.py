@@ -42,7 +42,7 @@ def tried(c: Circuit) -> dict[str, Stream]:
         "refused": by_function.failed,
         "first": failed.drop("reason"),
         "counted": failed.group_by("s").agg(n=count()),
-        "joined": good.join(failed.project("x", "s").distinct(), on="s", select=["n", "x"]),
+        "joined": good.join(failed.select("x", "s").distinct(), on="s", select=["n", "x"]),
     }
 
 

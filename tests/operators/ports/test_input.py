@@ -155,7 +155,7 @@ def test_a_set_that_nothing_reads() -> None:
 
 def keyed(c: Circuit) -> dict[str, Stream]:
     users = c.input("a", schema={"id": int, "s": str, "n": int | None}, key=["id"])
-    return {"out": users, "names": users.project("s"), "set": users.distinct()}
+    return {"out": users, "names": users.select("s"), "set": users.distinct()}
 
 
 USER = rows(small, words, nullable)

@@ -25,7 +25,7 @@ def test_the_callback_gets_the_delta_of_every_tick_with_changes(stage: Stage, se
     received: list[Z] = []
     circuit = Circuit()
     a = circuit.input("a", x=int, y=int)
-    seen = a.project("x").distinct().rename(z="x").inspect(lambda delta: received.append(delta.to_dict()))
+    seen = a.select("x").distinct().rename(z="x").inspect(lambda delta: received.append(delta.to_dict()))
     circuit.output("out", seen.filter(col("z") > 1))
     run = circuit.start(stage)
     expected = []

@@ -52,7 +52,7 @@ def test_one_stream_under_several_names_and_read_by_others(sequence: list[Tick])
 
 @given(ticks({"a": PAIR}))
 def test_deltas_add_up_to_the_view(sequence: list[Tick]) -> None:
-    run = start(lambda c: c.input("a", x=int, s=str).distinct().project("s"))
+    run = start(lambda c: c.input("a", x=int, s=str).distinct().select("s"))
     total = ZSet.empty({"s": str})
     for tick in sequence:
         total = total + run.step(tick)["out"]

@@ -70,7 +70,7 @@ def test_objects_get_the_requested_type() -> None:
 def test_the_circuit_runs_as_before_in_every_stage() -> None:
     def started(stage: str, bound: bool) -> Run:
         circuit = Circuit("sums")
-        circuit.output("out", circuit.input("in", x=int, y=int).project("x").distinct())
+        circuit.output("out", circuit.input("in", x=int, y=int).select("x").distinct())
         if bound:
             circuit = bind_ports(circuit, [SparkSink("out", encoding="operations")])
         return circuit.start(stage)

@@ -42,7 +42,7 @@ def test_imports_plain_and_arranged_and_exports_of_every_kind(sequence: list[Tic
             defined = (e + step + constant).distinct()
             scope.define(p, defined)
             part = p.join(other, on=["x", "y"], how="semi")
-            ends = p.project("y").distinct()
+            ends = p.select("y").distinct()
         leaving = {"p": p, "defined": defined, "step": step, "part": part, "ends": ends, "again": p}
         return {name: scope.leave(stream) for name, stream in leaving.items()} | {
             "e": e.join(other, on=["x"])
@@ -111,7 +111,7 @@ def test_relations_without_columns_inside(sequence: list[Tick]) -> None:
         with c.fixpoint("found") as scope:
             p, found = scope.variable("p", EDGE), scope.variable("found", {})
             scope.define(p, (e + then(p, e) + e.map(x=col("y"), y=col("x")).join(found, on=[])).distinct())
-            scope.define(found, (unit + p.filter(col("x") == col("y")).project()).distinct())
+            scope.define(found, (unit + p.filter(col("x") == col("y")).select()).distinct())
         return {"p": scope.leave(p), "found": scope.leave(found)}
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:

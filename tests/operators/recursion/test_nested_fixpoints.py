@@ -35,7 +35,7 @@ def components(c: Circuit, e: Stream) -> Stream:
 
     def trimmed(kept: Stream, label: Stream) -> Stream:
         ends = kept.join(label, on=["x"]).join(label.rename(y="x", m="l"), on=["y"])
-        return ends.filter(col("l") == col("m")).project("x", "y")
+        return ends.filter(col("l") == col("m")).select("x", "y")
 
     with c.fixpoint("components") as scope:
         removed = scope.variable("removed", EDGE)

@@ -71,7 +71,7 @@ def components(circuit: Circuit) -> Stream:
     """The least node of the component of every node, by labels that spread along the edges."""
     edge = circuit.input("edge", schema=PAIR, kind="set")
     both = (edge + edge.map(x=Y, y=X)).distinct()
-    nodes = both.project("x").distinct().map(node=X, label=X)
+    nodes = both.select("x").distinct().map(node=X, label=X)
     with circuit.fixpoint("labels") as scope:
         labels = scope.variable("labels", {"node": int, "label": int})
         spread = labels.join(both, on=[("node", "x")], select=["y", "label"]).rename(node="y")
@@ -121,7 +121,7 @@ def test_several_aggregates_inside_a_scope(sequence: list[Tick]) -> None:
             received = sent.group_by("round", "y").agg(n=count(), t=col("v").sum(), top=col("v").max())
             v = (col("n") + col("t").fill_null(0) + col("top")) % 7
             following = received.map(round=col("round") + 1, x=Y, v=v)
-            begin = edge.project("x").distinct().map(round=lit(0), x=X, v=X)
+            begin = edge.select("x").distinct().map(round=lit(0), x=X, v=X)
             scope.define(totals, (begin + following).distinct())
         return scope.leave(totals)
 

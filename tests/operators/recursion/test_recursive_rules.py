@@ -37,7 +37,7 @@ def test_mutual_recursion(sequence: list[Tick]) -> None:
             odd, even, back = (scope.variable(name, EDGE) for name in ("odd", "even", "back"))
             scope.define(odd, (a + then(even, a)).distinct())
             scope.define(even, (then(odd, b) + back).distinct())
-            scope.define(back, then(even, odd).rename(y="x", x="y").project("x", "y").distinct())
+            scope.define(back, then(even, odd).rename(y="x", x="y").select("x", "y").distinct())
         return {"odd": scope.leave(odd), "even": scope.leave(even), "back": scope.leave(back)}
 
     def model(inputs: dict[str, Z]) -> dict[str, Z]:
@@ -91,7 +91,7 @@ def test_negation_over_a_recursive_relation_outside(sequence: list[Tick]) -> Non
     def build(c: Circuit) -> dict[str, Stream]:
         e = edges(c)
         p = closure(c, e, STEPS["non-linear"])
-        nodes = (e.project("x") + e.map(x=col("y"))).distinct()
+        nodes = (e.select("x") + e.map(x=col("y"))).distinct()
         pairs = nodes.join(nodes, on=[], select=["x", "x_right"]).rename(y="x_right")
         return {
             "unreachable": pairs.join(p, on=["x", "y"], how="anti"),

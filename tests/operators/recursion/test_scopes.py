@@ -160,7 +160,7 @@ def test_negation_of_an_inner_result(sequence: list[Tick]) -> None:
                 path = inner.variable("path", {"n": int, "x": int, "y": int})
                 step = path.join(a, on=[("y", "x")], select=["n", "x", "y_right"]).rename(y="y_right")
                 inner.define(path, (last + step).distinct())
-            open_ = b.join(last.project("n").distinct(), on=[]).join(
+            open_ = b.join(last.select("n").distinct(), on=[]).join(
                 inner.leave(path), on=[("x", "y"), "n"], how="anti"
             )
             following = open_.map(n=col("n") + 1, x=X, y=Y)

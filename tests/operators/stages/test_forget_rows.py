@@ -253,7 +253,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "recent ends other bounds": (
         lambda a, b: hidden(
-            a.on_time.map(t=col("t"), k=col("t") + 6).recent(a.watermark, "k").project("t").distinct()
+            a.on_time.map(t=col("t"), k=col("t") + 6).recent(a.watermark, "k").select("t").distinct()
         ),
         [],
     ),
@@ -262,7 +262,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
             windows(a)
             .group_by("window_end", "k")
             .final(a.watermark, "window_end", n=count())
-            .project("window_end", "k")
+            .select("window_end", "k")
             .distinct()
         ),
         ["rows window_end <= watermark"],
@@ -314,7 +314,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "results of recomputed groups": (
         lambda a, b: hidden(
-            a.on_time.group_by("k").agg(n=fold(len, "t", type=int)).distinct().project("n").distinct()
+            a.on_time.group_by("k").agg(n=fold(len, "t", type=int)).distinct().select("n").distinct()
         ),
         [],
     ),
@@ -338,29 +338,29 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         [],
     ),
     "partitions by another column": (
-        lambda a, b: hidden(a.on_time.distinct().top_k(1, "t", partition=["k"]).project("k").distinct()),
+        lambda a, b: hidden(a.on_time.distinct().top_k(1, "t", partition=["k"]).select("k").distinct()),
         ["rows t < watermark"],  # of the first distinct
     ),
     "the largest by another column": (
-        lambda a, b: hidden(a.on_time.distinct().top_k(1, "t", partition=["k"]).project("t").distinct()),
+        lambda a, b: hidden(a.on_time.distinct().top_k(1, "t", partition=["k"]).select("t").distinct()),
         ["rows t < watermark"],  # that of the first distinct
     ),
     "ranks": (
-        lambda a, b: hidden(a.on_time.rank("k", partition=["t"]).project("t", "k").distinct()),
+        lambda a, b: hidden(a.on_time.rank("k", partition=["t"]).select("t", "k").distinct()),
         ["rows t < watermark"] * 2,
     ),
     # Joins.
     "a join of two marks": (
-        lambda a, b: hidden(a.on_time.join(b.on_time, on=["t"]).project("t", "k").distinct()),
+        lambda a, b: hidden(a.on_time.join(b.on_time, on=["t"]).select("t", "k").distinct()),
         ["rows t < watermark"] * 3,
     ),
     "a join by another column": (
-        lambda a, b: hidden(a.on_time.join(b.on_time, on=["k"]).project("t", "k").distinct()),
+        lambda a, b: hidden(a.on_time.join(b.on_time, on=["k"]).select("t", "k").distinct()),
         [],
     ),
     "a join with all rows": (
         # All rows read only those that are on time.
-        lambda a, b: hidden(a.on_time.join(b.late, on=["t"]).project("t", "k").distinct()),
+        lambda a, b: hidden(a.on_time.join(b.late, on=["t"]).select("t", "k").distinct()),
         ["rows t < watermark"],
     ),
     "a range above": (
@@ -375,7 +375,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "a multi-way join": (
         lambda a, b: hidden(
             multiway_join([a.on_time("t", "x"), b.on_time("t", "y"), a.on_time("t", "y")], ["y", "t"])
-            .project("t")
+            .select("t")
             .distinct()
         ),
         ["rows t < watermark"] * 4,
@@ -397,8 +397,8 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         lambda a, b: hidden(
             multiway_join(
                 [
-                    a.on_time.project("k", "t")("p", "t"),
-                    b.on_time.project("k", "t")("p", "t"),
+                    a.on_time.select("k", "t")("p", "t"),
+                    b.on_time.select("k", "t")("p", "t"),
                     b.on_time("t", "q"),
                 ],
                 ["q"],
@@ -483,14 +483,14 @@ def hidden(s: Stream) -> Stream:
 def closure(s: Any, other: Any = None) -> Any:
     with s.graph.fixpoint("scope") as scope:
         v = scope.variable("v", s.schema)
-        found = v.filter(col("k") < 0) if other is None else v.join(other, on=["t"]).project("t", "k")
+        found = v.filter(col("k") < 0) if other is None else v.join(other, on=["t"]).select("t", "k")
         scope.define(v, (s + found).distinct())
     return scope.leave(v)
 
 
 def in_range(a: Stream, b: Stream, low: int | None, high: int | None) -> Stream:
     other = b.map(t2=col("t"), k=col("k"))
-    return a.range_join(other, on=["k"], left="t", right="t2", low=low, high=high).project("t", "t2")
+    return a.range_join(other, on=["k"], left="t", right="t2", low=low, high=high).select("t", "t2")
 
 
 @pytest.mark.parametrize("title", CASES)
@@ -516,7 +516,7 @@ def test_the_first_watermark_of_each_stream() -> None:
 
     def build(circuit: Circuit) -> None:
         a, b = (circuit.input(name, t=int, k=int).watermark("t", LATENESS[name]) for name in LATENESS)
-        both = a.on_time.join(b.on_time, on=["t"]).project("t", "k")
+        both = a.on_time.join(b.on_time, on=["t"]).select("t", "k")
         circuit.output("out", hidden((a.on_time + b.on_time).distinct()) + hidden(both))
 
     circuit = Circuit("late start")
@@ -578,7 +578,7 @@ def test_explain() -> None:
 def test_units_of_time() -> None:
     circuit = Circuit("times")
     split = circuit.input("a", at=datetime).watermark("at", timedelta(minutes=1))
-    starts = split.on_time.window("at", timedelta(minutes=15)).project("window_start").distinct()
+    starts = split.on_time.window("at", timedelta(minutes=15)).select("window_start").distinct()
     circuit.output("out", starts.map(hour=lit(1)))
     assert forgetting(circuit) == ["rows window_start <= watermark - 0:15:00"]
 

@@ -77,14 +77,14 @@ def closure(c: Circuit, a: Stream, b: Stream, k: Stream) -> Stream:
         pair = {"x": int, "y": int}
         path = scope.variable("path", pair)
         longer = path.join(b, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
-        scope.define(path, (c.constant([(0, 1)], pair) + a.project("x", "y").distinct() + longer).distinct())
+        scope.define(path, (c.constant([(0, 1)], pair) + a.select("x", "y").distinct() + longer).distinct())
     return scope.leave(path)
 
 
 def parities(c: Circuit, a: Stream, b: Stream, k: Stream) -> Stream:
     return c.iterate(
         "steps",
-        b.project("x", "y"),
+        b.select("x", "y"),
         lambda v: (v + v.filter(col("x") < 5).map(x=col("x") + 1, y=col("y"))).distinct(),
     )
 
@@ -112,10 +112,10 @@ CASES: dict[str, Build] = {
         .scale(-2)
     ),
     "expressions": lambda c, a, b, k: (
-        a.project("y", "s").map(z=col("y") + 1, s=col("s")).generate_series(lit(0), col("z"))
+        a.select("y", "s").map(z=col("y") + 1, s=col("s")).generate_series(lit(0), col("z"))
     ),
-    "partial expressions": lambda c, a, b, k: (a - b).project("x", "y").map(z=lit(12) // (col("x") + 1)),
-    "errors": lambda c, a, b, k: (a + b).project("x").map(z=lit(12) // (col("x") - 2)),
+    "partial expressions": lambda c, a, b, k: (a - b).select("x", "y").map(z=lit(12) // (col("x") + 1)),
+    "errors": lambda c, a, b, k: (a + b).select("x").map(z=lit(12) // (col("x") - 2)),
     "tried": lambda c, a, b, k: (a - b).try_map(s=col("s"), z=lit(12) // (col("x") - 2)).good,
     "failed": lambda c, a, b, k: (
         (a + b).try_map(dozen, {"s": str, "z": int}).failed.join(renamed(b), on=[("x", "x2")])
@@ -128,8 +128,8 @@ CASES: dict[str, Build] = {
     "same value": lambda c, a, b, k: SameValue(0, 1)(a),
     "changes": lambda c, a, b, k: a.integrate().differentiate().delay(),
     # Groups.
-    "distinct": lambda c, a, b, k: a.project("y").distinct(),
-    "at least": lambda c, a, b, k: a.project("s").at_least(2),
+    "distinct": lambda c, a, b, k: a.select("y").distinct(),
+    "at least": lambda c, a, b, k: a.select("s").at_least(2),
     "linear": lambda c, a, b, k: a.group_by("s").agg(n=count(), t=col("x").sum(), m=col("y").mean()),
     "linear after a join": lambda c, a, b, k: (
         a.join(renamed(k), on=[("y", "x2")]).group_by("s2").agg(n=count(), t=col("x").sum())
@@ -160,19 +160,19 @@ CASES: dict[str, Build] = {
     "ids": lambda c, a, b, k: b.number_rows(by="x"),
     "choice": lambda c, a, b, k: a.choice_domain("x", ["y", "x"]),
     "choice of all": lambda c, a, b, k: a.choice_domain("x", "y"),
-    "classes": lambda c, a, b, k: a.project("x", "y").equivalence_classes(),
+    "classes": lambda c, a, b, k: a.select("x", "y").equivalence_classes(),
     "rolling": lambda c, a, b, k: b.rolling("y", 2, partition=["s"], n=count()),
     # Joins.
     "join": lambda c, a, b, k: a.join(renamed(b), on=[("x", "x2")]),
     "join by two": lambda c, a, b, k: a.join(renamed(b), on=[("x", "y2"), ("s", "s2")]).join(
-        k.project("x", "y"), on=["x"]
+        k.select("x", "y"), on=["x"]
     ),
     "join with a key": lambda c, a, b, k: a.join(renamed(k), on=[("y", "x2")]).group_by("x").agg(n=count()),
     "self join": lambda c, a, b, k: a.join(renamed(a), on=[("x", "y2")], select=["y", "x2"]),
     "join with a constant": lambda c, a, b, k: a.join(
         c.constant([(1, "one"), (2, "two")], {"y": int, "name": str}), on=["y"]
     ).distinct(),
-    "product": lambda c, a, b, k: a.project("x").join(b.project("y"), on=[]),
+    "product": lambda c, a, b, k: a.select("x").join(b.select("y"), on=[]),
     "product with a total": lambda c, a, b, k: a.join(b.group_by().agg(n=count()), on=[]).filter(
         col("x") < col("n")
     ),
@@ -266,7 +266,7 @@ CASES: dict[str, Build] = {
     "iterate": parities,
     # Event time.
     "on time": lambda c, a, b, k: marked(a).on_time.group_by("s").agg(n=count()),
-    "late": lambda c, a, b, k: marked(a - b).late.project("s", "y"),
+    "late": lambda c, a, b, k: marked(a - b).late.select("s", "y"),
     "the watermark": lambda c, a, b, k: marked(b).watermark,
     "final": lambda c, a, b, k: (
         windows(b)
@@ -275,7 +275,7 @@ CASES: dict[str, Build] = {
     ),
     "final of projected rows": lambda c, a, b, k: (
         windows(b)
-        .project("window_start", "window_end")
+        .select("window_start", "window_end")
         .group_by("window_start", "window_end")
         .final(marked(b).watermark, "window_end", n=count())
     ),
@@ -284,7 +284,7 @@ CASES: dict[str, Build] = {
         windows(b).group_by("window_end").agg(n=count()).filter(col("n") > 1)
     ),
     "forgotten rows": lambda c, a, b, k: (
-        marked(a).on_time.join(renamed(marked(b).on_time), on=[("y", "y2"), ("s", "s2")]).project("x", "x2")
+        marked(a).on_time.join(renamed(marked(b).on_time), on=[("y", "y2"), ("s", "s2")]).select("x", "x2")
     ),
 }
 
@@ -350,7 +350,7 @@ def test_late_rows_that_move_between_shards_cancel_before_they_are_closed() -> N
     circuit = Circuit("moved")
     seen = circuit.input("seen", place=int, t=int)
     names = circuit.input("names", place=int, name=str)
-    rows = seen.join(names, on="place").project("t", "name")
+    rows = seen.join(names, on="place").select("t", "name")
     final = rows.group_by("t", "name").final(seen.watermark("t", 0).watermark, "t", n=count())
     circuit.output("out", final)
     start = {(place, 1): 1 for place in range(10)} | {(99, 10): 1}

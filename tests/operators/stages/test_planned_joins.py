@@ -159,7 +159,7 @@ def wedges_then(circuit: Circuit, use: str) -> None:
     elif use == "inspect":
         wedge = wedge.inspect(lambda change: None)
     elif use == "two readers":
-        circuit.output("ends", wedge.project("x", "y_right").distinct())
+        circuit.output("ends", wedge.select("x", "y_right").distinct())
     elif use == "distinct":
         wedge = wedge.distinct()
     elif use == "a function":
@@ -225,7 +225,7 @@ def test_joins_inside_of_a_scope_stay_as_written() -> None:
     with circuit.fixpoint("closed") as scope:
         path = scope.variable("path", edge.schema)
         wedge = path.join(path, on=[("y", "x")])
-        found = closed(wedge, path).project("x", "y")
+        found = closed(wedge, path).select("x", "y")
         scope.define(path, (edge + found).distinct())
     circuit.output("out", scope.leave(path))
     assert joins_of(circuit.circuit("physical")) == (2, 0)

@@ -20,7 +20,7 @@ from tests.operators.stages.support import PAIR, Build, W, X, Y, Z, after
         (lambda a, b: (-a).filter(X > 0), "Negate(Filter x > 0(a))"),
         (lambda a, b: a.distinct().filter(X > 0), "Distinct(Filter x > 0(a))"),
         (lambda a, b: a.rename(z="x").filter(Z > 0), "Rename(Filter x > 0(a))"),
-        (lambda a, b: a.project("y").filter(Y > 0), "Project y(Filter y > 0(a))"),
+        (lambda a, b: a.select("y").filter(Y > 0), "Project y(Filter y > 0(a))"),
         (lambda a, b: a.map(z=X + 1, w=Y).filter(W > 0), "Map z = x + 1, w = y(Filter y > 0(a))"),
         (
             lambda a, b: a.group_by("x").agg(n=count()).filter(X > 0),
@@ -132,12 +132,12 @@ def same(row: Any) -> Any:
         (
             lambda a, b: (
                 a.join(b, on=["x"]) + a.join(b, on=["x", "y"], select=["x", "y", "y_right"])
-            ).project("x"),
+            ).select("x"),
             "Union(Project x(Join(a, b)), Project x(Join(a, b)))",
             ["Project moved below Union"],
         ),
         (
-            lambda a, b: (a.join(b, on=["x"], how="anti") + b).project("x"),
+            lambda a, b: (a.join(b, on=["x"], how="anti") + b).select("x"),
             "Union(Project x(Antijoin(a, b)), Project x(b))",
             ["Project moved below Union"],
         ),
@@ -148,7 +148,7 @@ def same(row: Any) -> Any:
             [],
         ),
         # no node below the union can absorb the projection
-        (lambda a, b: (a + b).project("x"), "Project x(Union(a, b))", []),
+        (lambda a, b: (a + b).select("x"), "Project x(Union(a, b))", []),
         (lambda a, b: a.join(b, on=["x", "y"]), "Join(a, b)", []),
     ],
 )

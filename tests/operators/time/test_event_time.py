@@ -58,8 +58,8 @@ def test_windows_of_dates_and_timestamps() -> None:
         a = c.input("a", day=date, at=datetime)
         quarter, week = timedelta(minutes=15), timedelta(days=7)
         return {
-            "weeks": a.window("day", week, names=("from", "until")).project("from", "until"),
-            "quarters": a.window("at", 2 * quarter, hop=quarter).project("window_start", "window_end"),
+            "weeks": a.window("day", week, names=("from", "until")).select("from", "until"),
+            "quarters": a.window("at", 2 * quarter, hop=quarter).select("window_start", "window_end"),
         }
 
     run = start(build)
@@ -261,7 +261,7 @@ def test_refused() -> None:
             "closes a group, 't: int', needs a watermark of the same type",
             lambda: a.group_by("t").final(b, "t", n=count()),
         ),
-        ("at least one aggregate", lambda: a.group_by("t").final(a.project("t"), "t")),
+        ("at least one aggregate", lambda: a.group_by("t").final(a.select("t"), "t")),
     ]:
         with pytest.raises(SchemaError, match=message):
             build()

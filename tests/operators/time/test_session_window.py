@@ -84,7 +84,7 @@ def test_days(sequence: list[Tick]) -> None:
 def test_sessions_of_timestamps_join_and_part() -> None:
     circuit = Circuit("visits")
     click = circuit.input("click", at="timestamptz(Europe/Rome)?", page=str)
-    circuit.output("out", click.session_window("at", dt.timedelta(minutes=30)).project("page", "session_end"))
+    circuit.output("out", click.session_window("at", dt.timedelta(minutes=30)).select("page", "session_end"))
     run = circuit.start()
 
     def at(minute: int) -> dt.datetime:
