@@ -119,7 +119,7 @@ class OuterJoin(Composite):
 
 
 def _unpaired(add: Add[T], side: T, pairs: T, start: int) -> T:
-    """Return the rows of one side, whose columns in `pairs` begin at `start`, that are in no pair."""
+    """Return the rows of a side that are in no pair; its columns in `pairs` begin at `start`."""
     rows = tuple(range(side.schema.arity))
     paired = add(Project(tuple(start + column for column in rows), side.schema.names), pairs)
     return add(Antijoin(rows, rows), side, paired)

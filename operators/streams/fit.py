@@ -48,10 +48,7 @@ def expect_names(names: Sequence[Any], what: str, example: str) -> None:
     for name in names:
         if not isinstance(name, str):
             hint = "pass each name as one argument" if isinstance(name, list | tuple | set) else ""
-            hint = (
-                hint
-                or "name the expression, as in select(name=...), or add it as a column by with_columns() first"
-            )
+            hint = hint or "name an expression, as in select(name=...), or add it by with_columns() first"
             raise ArgumentError(
                 f"{what} expects column names such as {example}, got {shorten(name)} of type "
                 f"{type(name).__name__}; {hint}"
@@ -107,7 +104,7 @@ def key_columns(left: Schema, right: Schema, on: On) -> list[tuple[int, int]]:
 def either_key(
     on: On | None, left_on: str | Sequence[str] | None, right_on: str | Sequence[str] | None
 ) -> On:
-    """Return the key of a join, given by `on` or by `left_on` and `right_on`, in the form of `on`."""
+    """Return the key of a join in the form of `on`, which `left_on` and `right_on` can replace."""
     if on is not None and (left_on is not None or right_on is not None):
         raise SchemaError("a join has either on= or left_on= and right_on=", code="invalid-join-key")
     if on is not None:

@@ -85,7 +85,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         """Return the column of this stream as an expression, for its methods and its joins.
 
         The same as `col(name)` in the methods of this stream. In the condition of a join it is the
-        column of this side, so columns of one name can be told apart.
+        column of this side, also if both sides have a column of this name.
 
         Parameters:
             name: the name of the column.

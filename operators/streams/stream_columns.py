@@ -1,7 +1,7 @@
 """Columns of one stream in expressions: `stream["x"]`.
 
 A method of the stream reads such a column by its name. The condition of a join reads it by the
-name that the column of this side has in the result, so the sides can be told apart.
+name that the column of this side has in the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expressions over aggregates in agg, rolling and final, against a model in Python, tick by tick."""
+"""Expressions over aggregates in agg, rolling and final, against a model, tick by tick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`join` with every `how`, with and without a condition, against a model in Python, tick by tick."""
+"""`join` with every `how`, with and without a condition, against a model, tick by tick."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_rows_with_and_without_a_partner_that_passes() -> None:
     circuit.output("out", a.join(b, left_on="k", right_on="j", how="full", where=a["x"] < b["x"]))
     run = circuit.start()
     assert run.step({"a": {(1, 5): 2}})["out"].to_dict() == {(1, 5, None): 2}
-    # A row of the same key that fails the condition is no partner.
+    # A row of the same key that fails the condition does not count as a partner.
     assert run.step({"b": [(1, 4)]})["out"].to_dict() == {(1, None, 4): 1}
     assert run.step({"b": [(1, 6)]})["out"].to_dict() == {(1, 5, None): -2, (1, 5, 6): 2}
     assert run.step({"b": [(1, 7)]})["out"].to_dict() == {(1, 5, 7): 2}
