@@ -405,19 +405,19 @@ class Expression(Namespaces, Displayed):
         """
         return call("length", self)
 
-    def contains(self, part: Any) -> Expression:
-        """Return whether `part` occurs in the string, or is an element of the list.
+    def contains(self, element: Any) -> Expression:
+        """Return whether a value is an element of the list; `str.contains` finds parts of strings.
 
         Parameters:
-            part: a string, the element of a list, or an expression.
+            element: the value, or an expression.
 
         Examples:
             >>> circuit = Circuit("example")
-            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").contains("b")))
-            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
+            >>> circuit.output("out", circuit.input("a", l=list[int]).map(v=col("l").contains(2)))
+            >>> circuit.start().step({"a": [([1, 2],), ([],)]})["out"].rows()
             [(False,), (True,)]
         """
-        return call("contains", self, part)
+        return call("contains_element", self, element)
 
     # --- conversion -------------------------------------------------------------------------------
 

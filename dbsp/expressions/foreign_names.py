@@ -30,6 +30,7 @@ _EXPRESSION = {
     "is_not_null": "~x.is_null()",
     "isna": "x.is_null()",
     "isnull": "x.is_null()",
+    "has": "x.contains(element)",
     "len": "count() for rows, x.length() for characters",
     "list": "x.element(0), x.length() or x.contains(...)",
     "max_by": "x.last(by=...)",
@@ -56,9 +57,9 @@ _EXPRESSION = {
 _STRINGS = {
     "capitalize": "x.str.title()",
     "cat": "x.str.concat(...)",
-    "contains": "x.contains(...), or x.str.extract(pattern, 0) for a pattern",
     "ends_with": "x.str.endswith(...)",
     "extract_all": "flat_map(...) of the stream",
+    "find": "x.str.contains(...), or x.str.extract(pattern, 0) for a pattern",
     "fullmatch": "x.str.matches(pattern)",
     "len": "x.length()",
     "len_bytes": "x.length()",

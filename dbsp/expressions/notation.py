@@ -34,6 +34,7 @@ _STRING_METHODS = (
     "upper",
     "lower",
     "title",
+    "contains",
     "startswith",
     "endswith",
     "matches",
@@ -135,7 +136,8 @@ def call_text(function: str, operands: Sequence[Operand]) -> str:
         return f"{operands[0].receiver}.isin([{', '.join(texts[1:])}])"
     if function in _FUNCTIONS or function.startswith("@"):
         return f"{function}({', '.join(texts)})"
-    method = cast_text(function, texts[1:]) or f"{function}({', '.join(texts[1:])})"
+    name = "contains" if function == "contains_element" else function
+    method = cast_text(function, texts[1:]) or f"{name}({', '.join(texts[1:])})"
     namespace = f"{_NAMESPACES[function]}." if function in _NAMESPACES else ""
     return f"{operands[0].receiver}.{namespace}{method}"
 

@@ -70,6 +70,22 @@ class StringMethods(MethodNamespace[E]):
         """
         return self._expression._call("lower")
 
+    def contains(self, part: Any) -> E:
+        """Return whether a text occurs in the string; the text is not a pattern.
+
+        `extract(pattern, 0)` finds a pattern, and is None without a match.
+
+        Parameters:
+            part: a string or an expression.
+
+        Examples:
+            >>> circuit = Circuit("example")
+            >>> circuit.output("out", circuit.input("a", s=str).map(v=col("s").str.contains("b")))
+            >>> circuit.start().step({"a": [("abc",), ("xyz",)]})["out"].rows()
+            [(False,), (True,)]
+        """
+        return self._expression._call("contains", part)
+
     def startswith(self, prefix: Any) -> E:
         """Return whether the string starts with `prefix`.
 

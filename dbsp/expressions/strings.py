@@ -67,7 +67,7 @@ define("upper", "upper expects a string", overloads(Overload((STR,), STR, Operat
 define("lower", "lower expects a string", overloads(Overload((STR,), STR, Operation(str.lower))))
 define(
     "contains",
-    "contains expects two strings, or a list and an element",
+    "str.contains expects two strings; write x.contains(element) for an element of a list",
     overloads(Overload((STR, STR), BOOL, Operation(operator.contains))),
 )
 define(

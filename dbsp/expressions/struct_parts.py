@@ -159,5 +159,10 @@ def _with_null(type_: Type, node: ExpressionNode) -> Type:
 
 extend("field", _field)
 extend("length", _length)
-extend("contains", _contains)
+define(
+    "contains_element",
+    "contains expects a list and an element; write x.str.contains(part) for a part of a string",
+    _contains,
+)
+extend("contains", _contains)  # circuits of earlier versions have it for lists, too
 define("element", "element expects a list and a position", _element)

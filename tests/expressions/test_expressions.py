@@ -151,7 +151,7 @@ def test_python_operators_build_the_calls() -> None:
     ]:
         check(expression, [ROW])
     for expression in [
-        s.contains("B"),
+        s.str.contains("B"),
         s.str.startswith("a"),
         s.str.endswith("B"),
         s + "!",

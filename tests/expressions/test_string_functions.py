@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dbsp import Circuit, col, lit
 from dbsp.data.schema import Schema
 from dbsp.errors import EvaluationError, SchemaError, ValueOutOfRangeError
-from dbsp.expressions import Expression, bind
+from dbsp.expressions import Expression, bind, call
 from tests.expressions.agreement import agree
 from tests.profiles import examples
 
@@ -141,3 +141,20 @@ def test_extract_allows_none_and_changes_with_its_row() -> None:
     assert run.view("n").to_dict() == {(17,): 1, (None,): 2}
     run.step({"a": {("see #17",): -1, ("see",): -1}})
     assert run.view("n").to_dict() == {(None,): 1}
+
+
+def test_contains_of_strings_and_of_lists() -> None:
+    circuit = Circuit("parts")
+    a = circuit.input("a", s=str, l=list[str])
+    circuit.output("out", a.select("s", part=a["s"].str.contains("b"), element=a["l"].contains(a["s"])))
+    rows = [("ab", ["ab"]), ("a", ["ab"])]
+    assert circuit.start().step({"a": rows})["out"].rows() == [("a", False, False), ("ab", True, True)]
+    with pytest.raises(SchemaError, match=r"write x\.str\.contains\(part\) for a part of a string, got col"):
+        a.select(v=col("s").contains("b"))
+    with pytest.raises(SchemaError, match=r"str\.contains expects two strings; write x\.contains\(element\)"):
+        a.select(v=col("s").str.contains(1))
+    # Circuits of earlier versions have one function for both.
+    old = a.select(v=call("contains", col("l"), "ab"))
+    assert repr(col("s").str.contains("b")) == """col("s").str.contains('b')"""
+    assert repr(col("l").contains("b")) == """col("l").contains('b')"""
+    assert old.schema.describe() == "v: bool"

@@ -119,9 +119,9 @@ def _predicate(comparison: syntax.Comparison, sources: ProgramSources | None) ->
         case "!match":
             return call_function("ecmascript_mismatch", right, left)
         case "contains":
-            return right.contains(left)
+            return right.str.contains(left)
         case "!contains":
-            return ~right.contains(left)
+            return ~right.str.contains(left)
     compared: Expression = COMPARISONS[comparison.operator](left, right)
     return compared
 
