@@ -50,13 +50,15 @@ def _mod(a: int, b: int) -> int:
     return a % b
 
 
-def _truncdiv(a: int, b: int) -> int:
+def truncdiv(a: int, b: int) -> int:
+    """Return the quotient of ints, rounded toward zero."""
     _nonzero(b)
     quotient = abs(a) // abs(b)
     return _fit(quotient if (a < 0) == (b < 0) else -quotient)
 
 
-def _truncmod(a: int, b: int) -> int:
+def truncmod(a: int, b: int) -> int:
+    """Return the remainder of ints, with the sign of the dividend."""
     _nonzero(b)
     remainder = abs(a) % abs(b)
     return -remainder if a < 0 else remainder
@@ -146,13 +148,15 @@ def mod_vector(a: Any, b: Any) -> Array:
     return result
 
 
-def _truncdiv_vector(a: Any, b: Any) -> Array:
+def truncdiv_vector(a: Any, b: Any) -> Array:
+    """Return the quotients, rounded toward zero. Gives up if one does not fit."""
     _divisible(a, b)
     result: Array = np.floor_divide(a - np.fmod(a, b), b)
     return result
 
 
-def _truncmod_vector(a: Any, b: Any) -> Array:
+def truncmod_vector(a: Any, b: Any) -> Array:
+    """Return the remainders, with the sign of the dividend. Gives up if one does not fit."""
     _divisible(a, b)
     result: Array = np.fmod(a, b)
     return result
@@ -277,12 +281,12 @@ define("mod", "% expects two numbers", overloads(_two(_mod, mod_vector), _two_fl
 define(
     "truncdiv",
     "truncdiv expects two numbers",
-    overloads(_two(_truncdiv, _truncdiv_vector), _two_floats(_float_truncdiv)),
+    overloads(_two(truncdiv, truncdiv_vector), _two_floats(_float_truncdiv)),
 )
 define(
     "truncmod",
     "truncmod expects two numbers",
-    overloads(_two(_truncmod, _truncmod_vector), _two_floats(_float_truncmod)),
+    overloads(_two(truncmod, truncmod_vector), _two_floats(_float_truncmod)),
 )
 # Powers of floats use the C library one by one, since numpy's may differ in the last bit.
 define("pow", "** expects two numbers", overloads(_two(_pow, _pow_vector), _two_floats(_float_pow)))

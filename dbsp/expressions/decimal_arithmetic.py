@@ -2,6 +2,8 @@
 
     a + b, a - b       the larger number of digits after the point
     a * b              the sum of the numbers of digits after the point
+    a // b             no digits after the point: the quotient, rounded toward zero
+    a % b              the larger number of digits after the point, with the sign of a
     a.divide(b, s)     s digits after the point, rounded half to even
     a.round(s)         likewise
 
@@ -91,6 +93,21 @@ def _truediv(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
     )
 
 
+def _floordiv(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
+    if not _numbers(arguments):
+        return None
+    operands = [rescaled(argument, _scale(arguments)) for argument in arguments]
+    return coded_node(decimal_type(0), ints.truncdiv, ints.truncdiv_vector, operands)
+
+
+def _mod(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
+    if not _numbers(arguments):
+        return None
+    scale = _scale(arguments)
+    operands = [rescaled(argument, scale) for argument in arguments]
+    return coded_node(decimal_type(scale), ints.truncmod, ints.truncmod_vector, operands)
+
+
 def _unary(meaning: Any, kernel: Any) -> Any:
     def resolve(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         (argument,) = arguments
@@ -106,6 +123,8 @@ extend("add", _add)
 extend("sub", _sub)
 extend("mul", _mul)
 extend("truediv", _truediv)
+extend("floordiv", _floordiv)
+extend("mod", _mod)
 extend("neg", _unary(lambda a: -a, np.negative))
 extend("abs", _unary(abs, np.abs))
 

@@ -116,6 +116,14 @@ def rescaled(value: Any, scale: int) -> Fraction:
     return Fraction(value)
 
 
+def quotient(a: Any, b: Any, scale: int) -> Fraction:
+    return rescaled(a, scale) / rescaled(b, scale)
+
+
+def remainder(a: Any, b: Any, scale: int) -> Fraction:
+    return rescaled(a, scale) - int(quotient(a, b, scale)) * rescaled(b, scale)
+
+
 def seconds(value: dt.timedelta) -> float:
     return (value // US) / 10**6
 
@@ -187,6 +195,10 @@ CASES: dict[str, tuple[Expression, Callable[[Any], Any]]] = {
     "p + 1.5": (C["p"] + Decimal("1.5"), lambda r: exact(Fraction(r["p"]) + Fraction(3, 2), 2)),
     "-p": (-C["p"], lambda r: -r["p"]),
     "abs q": (abs(C["q"]), lambda r: abs(r["q"])),
+    "p // q": (C["p"] // C["q"], lambda r: exact(Fraction(int(quotient(r["p"], r["q"], 4))), 0)),
+    "n // p": (C["n"] // C["p"], lambda r: exact(Fraction(int(quotient(r["n"], r["p"], 2))), 0)),
+    "p % q": (C["p"] % C["q"], lambda r: exact(remainder(r["p"], r["q"], 4), 4)),
+    "q % n": (C["q"] % C["n"], lambda r: exact(remainder(r["q"], r["n"], 4), 4)),
     "p / q": (C["p"].divide(C["q"], 3), lambda r: half_even(Fraction(r["p"]) / Fraction(r["q"]), 3)),
     "n / q": (C["n"].divide(C["q"], 0), lambda r: half_even(rescaled(r["n"], 0) / Fraction(r["q"]), 0)),
     "p / n": (C["p"].divide(C["n"], 8), lambda r: half_even(Fraction(r["p"]) / rescaled(r["n"], 0), 8)),
@@ -287,6 +299,16 @@ def test_all_small_quotients_are_rounded_half_to_even() -> None:
         )
         for a, b in pairs
     }
+
+
+def test_quotients_and_remainders_are_those_of_decimals_in_python() -> None:
+    circuit = Circuit("decimals")
+    source = circuit.input("in", p="decimal(18, 1)", q="decimal(18, 3)", n=int)
+    p, q, n = col("p"), col("q"), col("n")
+    circuit.output("out", source.select("p", "n", a=p // n, b=p % n, c=q // p, d=n % q))
+    pairs = [(Decimal(a).scaleb(-1), b) for a in range(-35, 36) if a for b in range(-6, 7) if b]
+    rows = circuit.start().step({"in": [(a, a / 4, b) for a, b in pairs]})["out"].rows()
+    assert sorted(rows) == sorted((a, b, a // b, a % b, a / 4 // a, b % (a / 4)) for a, b in pairs)
 
 
 @pytest.mark.parametrize(
@@ -446,7 +468,7 @@ def test_parts_of_structs_and_lists(name: str, rows: list[Any]) -> None:
         (col("i").field("a"), "field expects a struct and the name of a field, or"),
         (col("i").element(0), 'element expects a list and a position, got col("i") (int) and 0 (int)'),
         (col("l").element("x"), "element expects a list and a position"),
-        (col("l").contains("x"), "contains expects"),
+        (col("l").contains("x"), "contains expects a list and an element"),
         (col("l").contains(Decimal("1.5")), "contains expects"),
         (col("s") < col("o"), "< expects two values of one type"),
         (col("l") < col("l"), "< expects two values of one type"),
