@@ -23,11 +23,12 @@ class AggregateMethods:
     def sum(self) -> Self:
         """Sum the values of the group, each as often as the weight of its row.
 
+        True counts as 1 and False as 0, so `(col("x") > 1).sum()` counts the rows where it is true.
         Sums are exact; a sum of floats is rounded once, as `math.fsum` does. O(|delta| log n) per
         tick.
 
         Raises:
-            SchemaError: in `agg`, if the expression is not a number.
+            SchemaError: in `agg`, if the expression is not a number or a boolean.
 
         Examples:
             >>> circuit = Circuit("sales")
@@ -42,8 +43,8 @@ class AggregateMethods:
     def mean(self) -> Self:
         """Average the values of the group, each as often as the weight of its row.
 
-        The result is a float; for decimals and durations it is of their type, rounded half to even.
-        O(|delta| log n) per tick.
+        True counts as 1 and False as 0. The result is a float; for decimals and durations it is of
+        their type, rounded half to even. O(|delta| log n) per tick.
 
         Raises:
             SchemaError: in `agg`, if the expression is not a number.

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.data.schema import Schema
 from dbsp.data.type_inference import as_type
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError
-from dbsp.expressions import AggregateCall, Expression, as_expression, col, when
+from dbsp.expressions import AggregateCall, Expression, as_expression, bind, col, when
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction
 from dbsp.operators.groups.bit_bounds import BitBound
@@ -130,10 +131,14 @@ def _argument(value: Argument) -> Expression:
     return col(value) if isinstance(value, str) else as_expression(value)
 
 
-def aggregated_values(call: AggregateCall) -> tuple[Expression, ...]:
-    """Return the expressions whose values the operator of an aggregate reads."""
+def aggregated_values(call: AggregateCall, schema: Schema) -> tuple[Expression, ...]:
+    """Return the expressions whose values an aggregate reads, over rows of `schema`."""
     if call.function == "count":  # of values: the sum of 1 for each of them
         return tuple(when(value.is_null()).then(0).otherwise(1) for value in call.arguments)
+    if call.function in ("sum", "mean"):  # a boolean counts as 0 or 1, as in Python
+        return tuple(
+            value.cast(int) if bind(value, schema).type.kind == "bool" else value for value in call.arguments
+        )
     return call.arguments
 
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.errors import ArgumentError, CircuitError, SchemaError, shorten
-from dbsp.expressions import AggregateCall, Expression, bind, col
-from dbsp.expressions.readable_text import readable
-from dbsp.expressions.substitution import aggregates, columns_outside, replace_aggregates
+from dbsp.expressions import Expression, bind, col
 from dbsp.operators.groups.aggregate import Aggregate
-from dbsp.operators.groups.aggregate_functions import GroupFunction
-from dbsp.operators.groups.order_statistics import FinishAggregates, FunctionOfSums
-from dbsp.operators.streams.aggregate_calls import (
-    LinearAggregateCall,
-    aggregated_values,
-    group_function,
-)
+from dbsp.operators.groups.order_statistics import FinishAggregates
+from dbsp.operators.streams.aggregate_calls import LinearAggregateCall
+from dbsp.operators.streams.aggregate_plan import AggregatePlan
 from dbsp.operators.streams.fit import expect_names, expect_stream, located
 from dbsp.operators.streams.row_methods import RowMethods, mapped
 from dbsp.operators.streams.stream_columns import own_values
@@ -165,86 +159,14 @@ class Grouped(Generic[S]):
     def _aggregated(self, calls: Mapping[str, Aggregated], apply: Callable[[Aggregate, S], S]) -> S:
         if not calls:
             raise SchemaError("agg needs at least one aggregate, such as n=count()", code="invalid-aggregate")
-        calls = own_values(self._stream, calls)
-        self._check_calls(calls)
-        columns = dict(self._columns)
-        places: dict[Any, int] = {}
-        functions: list[GroupFunction] = []
-        key = len(self._columns)
-
-        def place(argument: Expression, name: str) -> int:
-            """The column that holds the values of an argument; equal arguments share a column."""
-            if argument.key not in places:
-                places[argument.key] = len(columns)
-                columns[name if name not in columns else f"{name}.{len(columns)}"] = argument
-            return places[argument.key]
-
-        def add(call: AggregateCall, name: str) -> int:
-            """The column of the aggregate that holds a call's result."""
-            if any(map(aggregates, call.arguments)):
-                raise SchemaError(
-                    f"{call!r} is an aggregate of an aggregate; compute the inner one by an agg() of its own",
-                    code="invalid-aggregate",
-                )
-            functions.append(group_function(call, [place(v, name) for v in aggregated_values(call)]))
-            return key + len(functions) - 1
-
-        results: dict[str, int | FunctionOfSums] = {name: at for at, name in enumerate(self._columns)}
-        computed: dict[str, Expression] = {name: col(name) for name in self._columns}
-        hidden: dict[Any, Expression] = {}
-        for name, call in calls.items():
-            if isinstance(call, LinearAggregateCall):
-                results[name] = FunctionOfSums(
-                    call.function, tuple(add(term, name) for term in call.terms), call.type
-                )
-            elif isinstance(call, AggregateCall):
-                results[name] = add(call, name)
-            else:
-                for part in aggregates(call):
-                    if part.key not in hidden:
-                        text = readable(part)
-                        unique = text if text not in {*results, *calls} else f"{text}.{len(results)}"
-                        results[unique] = add(part, name)
-                        hidden[part.key] = col(unique)
-                computed[name] = replace_aggregates(call, hidden)
-                continue
-            computed[name] = col(name)
-        values = mapped(self._stream, columns) if columns else self._stream.select()
-        names = tuple(results)
-        if all(isinstance(result, int) for result in results.values()):
-            found = apply(Aggregate(key, tuple(functions), names), values)
+        plan = AggregatePlan(self._columns, own_values(self._stream, calls), self._stream.schema)
+        values = mapped(self._stream, plan.values) if plan.values else self._stream.select()
+        key, functions, names = len(self._columns), tuple(plan.functions), tuple(plan.results)
+        if all(isinstance(result, int) for result in plan.results.values()):
+            found = apply(Aggregate(key, functions, names), values)
         else:
             numbered = tuple(f"sum{i}" for i in range(len(functions)))
             sums_names = (*(f"key{i}" for i in range(key)), *numbered)
-            sums = apply(Aggregate(key, tuple(functions), sums_names), values)
-            found = FinishAggregates(tuple(results.values()), names)(sums)
-        return mapped(found, computed) if hidden else found
-
-    def _check_calls(self, calls: Mapping[str, Any]) -> None:
-        for name, call in calls.items():
-            if name in self._columns:
-                raise SchemaError(
-                    f"'{name}' is already a grouping column; give the aggregate another name",
-                    code="duplicate-column",
-                )
-            if isinstance(call, LinearAggregateCall):
-                continue
-            if not isinstance(call, Expression):
-                hint = "; add the parentheses of the call" if callable(call) else ""
-                raise ArgumentError(
-                    f"agg expects an aggregate such as {name}=count(), got {name}={shorten(call)}{hint}"
-                )
-            of_rows = [column for column in columns_outside(call) if column not in self._columns]
-            if of_rows:
-                column = f'col("{of_rows[0]}")'
-                raise SchemaError(
-                    f"{name}={call!r} has a value for each row and not for each group; write an aggregate of "
-                    f"the column, such as {column}.max(), or group by it",
-                    code="invalid-aggregate",
-                )
-            if not aggregates(call):
-                raise SchemaError(
-                    f'{name}={call!r} has no aggregate, such as count() or col("x").sum(); add the column '
-                    "with with_columns() after agg()",
-                    code="invalid-aggregate",
-                )
+            sums = apply(Aggregate(key, functions, sums_names), values)
+            found = FinishAggregates(tuple(plan.results.values()), names)(sums)
+        return mapped(found, plan.computed) if plan.has_expressions else found

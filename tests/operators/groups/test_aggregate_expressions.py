@@ -32,6 +32,7 @@ def expressions(c: Circuit) -> dict[str, Stream]:
         "weighted": groups.agg(total=(X * K).sum() + 1, same=(X * K).sum()),
         "linear": groups.agg(r=linear(ratio, X * 2, count(), type=float), s=X.sum() * 2 + count()),
         "first": groups.agg(least=X.first(by="y"), last=X.last(by=Y + 1)),
+        "booleans": groups.agg(ones=(X > 1).sum(), share=(Y > 1).mean(), sum=X.sum()),
         "all": a.group_by().agg(spread=X.max() - X.min()),
     }
 
@@ -99,6 +100,12 @@ def model(inputs: dict[str, Z]) -> dict[str, Z]:
         x = sum(v[1] * w for v, w in group.items())
         return (k, 2 * x / rows_of(group), 2 * x + rows_of(group))
 
+    def booleans(k: int, group: Z) -> tuple[Any, ...]:
+        large = sum(w for v, w in group.items() if v[2] is not None and v[2] > 1)
+        known = sum(w for v, w in group.items() if v[2] is not None)
+        x = sum(v[1] * w for v, w in group.items())
+        return (k, sum(w for v, w in group.items() if v[1] > 1), large / known if known else None, x)
+
     return {
         "range": result(lambda v: v[0], ranged),
         "filled": result(lambda v: v[0], filled),
@@ -106,6 +113,7 @@ def model(inputs: dict[str, Z]) -> dict[str, Z]:
         "weighted": result(lambda v: v[0], weighted),
         "linear": result(lambda v: v[0], with_linear),
         "first": result(lambda v: v[0], lambda k, g: (k, by_y(g, False), by_y(g, True))),
+        "booleans": result(lambda v: v[0], booleans),
         "all": result(lambda v: (), lambda k, g: (less(*extremes(g)),)),
     }
 
