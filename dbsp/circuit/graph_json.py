@@ -3,9 +3,11 @@
     {"format": "dbsp circuit", "version": 2, "form": "query", "name": "closure", "nodes": [
         {"operator": {"class": "Input", "fields": {...}}, "inputs": [], "source": "etl.py:3"},
         {"operator": {"class": "Distinct", "fields": {}}, "inputs": [0], "source": "etl.py:4"},
-        ...]}
+        ...],
+     "names": {"path": [3, 0, 7]}}
 
-`inputs` and `strict` (inputs read one step late) are numbers of nodes of the same scope. An
+`names` has the relations: the number of a node, and for a node of a nested scope those of the nodes
+that hold the scope, each with the number of the scope in its node. `inputs` and `strict` (inputs read one step late) are numbers of nodes of the same scope. An
 operator is written as its class and its fields (see `dbsp.circuit.value_json`). A document is read
 into an empty graph; the caller (`dbsp.operators.streams.circuit_reader`) chooses the classes of the
 graph and of nested scopes.
@@ -51,7 +53,10 @@ def document(graph: Graph, *, sources: bool = True) -> dict[str, Any]:
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "form": form_of(graph)}
     if settings := graph.settings():
         head["settings"] = settings
-    return {**head, **_nodes(graph, sources)}
+    written = {**head, **_nodes(graph, sources)}
+    if sources and graph.named:
+        written["names"] = _names(graph)
+    return written
 
 
 def form_of(graph: Graph) -> str:
@@ -61,6 +66,19 @@ def form_of(graph: Graph) -> str:
 
 def _nodes(graph: Graph, sources: bool) -> dict[str, Any]:
     return {"name": graph.name, "nodes": [_node(node, sources) for node in graph.nodes]}
+
+
+def _names(graph: Graph) -> dict[str, list[int]]:
+    """Return the places of the relations in the circuit and its nested scopes."""
+    places: dict[Graph, list[int]] = {graph: []}
+    for node in graph.walk():
+        for number, scope in enumerate(node.operator.children()):
+            places[scope] = [*places[node.graph], node.id, number]
+    return {
+        name: [*places[stream.node.graph], stream.node.id]
+        for name, stream in graph.named.items()
+        if stream.node.graph in places
+    }
 
 
 def _scope(scope: Graph, sources: bool) -> dict[str, Any]:
@@ -149,6 +167,8 @@ def fill(
     """
     try:
         _fill(graph, written, (), reading, new_scope, places)
+        for name, place in written.get("names", {}).items():
+            graph.named[name] = _stream_at(graph, place)
     except DbspError:
         raise
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -205,6 +225,14 @@ def _fill(
             with _reading(f"node {number} of '{graph.name}', {stream.node.describe()}"):
                 graph.connect(stream, *(_numbered(streams, i) for i in entry["strict"]))
     return streams
+
+
+def _stream_at(graph: Graph, place: Sequence[int]) -> Stream:
+    """Return the stream of a node at a place that `_names` has written."""
+    node = graph.nodes[place[0]]
+    for number, inside in zip(place[1::2], place[2::2], strict=True):
+        node = node.operator.children()[number].nodes[inside]
+    return node.graph.stream_class(node)
 
 
 def _added(graph: Graph, operator: Operator, inputs: Sequence[Stream]) -> Stream:

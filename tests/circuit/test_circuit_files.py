@@ -382,3 +382,31 @@ def test_a_program_with_a_function_continues_from_its_checkpoint(tmp_path: Path)
     assert again.view("positive").to_dict() == {(1,): 2}
     assert again.step({"a": [(2,)]})["positive"].to_dict() == {(2,): 2}
     again.log.close()  # type: ignore[union-attr]
+
+
+def test_the_relations_of_a_program_keep_their_names() -> None:
+    program = dbsp.compile("""
+        .decl edge(x: number, y: number) .input edge
+        .decl path(x: number, y: number) .output path
+        path(x, y) :- edge(x, y).
+        path(x, z) :- path(x, y), edge(y, z).
+        .decl far(x: number) .output far
+        far(x) :- path(x, _), !edge(x, _).
+    """)
+    for stage in ("query", "incremental", "physical"):
+        circuit = program.circuit(stage)
+        read = dbsp.from_json(circuit.to_json())
+        assert read.named.keys() == circuit.named.keys() >= {"edge", "path"}
+        for name, stream in circuit.named.items():
+            found = read.named[name].node
+            assert (found.id, found.graph.name) == (stream.node.id, stream.node.graph.name), name
+        assert read.content_hash() == circuit.content_hash()
+
+
+@pytest.mark.parametrize("place", [[], [99], [3, 0], [3, 1, 0], [0, 0, 0], "3", None])
+def test_a_place_of_a_relation_that_does_not_exist_is_refused(place: Any) -> None:
+    program = dbsp.compile(".decl a(x: number) .input a .decl b(x: number) .output b b(x) :- a(x).")
+    written = json.loads(program.circuit("physical").to_json())
+    written["names"]["b"] = place
+    with pytest.raises(CircuitError, match=r"cannot be read.*\[invalid-circuit-file\]$"):
+        dbsp.from_json(json.dumps(written))
