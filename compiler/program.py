@@ -473,7 +473,7 @@ class Program(QuestionMethods, Displayed):
                 shards=shards,
                 memory_limit=limit,
                 folder=open_shard_folder(checkpoint),
-                identity=self._identity,
+                identity=self.identity,
                 scopes=policy,
             )
         if checkpoint is None:
@@ -485,7 +485,7 @@ class Program(QuestionMethods, Displayed):
                 graph = self._graph_of(circuit, stage, written)
                 return Run(graph, memory_limit=limit, spill=opened.spill)
 
-            run = opened.resume(self._identity, resumed)
+            run = opened.resume(self.identity, resumed)
         try:
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
@@ -552,7 +552,7 @@ class Program(QuestionMethods, Displayed):
         graph_of = partial(self._graph_of, self._query, stage)
         past = PastTicks(
             folder,
-            self._identity,
+            self.identity,
             graph_of,
             allow_pickle=allow_pickle,
             verify=verify,
@@ -577,8 +577,8 @@ class Program(QuestionMethods, Displayed):
         return count_relations(self, initial, max_iterations)
 
     @property
-    def _identity(self) -> str:
-        """Identifies the program in a checkpoint: a hash of its text and word size."""
+    def identity(self) -> str:
+        """The name of the program in a checkpoint: a hash of its text and word size."""
         word = "" if self.checked.types.word_size == 64 else "\0words of 32 bits"
         text = "\0".join(self._texts.values())
         return hashlib.sha256((text + word).encode(errors="surrogatepass")).hexdigest()

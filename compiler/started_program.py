@@ -37,6 +37,9 @@ class UpdatableProgram(CompiledProgram, Protocol):
     def ranges(self) -> dict[str, dict[str, IntRange]]: ...
 
     @property
+    def identity(self) -> str: ...
+
+    @property
     def numbers_rows(self) -> bool: ...
 
 
@@ -81,7 +84,7 @@ class StartedProgram(SubscribedProgram):
             run.planner = planner
             run.ranges = {name: found for name, found in program.ranges.items() if name in run.input_ports}
 
-        return ProposedUpdate(graph, self._changed_facts(program), adopt)
+        return ProposedUpdate(graph, program.identity, self._changed_facts(program), adopt)
 
     def _comparable_rows(self, run: Run, program: UpdatableProgram) -> Source:
         """Return the source of the rows of relations with the same columns in both programs."""

@@ -7,10 +7,10 @@
      "names": {"path": [3, 0, 7]}}
 
 `names` has the relations: the number of a node, and for a node of a nested scope those of the nodes
-that hold the scope, each with the number of the scope in its node. `inputs` and `strict` (inputs read one step late) are numbers of nodes of the same scope. An
-operator is written as its class and its fields (see `dbsp.circuit.value_json`). A document is read
-into an empty graph; the caller (`dbsp.operators.streams.circuit_reader`) chooses the classes of the
-graph and of nested scopes.
+that hold the scope, each with the number of the scope in its node. `inputs` and `strict` (inputs
+read one step late) are numbers of nodes of the same scope. An operator is written as its class and
+its fields (see `dbsp.circuit.value_json`). A document is read into an empty graph; the caller
+(`dbsp.operators.streams.circuit_reader`) chooses the classes of the graph and of nested scopes.
 """
 
 from __future__ import annotations

@@ -66,6 +66,8 @@ def describe_checkpoint(folder: Path) -> Iterator[Fact]:
     tick, time, label, values = current.tick, current.time, current.label, _stored_values(folder, current)
     changes: dict[str, int] = {}
     for ticks in journal.ticks(current.tick, current.journal):
+        if ticks.updated_to is not None:  # an update that has not taken place, or not yet
+            break
         tick, time, label = ticks.tick, ticks.time, ticks.head["label"]
         values += len(ticks.head["values"]["values"])
         values += sum(len(part.read()[0]["values"]["values"]) for part in ticks.parts)

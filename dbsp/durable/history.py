@@ -87,17 +87,18 @@ class History:
                         self._loaded.append(manifest)
         return self._loaded
 
-    def add(self, manifest: Manifest, following: Manifest, latest: int) -> None:
+    def add(self, manifest: Manifest, following: Manifest, latest: int, always: bool = False) -> None:
         """Keep a manifest that is about to be replaced, if the window needs it.
 
-        `following` is the manifest after it, and `latest` is the latest tick. Raises
-        CheckpointError when it cannot be written.
+        `following` is the manifest after it, and `latest` is the latest tick. With `always`, an
+        earlier manifest that is near does not replace it. Raises CheckpointError when it cannot be
+        written.
         """
         window = HistoryWindow.of(following.keep or 0)
         if not window or window.begins_at(following, latest, clock()):
             return
         kept = self._manifests()
-        if kept and (kept[-1].tick >= manifest.tick or not window.wants(manifest, kept[-1])):
+        if kept and (kept[-1].tick >= manifest.tick or not (always or window.wants(manifest, kept[-1]))):
             return
         folder = self.folder / HISTORY
         with reports_full_disk(folder):

@@ -42,8 +42,8 @@ class PastSource(Protocol):
 
     folder: Path
 
-    def openable(self) -> range:
-        """Return the ticks that can be opened. Raises CheckpointError."""
+    def openable(self, tick: int) -> range:
+        """Return the ticks around this one that can be opened. Raises CheckpointError."""
 
     def results(self, since: PastMoment, until: PastMoment) -> Iterator[TickResult]:
         """Return the results of the ticks after a moment, up to another. Raises CheckpointError."""
@@ -112,8 +112,8 @@ class PastRun(Run):
 
     @property
     def history(self) -> range:
-        """The ticks of the checkpoint that can be opened now."""
-        return self._source.openable()
+        """The ticks of the checkpoint that can be opened now, with the program of this run."""
+        return self._source.openable(self.tick)
 
     # --- changes between two ticks ----------------------------------------------------------------
 

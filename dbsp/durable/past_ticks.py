@@ -2,6 +2,9 @@
 
 Nothing is locked or written, so this works while a run writes to the folder. Files may vanish
 meanwhile, when a tick leaves the history; then reading begins again.
+
+After an update of the run, its ticks belong to several programs: each tick is opened with the
+program that made it. The ticks of a program begin with a manifest and end before the next update.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import groupby, takewhile
 from pathlib import Path
 
 from dbsp.circuit.graph import Graph
@@ -26,9 +30,9 @@ from dbsp.durable.recovery import replacement
 from dbsp.durable.shards_header import refuse_sharded
 from dbsp.durable.snapshots import Snapshots, load_snapshot
 from dbsp.durable.step_memory import signature
-from dbsp.durable.tick_journal import TickJournal
+from dbsp.durable.tick_journal import TickChanges, TickJournal
 from dbsp.durable.typed_values import pickle_refused
-from dbsp.errors import CheckpointError, CheckpointWarning
+from dbsp.errors import CheckpointError, CheckpointWarning, expect_present
 from dbsp.runtime.tick_recording import Recording
 from dbsp.runtime.tick_result import TickResult
 
@@ -63,9 +67,9 @@ class PastTicks:
         """Return the run as of a moment, by default the latest tick. Raises CheckpointError."""
         return self._opened(None if as_of is None else PastMoment.of(as_of))
 
-    def openable(self) -> range:
-        """Return the ticks that can be opened. Raises CheckpointError."""
-        return undisturbed(self.folder, self._openable)
+    def openable(self, tick: int) -> range:
+        """Return the ticks around this one that can be opened. Raises CheckpointError."""
+        return undisturbed(self.folder, partial(self._openable, tick))
 
     def results(self, since: PastMoment, until: PastMoment) -> Iterator[TickResult]:
         """Return the results of the ticks after a moment, up to another. Raises CheckpointError."""
@@ -112,8 +116,16 @@ class PastTicks:
     def _open(self, moment: PastMoment | None, *, fall_back: bool) -> PastRun:
         manifests, damaged = self._manifests()
         bases = [base for base in reversed(manifests) if moment is None or moment.includes(base)]
-        if moment is not None and not bases:
+        if moment is None:
+            expect_query(self.folder, bases[0], self._query)
+        elif not bases:
             raise self._outside(moment, *self._latest(manifests[-1]))
+        if bases[0].query != self._query:
+            for each in damaged:
+                if each.tick > bases[0].tick:  # it may be the manifest of an update
+                    raise each.error
+            raise self._other_program(bases[0], expect_present(moment, "a moment of the past"))
+        bases = list(takewhile(lambda base: base.query == self._query, bases))
         failures: list[CheckpointError] = []
         for base in bases:
             try:
@@ -138,12 +150,16 @@ class PastTicks:
         raise failures[0]
 
     def _manifests(self) -> tuple[list[Manifest], list[DamagedManifest]]:
-        """Return the intact manifests of this query, and the damaged ones."""
+        """Return the intact manifests and the damaged ones.
+
+        Raises CheckpointError if no manifest is of this query.
+        """
         manifests, damaged = kept_manifests(self.folder)
         if not manifests:
             expect_checkpoint(self.folder)
             raise damaged[0].error
-        expect_query(self.folder, manifests[-1], self._query)
+        if all(manifest.query != self._query for manifest in manifests):
+            expect_query(self.folder, manifests[-1], self._query)
         if not self._allow_pickle and any(manifest.pickle for manifest in manifests):
             raise pickle_refused(self.folder, "allow_pickle=True")
         return manifests, damaged
@@ -175,6 +191,9 @@ class PastTicks:
         for changes in journal.ticks(run.tick, run.position.journal):
             if until is not None and not until.includes(changes):
                 return
+            if changes.updated_to is not None:
+                self._expect_end(changes)
+                break
             position = JournalPosition(journal.id, changes.digest, changes.head["label"], changes.time)
             result = run.repeat(position, changes)
             if self._progress is not None:
@@ -184,6 +203,12 @@ class PastTicks:
                 return
         if until is not None and not until.is_past(run.tick, run.position.time, clock()):
             raise self._outside(until, run.tick, run.position.time)
+
+    def _expect_end(self, update: TickChanges) -> None:
+        """Raise the error of the manifest of an update if it is damaged."""
+        for each in kept_manifests(self.folder)[1]:
+            if each.tick >= update.tick:
+                raise each.error
 
     def _results(self, run: PastRun, until: PastMoment) -> Iterator[TickResult]:
         reached = -1
@@ -204,22 +229,39 @@ class PastTicks:
         journal.id = newest.id
         tick, time = newest.tick, newest.time
         for changes in journal.ticks(newest.tick, newest.journal):
+            if changes.updated_to is not None:
+                break
             tick, time = changes.tick, changes.time
         return tick, time
 
-    def _openable(self) -> range:
+    def _openable(self, tick: int) -> range:
         manifests, _ = self._manifests()
-        return range(manifests[0].tick, self._latest(manifests[-1])[0] + 1)
+        blocks = [list(block) for _, block in groupby(manifests, key=lambda manifest: manifest.query)]
+        known = [block for block in blocks if block[0].tick <= tick] or blocks
+        return range(known[-1][0].tick, self._latest(known[-1][-1])[0] + 1)
 
     def _outside(self, moment: PastMoment, latest: int, time: float | None) -> CheckpointError:
         """Return the error for a moment outside the history, which ends with this tick and time."""
-        first = self._manifests()[0][0]
+        manifests, _ = self._manifests()
+        first = manifests[0]
+        reached = [manifest for manifest in manifests if moment.includes(manifest)]
+        if reached and reached[-1].query != self._query:
+            return self._other_program(reached[-1], moment)
         known = f"tick {first.tick} ({shown_time(first.time)}) to tick {latest} ({shown_time(time)})"
         more = "; Store(folder, keep=...) keeps more of the past from now on"
         return CheckpointError(
             f"{self.folder} can be opened as of {known}, got {moment.text}; choose a moment in that range"
             + ("" if moment.includes(first) else more),
             code="outside-history",
+        )
+
+    def _other_program(self, manifest: Manifest, moment: PastMoment) -> CheckpointError:
+        """Return the error for a moment in which the run had the program of a manifest."""
+        return CheckpointError(
+            f"{self.folder} is the checkpoint of another query ('{manifest.name}') as of {moment.text}: an "
+            f"update changed the program of the run; open this moment with the program of tick "
+            f"{manifest.tick}",
+            code="checkpoint-other-program",
         )
 
 

@@ -45,6 +45,7 @@ from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
 from dbsp.durable.snapshot_writer import SavedSnapshot, SnapshotWriter
 from dbsp.durable.snapshots import Snapshots
 from dbsp.durable.step_memory import signature
+from dbsp.durable.stored_update import CheckpointFiles, StoredUpdate
 from dbsp.durable.tick_journal import TickChanges, TickJournal
 from dbsp.durable.tick_recorder import TickRecorder, check_label
 from dbsp.durable.typed_values import pickle_refused
@@ -333,6 +334,35 @@ class Store:
         self.result = result
         self.label = label
 
+    def begin_update(self, run: RunBase) -> StoredUpdate:
+        """Prepare the update of the run to another program; raises CheckpointError."""
+        owner = self._expect_owner()
+        owner.check()
+        self._settle_background()
+        self._recorder.begin(run)
+        newest = self._expect_manifest()
+        return StoredUpdate(
+            CheckpointFiles(
+                self.folder,
+                self.sync,
+                self._snapshots,
+                self._journal,
+                self._recorder,
+                self._history,
+                self._writer,
+                owner,
+                (newest, *self._earlier(newest)),
+                self.label,
+            ),
+            self._continue_update,
+        )
+
+    def _continue_update(self, saved: SavedSnapshot, result: TickResult) -> None:
+        """Continue after an update that is decided. If this is interrupted, call it again."""
+        self.committed(result, self.label)
+        self._install(saved)
+        self._manifests = [saved.manifest]
+
     # --- snapshots --------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
@@ -358,9 +388,7 @@ class Store:
             )
         run.refuse_inside_bulk("snapshot")
         self._expect_owner().check()
-        self.wait()
-        with contextlib.suppress(CheckpointError):  # this snapshot replaces one that failed
-            self._writer.take_over(self._install)
+        self._settle_background()
         newest = self._expect_manifest()
         if always or run.tick != newest.tick or self._snapshots.differs(run):
             self._install(self._writer.write(self._capture(run), *replaced(newest)))
@@ -368,6 +396,12 @@ class Store:
     def wait(self) -> None:
         """Wait until no snapshot is being written in the background."""
         self._writer.wait()
+
+    def _settle_background(self) -> None:
+        """Take over the snapshot in the background, which a new snapshot replaces if it failed."""
+        self.wait()
+        with contextlib.suppress(CheckpointError):
+            self._writer.take_over(self._install)
 
     def _earlier(self, before: Manifest) -> list[Manifest]:
         return [each for each in self._manifests if isinstance(each, Manifest) and each.tick < before.tick]

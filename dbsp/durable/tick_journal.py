@@ -9,6 +9,10 @@ changes of its own; each has the checksum of the record before it. Steps without
 to a transaction that did not end; readers ignore them, and writers remove them. `latest` is written
 after the tick; ticks overwrite its two slots in turn. So it distinguishes damage from what a
 process has left that ended while it wrote a tick.
+
+The tick of an update has the identity of the new program. The ticks of the old program end before
+it; those of the new one continue from the manifest of the update. Without this manifest the update
+did not take place, and the record is a leftover (see `dbsp.durable.stored_update`).
 """
 
 from __future__ import annotations
@@ -61,6 +65,11 @@ class TickChanges:
         """The checksum of the tick before it."""
         return self.parts[0].before if self.parts else self.head.get("before")
 
+    @property
+    def updated_to(self) -> str | None:
+        """The identity of the program to which this tick has updated the run; None without one."""
+        return self.head.get("update")
+
     def changed_rows(self) -> dict[str, int]:
         """Return by input the number of rows that the tick changes."""
         total = changed_rows(self.head, self.arrays)
@@ -106,10 +115,20 @@ class TickJournal:
     def read(self, after: int, digest: str, until: int | None = None) -> list[TickChanges]:
         """Return all ticks after a tick with this checksum.
 
-        With `until`, that is the last tick, and one more may follow it, which is left out. Raises
-        CheckpointError.
+        With `until`, that is the last tick, and one more may follow it, which is left out. So is
+        the leftover of an update that did not take place. Raises CheckpointError.
         """
         found = list(self.ticks(after, digest))
+        if found and found[-1].updated_to is not None:
+            latest = self._read_latest()
+            if latest is None or latest[0] < found[-1].tick:
+                found.pop()
+        for changes in found:
+            if changes.updated_to is not None:
+                raise unreadable(
+                    changes.path,
+                    f"tick {changes.tick} is the update to another program, and its manifest is missing",
+                )
         if until is not None:
             self._expect_end(after + len(found), until)
             del found[until - after :]
@@ -291,6 +310,11 @@ class TickJournal:
                 code="checkpoint-write",
             ) from None
         return end, sealed.digest
+
+    @property
+    def attempted(self) -> str:
+        """The checksum of the tick that was written last, which may not count."""
+        return self._attempt[2]
 
     def recorded(self, tick: int) -> bool:
         """Return whether this process has put the whole tick into the journal."""

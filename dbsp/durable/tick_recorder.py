@@ -7,10 +7,12 @@ that is being recorded; `committed` makes them final. Recording that fails chang
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Set
 from typing import Any
 
 from dbsp.data.batch import Batch
+from dbsp.durable.captured_state import JournalPlace
 from dbsp.durable.history_window import clock
 from dbsp.durable.interner_file import Refused, values_piece
 from dbsp.durable.refused_values import column_of
@@ -61,6 +63,27 @@ class TickRecorder:
         if self._recorded_parts:
             head["parts"] = self._recorded_parts
         self._journal.write(tick, {"label": label, **head}, arrays)
+
+    def record_update(
+        self, tick: int, staged: Mapping[str, Batch], run: RunBase, label: Any, query: str
+    ) -> JournalPlace:
+        """Write the tick of an update to a program, given by its identity; return its place.
+
+        The tick counts when the manifest of the update does. It begins a new file.
+        """
+        head, arrays = self._record(staged, run)
+        self._journal.end_file()
+        self._journal.write(tick, {"label": label, "update": query, **head}, arrays)
+        return JournalPlace(
+            label=label,
+            digest=self._journal.attempted,
+            size=self._journal.written,
+            time=time.monotonic(),
+            tick_time=self._recorded_time,
+            end=self._recorded_end,
+            used=self._recorded_end,
+            lost=self._recorded_lost,
+        )
 
     def record_part(self, tick: int, staged: Mapping[str, Batch], run: RunBase) -> None:
         """Write a step of a transaction; it is durable with the record of its tick."""

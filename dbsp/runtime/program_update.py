@@ -10,6 +10,10 @@ together are one tick:
 An output that only the new program has emits its rows. One that only the old program has emits
 nothing. Cost: O(n log n) for the n rows that the rebuilt nodes read or store, and for the views of
 the outputs that changed; planning counts the rows of relations that new rules join.
+
+With a checkpoint, the state of the new circuit becomes a snapshot of the new program, and the
+rename of its manifest decides the update. The state is committed before; until the decision, a
+savepoint undoes the second step.
 """
 
 from __future__ import annotations
@@ -33,6 +37,8 @@ from dbsp.runtime.live_graph import LivePrograms
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.port_match import outputs_of
+from dbsp.runtime.run_log import UpdateLog
+from dbsp.runtime.savepoint import Savepoint
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.tick_result import TickResult
@@ -49,6 +55,8 @@ class ProposedUpdate:
     """The circuit of another program, and the other changes that come with it."""
 
     graph: Graph
+    identity: str
+    """Identifies the new program in a checkpoint."""
     facts: Mapping[str, InputChange]
     """By input, the facts that only the new program has, and retractions of those that it lacks."""
     adopt: Callable[[], None]
@@ -85,7 +93,9 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         returns.
 
         All or nothing: when this raises, the run continues with its program, and nothing has
-        changed.
+        changed. With a checkpoint, the update is a durable tick when this returns: the folder then
+        belongs to the new program, with a snapshot of its state. The label of the tick before
+        stays.
 
         Parameters:
             program: the new program, as `dbsp.compile` returns it.
@@ -94,10 +104,11 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             The deltas of the tick, and the relations that were kept, rebuilt, added and dropped.
 
         Raises:
-            CircuitError: the run was not started from a program, has a checkpoint, is watched or
-                recorded, or steps another stage than the physical one; an input has other columns,
-                or a dropped input has staged changes; or a rule of the new program depends on past
-                ticks, as with `autoinc()`.
+            CircuitError: the run was not started from a program, is watched or recorded, or steps
+                another stage than the physical one; an input has other columns, or a dropped input
+                has staged changes; a rule of the new program depends on past ticks, as with
+                `autoinc()`; or the run has a checkpoint, and the circuit cannot be written as JSON.
+            CheckpointError: the checkpoint cannot be written.
             DbspError: the evaluation of a new rule fails.
 
         Examples:
@@ -117,10 +128,13 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         started = time.perf_counter()
         proposed = self._proposed("update", program)
         before = None if self._live is None else self._live.capture()
-        work = OpenUpdate(self, sys._getframe(), before)
+        log = None if self.log is None else self.log.begin_update(self)
+        work = OpenUpdate(self, sys._getframe(), before, log)
         self.begin(work)
         try:
             self._switch_program(work, proposed)
+            if log is not None:
+                self._record_update(work, log, proposed.identity)
             work.decided = True
             self.commit_update(work)
         finally:
@@ -163,7 +177,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         """
         started = time.perf_counter()
         proposed = self._proposed("preview_update", program)
-        work = OpenUpdate(self, sys._getframe(), None)
+        work = OpenUpdate(self, sys._getframe(), None, None)
         self.begin(work)
         try:
             self._switch_program(work, proposed)
@@ -179,7 +193,10 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         self.refuse_inside_tick(method)
         running = self._expect_updatable()
         self._notify()
-        return running.update_to(self, program)
+        proposed = running.update_to(self, program)
+        if self.log is not None:
+            proposed.graph.to_json()  # the snapshot of the update has the circuit; raises if it cannot
+        return proposed
 
     def _expect_updatable(self) -> RunningProgram:
         """Return the program of the run. Raises CircuitError if the run cannot be updated."""
@@ -188,12 +205,6 @@ class ProgramUpdates(BulkTicks, StoredRelations):
                 "update needs a run of a compiled program in its physical stage, and this run was started "
                 "from a circuit, from another stage, or with circuit=...; start it with "
                 "dbsp.compile(text).start()",
-                code="update-refused",
-            )
-        if self.log is not None:
-            raise CircuitError(
-                "a run with a checkpoint cannot be updated, because the checkpoint belongs to one program; "
-                "start the new program with another folder",
                 code="update-refused",
             )
         if self.observers:
@@ -208,11 +219,15 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         """Compute the update up to its decision."""
         if self.budget is not None:
             self.budget.begin_tick()
+        if work.log is not None:
+            # The state is committed before the update is decided: a snapshot needs it so.
+            work.savepoint = Savepoint(self._scope)
+            work.savepoint.take()
         transplant = work.transplant = Transplant(self._scope, proposed.graph, same_query=False)
         changed = _differences(transplant)
         self._refuse_staged(proposed.graph, transplant.scope)
         self.install(proposed.graph, transplant.scope)
-        facts = self.encoded(proposed.facts)
+        facts = work.facts = self.encoded(proposed.facts)
         if facts or transplant.old.first_tick:
             self._compute(facts)
         deltas: dict[str, ZSet] = {}
@@ -238,6 +253,13 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             transplant.replayed_rows,
         )
 
+    def _record_update(self, work: OpenUpdate, log: UpdateLog, identity: str) -> None:
+        """Make a computed update durable, which decides it."""
+        self._scope.commit()
+        work.recording = True
+        done = expect_present(work.updated, "the report of a computed update")
+        log.record(identity, work.facts, self, done.deltas)
+
     def _refuse_staged(self, graph: Graph, scope: Scope) -> None:
         """Raise CircuitError if an input has staged changes that a new circuit does not have."""
         inputs = self.ports_of(scope)[0]
@@ -256,10 +278,13 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         self._scope.commit()
         self._ticks = done.deltas.number
         self._latest = work.latest
+        if work.log is not None:
+            work.log.committed(done.deltas)
         expect_present(work.adopt, "the adoption of a decided update")()
         if self._live is not None and work.before is not None:
             self._live.switch(work.before)
         self.drop_handles()
+        work.release_savepoint()
         expect_present(work.transplant, "the state of a decided update").release()
         work.committed = True
 
@@ -274,18 +299,31 @@ class OpenUpdate(OpenWork):
         "adopt",
         "before",
         "committed",
+        "facts",
         "latest",
+        "log",
+        "recording",
         "rows",
+        "savepoint",
         "transplant",
         "updated",
     )
 
     def __init__(
-        self, run: ProgramUpdates, frame: FrameType, before: dict[RunSubscription, Batch] | None
+        self,
+        run: ProgramUpdates,
+        frame: FrameType,
+        before: dict[RunSubscription, Batch] | None,
+        log: UpdateLog | None,
     ) -> None:
         super().__init__("update", frame)
         self.before = before
         """The rows of the subscriptions before the update."""
+        self.log = log
+        self.recording = False
+        """Whether the log has been asked to record the update; if it has, the update is decided."""
+        self.savepoint: Savepoint | None = None
+        self.facts: Mapping[str, Batch] = {}
         self._run = run
         self._graph = run.graph
         self._scope = run._scope
@@ -298,14 +336,27 @@ class OpenUpdate(OpenWork):
         self.committed = False
 
     def settle(self) -> None:
+        if not self.decided and self.recording and self.log is not None:
+            # The interrupt may have arrived after the log had recorded the update.
+            self.decided = self.log.decided()
         if self.decided:
             if not self.committed:
                 self._run.commit_update(self)
             return
         self._run.install(self._graph, self._scope)
         self._run.roll_back()  # the journal of the kept state is that of both scopes
+        if self.savepoint is not None:
+            self.savepoint.restore()
+        if self.log is not None:
+            self.log.withdraw()
+        self.release_savepoint()
         if self.transplant is not None:
             self.transplant.withdraw()
+
+    def release_savepoint(self) -> None:
+        """Release what would undo the update. If this is interrupted, call it again."""
+        if self.savepoint is not None:
+            self.savepoint.release()
 
 
 def _differences(transplant: Transplant) -> dict[str, Batch]:

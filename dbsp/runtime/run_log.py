@@ -10,6 +10,29 @@ from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
 
 
+class UpdateLog(Protocol):
+    """Makes the update of a run to another program durable, as one tick.
+
+    The run calls `record` when the new circuit has its state, then `committed` if the update is
+    decided, and `withdraw` if it is not. These two may be called more than once, and never raise.
+    """
+
+    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, result: TickResult) -> None:
+        """Write the state of the run as that of the program `query`; this decides the update.
+
+        `staged` are the changed facts. If it raises, `decided` says whether the update counts.
+        """
+
+    def decided(self) -> bool:
+        """Return whether the log belongs to the new program. Raises CheckpointError if unknown."""
+
+    def withdraw(self) -> None:
+        """Remove what was written; the log belongs to the old program."""
+
+    def committed(self, result: TickResult) -> None:
+        """Continue the log after the update."""
+
+
 class RunLog(Protocol):
     """Makes the ticks of a run durable."""
 
@@ -48,6 +71,9 @@ class RunLog(Protocol):
 
     def committed(self, result: TickResult, label: Any) -> None:
         """Called during the commit of a recorded tick, perhaps more than once; never raises."""
+
+    def begin_update(self, run: RunBase) -> UpdateLog:
+        """Called before an update; the previous tick is committed."""
 
     def snapshot(self) -> None:
         """Write the state after the latest tick; it is durable when this returns."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from dbsp.data.batch import Batch
 from dbsp.runtime.run_base import RunBase
-from dbsp.runtime.run_log import RunLog
+from dbsp.runtime.run_log import RunLog, UpdateLog
 from dbsp.runtime.tick_result import TickResult
 
 
@@ -52,6 +52,9 @@ class CommonDecision(RunLog):
 
     def committed(self, result: TickResult, label: Any) -> None:
         """Do nothing."""
+
+    def begin_update(self, run: RunBase) -> UpdateLog:
+        raise AssertionError("a shard has no updates")
 
     def snapshot(self) -> None:
         """Do nothing: the shard has no checkpoint."""

@@ -10,7 +10,7 @@ from dbsp.data.batch import Batch
 from dbsp.durable.tick_recorder import check_label
 from dbsp.errors import expect_present
 from dbsp.runtime.run_base import RunBase
-from dbsp.runtime.run_log import RunLog
+from dbsp.runtime.run_log import RunLog, UpdateLog
 from dbsp.runtime.tick_result import TickResult
 from dbsp.shards.shard_folder import ShardFolder
 
@@ -59,6 +59,9 @@ class SharedLog(RunLog):
 
     def committed(self, result: TickResult, label: Any) -> None:
         self.result, self.label = result, label
+
+    def begin_update(self, run: RunBase) -> UpdateLog:
+        raise AssertionError("a sharded run has no updates")
 
     def snapshot(self) -> None:
         """Write snapshots of all shards; they are durable when this returns."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -452,15 +451,6 @@ def test_runs_that_cannot_be_updated(run: Callable[[], Run], message: str) -> No
 def watched(run: Run) -> Run:
     run.record()
     return run
-
-
-def test_a_run_with_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    run = compiled(RED).start(ROWS, checkpoint=tmp_path)
-    with pytest.raises(CircuitError, match=r"a run with a checkpoint cannot be updated.*\[update-refused\]$"):
-        run.update(compiled(OTHER))
-    expect_present(run.log, "a checkpoint").close()
-    with pytest.raises(CircuitError, match=r"update: .* was opened as of tick 1.*\[read-only-run\]$"):
-        compiled(RED).open(tmp_path).update(compiled(OTHER))
 
 
 def test_sharded_runs_are_refused() -> None:
