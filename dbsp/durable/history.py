@@ -51,20 +51,24 @@ def kept_manifests(folder: Path) -> tuple[list[Manifest], list[DamagedManifest]]
     """
     manifests: list[Manifest] = []
     damaged: list[DamagedManifest] = []
-    places: list[tuple[float, Path, str]] = [
-        (tick, path, history_name(tick)) for tick, path in history_files(folder)
-    ]
-    places += [(math.inf, folder / name, "manifest") for name in (PREVIOUS, CURRENT)]
-    for tick, path, place in places:
+
+    def read(tick: float, path: Path, place: str) -> None:
         try:
             manifest = read_manifest(path, place)
         except CheckpointError as error:
             damaged.append(DamagedManifest(tick, error))
-            continue
+            return
         if manifest is not None and manifest not in manifests:
             manifests.append(manifest)
         elif manifest is None and path.name == CURRENT:
             damaged.append(DamagedManifest(tick, unreadable(path, "the file is missing")))
+
+    # In the order in which a writer moves a manifest, so that none is missed.
+    read(math.inf, folder / CURRENT, "manifest")
+    read(math.inf, folder / PREVIOUS, "manifest")
+    for tick, path in history_files(folder):
+        read(tick, path, history_name(tick))
+    damaged = sorted(reversed(damaged), key=lambda each: each.tick)  # that of CURRENT is the last
     return sorted(manifests, key=lambda manifest: manifest.tick), damaged
 
 

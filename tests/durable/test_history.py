@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import ArgumentError, CheckpointError, Circuit, CircuitError, InputError, IterationLimitError, Run
-from dbsp.durable import Store
+from dbsp.durable import Store, history
 from dbsp.durable.folder_report import verify_folder
 from dbsp.durable.folder_state import folder_state
-from dbsp.durable.history import history_files
+from dbsp.durable.history import history_files, kept_manifests
 from dbsp.durable.past_run import PastRun
 from dbsp.durable.snapshots import load_snapshot
 from dbsp.errors import CheckpointWarning, expect_present
@@ -638,6 +638,28 @@ def test_files_vanish_while_they_are_read(tmp_path: Path, times: int) -> None:
     assert left == 0
     assert past.tick == 5 + 4 * times
     assert views(past) == seen[past.tick]
+    ended(run)
+
+
+@pytest.mark.parametrize("after", range(3))
+def test_a_manifest_moves_while_the_manifests_are_read(tmp_path: Path, after: int) -> None:
+    """It moves from the current one to the previous one to the history, and is never missed."""
+    run = COUNTS.start(checkpoint=opened(tmp_path, 50, 1))
+    seen = [views(run)] + [visit(run, number) for number in range(1, 4)]
+    reads, genuine = 0, history.read_manifest
+
+    def overtaken(path: Path, place: str = "manifest") -> Any:
+        nonlocal reads
+        found = genuine(path, place)
+        if reads == after:
+            seen.extend(visit(run, len(seen)) for _ in range(2))
+        reads += 1
+        return found
+
+    with mock.patch("dbsp.durable.history.read_manifest", overtaken):
+        ticks = [manifest.tick for manifest in kept_manifests(tmp_path)[0]]
+    assert reads > after
+    assert set(range(ticks[-1] + 1)) == set(ticks)
     ended(run)
 
 
