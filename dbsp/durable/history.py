@@ -68,7 +68,8 @@ def kept_manifests(folder: Path) -> tuple[list[Manifest], list[DamagedManifest]]
     read(math.inf, folder / PREVIOUS, "manifest")
     for tick, path in history_files(folder):
         read(tick, path, history_name(tick))
-    damaged = sorted(reversed(damaged), key=lambda each: each.tick)  # that of CURRENT is the last
+    damaged.reverse()  # the error of the current one is the last
+    damaged.sort(key=lambda each: each.tick)
     return sorted(manifests, key=lambda manifest: manifest.tick), damaged
 
 
