@@ -9,31 +9,31 @@ from typing import Any
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
-from dbsp.compiler.datalog.meaning.negation import Negation
+from dbsp.compiler.datalog.meaning.negation import Negation, NegationName
 from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import ArgumentError, CompileError, choice, wrong_argument
 from dbsp.io.allowed_folders import AllowedFolders
-from dbsp.operators.planner.strategy import Strategy
-from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.planner.strategy import Strategy, StrategyName
+from dbsp.operators.recursion.modes import Recursion, RecursionName
 
 
 @ends_at_caller
 def compile(
     text_or_path: str | Path,
-    strategy: Strategy | str = Strategy.AUTO,
+    strategy: Strategy | StrategyName = Strategy.AUTO,
     *,
     macros: Mapping[str, str | float] | None = None,
     include: Iterable[str | Path] = (),
     rewrites: bool | Iterable[str] = True,
     magic: bool | Iterable[str] | None = None,
     functors: Mapping[str, Callable[..., Any]] | None = None,
-    recursion: Recursion | str = Recursion.AUTO,
+    recursion: Recursion | RecursionName = Recursion.AUTO,
     word_size: int | None = None,
     legacy: bool = False,
-    negation: Negation | str | None = None,
+    negation: Negation | NegationName | None = None,
     folders: Iterable[str | Path] | None = None,
 ) -> Program:
     """Compile a Datalog program, given as text or as the path of a file.

@@ -15,7 +15,7 @@ from dbsp.circuit.graph import Graph
 from dbsp.circuit.pass_manager import AppliedPass
 from dbsp.circuit.pictures.circuit_picture import circuit_picture
 from dbsp.circuit.pictures.plan_tree import plan_tree
-from dbsp.circuit.stage import Stage
+from dbsp.circuit.stage import Stage, StageName
 from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
 from dbsp.compiler.datalog.circuits.program_report import explain
 from dbsp.compiler.datalog.compile_options import CompileOptions
@@ -46,7 +46,7 @@ from dbsp.display.displayed import Displayed
 from dbsp.display.report_text import Report
 from dbsp.errors import ArgumentError, InputError, counted, wrong_argument
 from dbsp.operators.planner.statistics import Statistics
-from dbsp.operators.stages.passes.distribute import ScopePolicy
+from dbsp.operators.stages.passes.distribute import ScopePolicy, ScopePolicyName
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.circuit_reader import read_circuit
@@ -253,7 +253,7 @@ class Program(QuestionMethods, Displayed):
         """The diagnostics about legal but suspicious parts of the program."""
         return self.checked.warnings
 
-    def circuit(self, stage: Stage | str = Stage.QUERY) -> Graph:
+    def circuit(self, stage: Stage | StageName = Stage.QUERY) -> Graph:
         """Return the circuit of the program in one of its stages.
 
         Parameters:
@@ -351,7 +351,7 @@ class Program(QuestionMethods, Displayed):
         initial: Mapping[str, InputChange] | None = ...,
         *,
         max_iterations: int = ...,
-        stage: Stage | str = ...,
+        stage: Stage | StageName = ...,
         plans: Mapping[int, RulePlan] | None = ...,
         circuit: Circuit | None = ...,
         checkpoint: str | Path | Checkpoint | None = ...,
@@ -367,13 +367,13 @@ class Program(QuestionMethods, Displayed):
         initial: Mapping[str, InputChange] | None = ...,
         *,
         max_iterations: int = ...,
-        stage: Stage | str = ...,
+        stage: Stage | StageName = ...,
         plans: Mapping[int, RulePlan] | None = ...,
         circuit: Circuit | None = ...,
         checkpoint: ShardedPlace | None = ...,
         memory_limit: int | str | None = ...,
         shards: int,
-        scopes: ScopePolicy | str | None = ...,
+        scopes: ScopePolicy | ScopePolicyName | None = ...,
         observe: Literal[False] = ...,
     ) -> ShardedRun: ...
 
@@ -382,13 +382,13 @@ class Program(QuestionMethods, Displayed):
         initial: Mapping[str, InputChange] | None = None,
         *,
         max_iterations: int = MAX_ITERATIONS,
-        stage: Stage | str = Stage.PHYSICAL,
+        stage: Stage | StageName = Stage.PHYSICAL,
         plans: Mapping[int, RulePlan] | None = None,
         circuit: Circuit | None = None,
         checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
         shards: int | None = None,
-        scopes: ScopePolicy | str | None = None,
+        scopes: ScopePolicy | ScopePolicyName | None = None,
         observe: bool = False,
     ) -> Run | ShardedRun:
         """Start a run of the program.
@@ -507,7 +507,7 @@ class Program(QuestionMethods, Displayed):
         folder: str | Path,
         *,
         as_of: Moment | None = None,
-        stage: Stage | str = Stage.PHYSICAL,
+        stage: Stage | StageName = Stage.PHYSICAL,
         allow_pickle: bool = False,
         verify: bool = True,
         memory_limit: int | str | None = None,
@@ -588,10 +588,10 @@ class Program(QuestionMethods, Displayed):
         """Whether rows keep numbers that `autoinc` gave them, so that runs keep their plans."""
         return any(map(numbers_rows, self.rewritten.rules))
 
-    def _replans(self, stage: Stage | str) -> bool:
+    def _replans(self, stage: Stage | StageName) -> bool:
         return stage == Stage.PHYSICAL and not self.numbers_rows
 
-    def _graph_of(self, circuit: Circuit, stage: Stage | str, written: str | None) -> Graph:
+    def _graph_of(self, circuit: Circuit, stage: Stage | StageName, written: str | None) -> Graph:
         """Return the graph to run: that of a checkpoint if it has one; a new plan may differ."""
         if written is None:
             return circuit.runnable(stage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
@@ -17,12 +17,11 @@ from dbsp.circuit.pictures.mermaid_form import mermaid_text
 from dbsp.circuit.pictures.picture import PictureData
 from dbsp.circuit.pictures.selection import PathMeasure, around, with_critical_path
 from dbsp.circuit.pictures.side_by_side import side_by_side
-from dbsp.circuit.stage import Stage
+from dbsp.circuit.stage import Stage, StageName
 from dbsp.display.displayed import Displayed
 from dbsp.errors import ArgumentError, choice, counted, shorten, wrong_argument
 from dbsp.lazy_dataclass import dataclass
 
-StageName: TypeAlias = Literal["query", "incremental", "physical", "distributed"]
 Stages: TypeAlias = Stage | StageName | Sequence[Stage | StageName]
 """One stage of a circuit, or several that are drawn side by side."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 
 class Stage(StrEnum):
@@ -12,3 +13,7 @@ class Stage(StrEnum):
     INCREMENTAL = "incremental"
     PHYSICAL = "physical"
     DISTRIBUTED = "distributed"
+
+
+StageName: TypeAlias = Literal["query", "incremental", "physical", "distributed"]
+"""The name of a stage."""

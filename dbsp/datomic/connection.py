@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from dbsp.datomic.database import Database, TransactionReport
 from dbsp.datomic.database_facts import Facts
@@ -59,6 +59,10 @@ class Durability(StrEnum):
 
     COMMIT = "commit"
     GROUP = "group"
+
+
+DurabilityName: TypeAlias = Literal["commit", "group"]
+"""The name of a value."""
 
 
 SEGMENT: Final = 4096
@@ -525,7 +529,7 @@ def connect(
     schema: Any = None,
     open_schema: bool = False,
     read_only: bool = False,
-    durability: Durability | str = Durability.COMMIT,
+    durability: Durability | DurabilityName = Durability.COMMIT,
 ) -> Connection:
     """Connect to a database, and create it if it does not exist.
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.stage import Stage
+from dbsp.circuit.stage import Stage, StageName
 from dbsp.compiler.program import Program
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, InputError, choice
@@ -47,7 +47,7 @@ class LessonPlace(NamedTuple):
 class StagedQuery(Protocol):
     """A program or a circuit: it returns its circuit in each stage."""
 
-    def circuit(self, stage: Stage | str = ...) -> Graph: ...
+    def circuit(self, stage: Stage | StageName = ...) -> Graph: ...
 
 
 class InspectedRun:

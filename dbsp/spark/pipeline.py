@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, TypeAlias
 
 from dbsp.circuit.graph import Graph
-from dbsp.circuit.stage import Stage
+from dbsp.circuit.stage import Stage, StageName
 from dbsp.compiler.program import Program
 from dbsp.data.schema import suggestion
 from dbsp.errors import InputError, shorten
@@ -305,7 +305,7 @@ class Pipeline:
         self._parts.encoding = _MODES[mode.lower()]
         return self
 
-    def circuit(self, stage: Stage | str = Stage.QUERY) -> Graph:
+    def circuit(self, stage: Stage | StageName = Stage.QUERY) -> Graph:
         """Return the circuit with a SparkSource for each source and a SparkSink for each sink.
 
         Parameters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 
 class Strategy(StrEnum):
@@ -11,3 +12,7 @@ class Strategy(StrEnum):
     AUTO = "auto"
     BINARY = "binary"
     WCOJ = "wcoj"
+
+
+StrategyName: TypeAlias = Literal["auto", "binary", "wcoj"]
+"""The name of a strategy."""

@@ -7,7 +7,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, choice, wrong_argument
 from dbsp.operators.recursion.delta0 import Delta0
-from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.recursion.modes import Recursion, RecursionName
 from dbsp.operators.time.delay import Delay
 
 
@@ -15,7 +15,11 @@ class Body(Graph):
     """The graph inside a fixpoint; outer streams enter it by delta_0."""
 
     def __init__(
-        self, name: str, parent: Graph, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
+        self,
+        name: str,
+        parent: Graph,
+        max_iterations: int,
+        recursion: Recursion | RecursionName = Recursion.AUTO,
     ) -> None:
         super().__init__(name, parent)
         if type(max_iterations) is not int or max_iterations < 1:

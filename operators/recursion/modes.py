@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from dbsp.lazy_dataclass import dataclass
 
@@ -63,6 +63,10 @@ class Recursion(StrEnum):
     AUTO = "auto"
     INCREMENTAL = "incremental"
     INSERT_ONLY = "insert-only"
+
+
+RecursionName: TypeAlias = Literal["auto", "incremental", "insert-only"]
+"""The name of a mode."""
 
 
 INCREMENTAL_MODE = "incremental by tick and iteration"

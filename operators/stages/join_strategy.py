@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from dbsp.operators.planner.strategy import Strategy
 
@@ -19,3 +20,7 @@ class JoinStrategy(StrEnum):
     def of_planner(self) -> Strategy:
         """The strategy for the conjunctions of a circuit whose joins may change."""
         return Strategy(self.value)
+
+
+JoinStrategyName: TypeAlias = Literal["auto", "binary", "wcoj", "as-written"]
+"""The name of a strategy."""

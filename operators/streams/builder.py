@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
-from dbsp.circuit.stage import Stage
+from dbsp.circuit.stage import Stage, StageName
 from dbsp.data.schema import Schema, as_schema
 from dbsp.data.zset import ZSet
 from dbsp.display.report_text import Report
@@ -30,11 +30,11 @@ from dbsp.errors import ArgumentError, CircuitError, SchemaError, choice, shorte
 from dbsp.operators.ports.constant import Constant
 from dbsp.operators.ports.input import Input
 from dbsp.operators.ports.output import Output
-from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.recursion.modes import Recursion, RecursionName
 from dbsp.operators.stages import circuit_stages
 from dbsp.operators.stages.circuit_context import CircuitContext
-from dbsp.operators.stages.join_strategy import JoinStrategy
-from dbsp.operators.stages.passes.distribute import ScopePolicy
+from dbsp.operators.stages.join_strategy import JoinStrategy, JoinStrategyName
+from dbsp.operators.stages.passes.distribute import ScopePolicy, ScopePolicyName
 from dbsp.operators.stages.stage_report import explain
 from dbsp.operators.streams.fit import expect_stream, located, widened
 from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
@@ -59,6 +59,10 @@ if TYPE_CHECKING:
     from dbsp.durable.past_run import PastRun
     from dbsp.operators.streams.sharded_start import ShardedPlace
     from dbsp.shards.sharded_run import ShardedRun
+
+
+InputKind: TypeAlias = Literal["zset", "set", "external"]
+"""What a change of an input means; see `Circuit.input`."""
 
 
 @methods_end_at_caller
@@ -109,7 +113,9 @@ class Circuit(graph.Graph):
         "same_as",
     )
 
-    def __init__(self, name: str = "circuit", *, strategy: JoinStrategy | str = JoinStrategy.AUTO) -> None:
+    def __init__(
+        self, name: str = "circuit", *, strategy: JoinStrategy | JoinStrategyName = JoinStrategy.AUTO
+    ) -> None:
         super().__init__(name)
         self._strategy = choice("strategy", JoinStrategy, strategy)
         self._relations: dict[str, set[str]] = {"input": set(), "output": set()}
@@ -129,7 +135,7 @@ class Circuit(graph.Graph):
         /,
         *,
         schema: Schema | Mapping[str, Any] | None = None,
-        kind: str = "zset",
+        kind: InputKind = "zset",
         key: str | Sequence[str] = (),
         **columns: Any,
     ) -> Stream:
@@ -179,9 +185,7 @@ class Circuit(graph.Graph):
                 code="invalid-argument",
             )
         declared = as_schema(columns) if schema is None else as_schema(schema)
-        if key:
-            kind = "key"
-        elif kind not in ("zset", "set", "external"):
+        if not key and kind not in ("zset", "set", "external"):
             raise SchemaError(
                 f"kind= of '{name}' expects 'zset' or 'set', got {kind!r}; for one row per key give key=",
                 code="invalid-argument",
@@ -189,7 +193,7 @@ class Circuit(graph.Graph):
         indices = declared.indices(key)
         declared.select(indices)  # raises SchemaError for a column that occurs twice
         self.declare("input", name)
-        stream = own_stream(self.add_source(Input(name, declared, kind, indices)))
+        stream = own_stream(self.add_source(Input(name, declared, "key" if key else kind, indices)))
         self.named[name] = stream
         return stream
 
@@ -219,7 +223,11 @@ class Circuit(graph.Graph):
 
     @located("Fixpoint")
     def fixpoint(
-        self, name: str, *, max_iterations: int = 100_000, recursion: Recursion | str = Recursion.AUTO
+        self,
+        name: str,
+        *,
+        max_iterations: int = 100_000,
+        recursion: Recursion | RecursionName = Recursion.AUTO,
     ) -> FixpointBuilder:
         """Open a recursive scope, to be used as a context manager.
 
@@ -418,7 +426,7 @@ class Circuit(graph.Graph):
                 )
         super().validate()
 
-    def circuit(self, stage: Stage | str = Stage.QUERY) -> graph.Graph:
+    def circuit(self, stage: Stage | StageName = Stage.QUERY) -> graph.Graph:
         """Return this circuit in one of its stages.
 
         Parameters:
@@ -527,7 +535,7 @@ class Circuit(graph.Graph):
     @overload
     def start(
         self,
-        stage: Stage | str = ...,
+        stage: Stage | StageName = ...,
         *,
         checkpoint: str | Path | Checkpoint | None = ...,
         memory_limit: int | str | None = ...,
@@ -538,22 +546,22 @@ class Circuit(graph.Graph):
     @overload
     def start(
         self,
-        stage: Stage | str = ...,
+        stage: Stage | StageName = ...,
         *,
         checkpoint: ShardedPlace | None = ...,
         memory_limit: int | str | None = ...,
         shards: int,
-        scopes: ScopePolicy | str | None = ...,
+        scopes: ScopePolicy | ScopePolicyName | None = ...,
     ) -> ShardedRun: ...
 
     def start(
         self,
-        stage: Stage | str = Stage.PHYSICAL,
+        stage: Stage | StageName = Stage.PHYSICAL,
         *,
         checkpoint: ShardedPlace | Checkpoint | None = None,
         memory_limit: int | str | None = None,
         shards: int | None = None,
-        scopes: ScopePolicy | str | None = None,
+        scopes: ScopePolicy | ScopePolicyName | None = None,
     ) -> Run | ShardedRun:
         """Start a run of the circuit; `run.step` takes changes and returns the changes of outputs.
 
@@ -607,7 +615,7 @@ class Circuit(graph.Graph):
             lambda written: Run(self._resumed(stage, written), memory_limit=limit, spill=opened.spill),
         )
 
-    def start_within(self, stage: Stage | str, limit: int | None, spill: Path | None) -> Run:
+    def start_within(self, stage: Stage | StageName, limit: int | None, spill: Path | None) -> Run:
         """Start a run whose state beyond `limit` bytes is stored in the folder `spill`."""
         return Run(self.runnable(stage), memory_limit=limit, spill=spill)
 
@@ -616,7 +624,7 @@ class Circuit(graph.Graph):
         folder: str | Path,
         *,
         as_of: Moment | None = None,
-        stage: Stage | str = Stage.PHYSICAL,
+        stage: Stage | StageName = Stage.PHYSICAL,
         allow_pickle: bool = False,
         verify: bool = True,
         memory_limit: int | str | None = None,
@@ -671,12 +679,12 @@ class Circuit(graph.Graph):
         )
         return past.open(as_of)
 
-    def runnable(self, stage: Stage | str) -> graph.Graph:
+    def runnable(self, stage: Stage | StageName) -> graph.Graph:
         """Return the circuit that a run of this stage steps. Raises as `start`."""
         self.validate()
         return circuit_stages.runnable(self, choice("stage", Stage, stage), self._context())
 
-    def _resumed(self, stage: Stage | str, written: str | None) -> graph.Graph:
+    def _resumed(self, stage: Stage | StageName, written: str | None) -> graph.Graph:
         """Return the circuit that continues a checkpoint: its own one if it has another plan."""
         own = self.runnable(stage)
         if written is None or stage != Stage.PHYSICAL:

@@ -12,7 +12,7 @@ from dbsp.data.schema import Schema, as_schema
 from dbsp.errors import CircuitError
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.fixpoint import Fixpoint, Leave
-from dbsp.operators.recursion.modes import Recursion
+from dbsp.operators.recursion.modes import Recursion, RecursionName
 from dbsp.operators.streams.fit import expect_stream, located, widened
 from dbsp.operators.streams.stream import Stream, own_stream
 from dbsp.operators.time.delay import Delay
@@ -23,7 +23,11 @@ class FixpointBuilder:
     """A fixpoint under construction, used as a context manager (see `Circuit.fixpoint`)."""
 
     def __init__(
-        self, outer: graph.Graph, name: str, max_iterations: int, recursion: Recursion | str = Recursion.AUTO
+        self,
+        outer: graph.Graph,
+        name: str,
+        max_iterations: int,
+        recursion: Recursion | RecursionName = Recursion.AUTO,
     ) -> None:
         self._outer = outer
         self._body = Body(name, outer, max_iterations, recursion)

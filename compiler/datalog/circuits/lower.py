@@ -12,7 +12,7 @@ from dbsp.compiler.datalog.meaning.dependencies import needed_relations
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.operators.recursion.modes import Recursion
 from dbsp.operators.stages.join_strategy import JoinStrategy
-from dbsp.operators.streams.builder import Circuit
+from dbsp.operators.streams.builder import Circuit, InputKind
 from dbsp.operators.streams.stream import Stream
 
 
@@ -46,7 +46,7 @@ def lower_relations(context: LoweringContext, program: checked.CheckedProgram) -
     streams: dict[str, Stream] = {}
     for name in program.inputs:
         with context.at(name):
-            kind = "external" if name in context.external else "set"
+            kind: InputKind = "external" if name in context.external else "set"
             streams[name] = context.circuit.input(name, schema=context.schema(name), kind=kind)
     context.given |= streams
     needed = needed_relations(program)

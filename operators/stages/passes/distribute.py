@@ -8,6 +8,7 @@ shard the result runs like the physical circuit.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from dbsp.circuit.graph import Graph
 from dbsp.errors import choice
@@ -22,6 +23,10 @@ class ScopePolicy(StrEnum):
 
     GATHER = "gather"
     EXCHANGE = "exchange"
+
+
+ScopePolicyName: TypeAlias = Literal["gather", "exchange"]
+"""The name of a policy."""
 
 
 def distribute(
