@@ -20,6 +20,7 @@ from dbsp import (
     lit,
     when,
 )
+from dbsp.operators.streams.join_methods import How
 
 COLUMNS = {"x": int, "y": int | None, "s": str}
 LIMIT = 5
@@ -78,6 +79,13 @@ def averaged(a: Stream) -> Stream:
     return shaped(groups, col("x"), y, col("q").str.concat(col("top").fill_null("?")))
 
 
+def joined_where(c: Circuit, a: Stream, b: Stream, how: How) -> Stream:
+    found = a.join(b, on="s", how=how, where=(col("x") < col("x_right")) & (col("x") > 0))
+    if how in ("semi", "anti"):
+        return found
+    return shaped(found, col("x").fill_null(0), col("x_right"), col("s"))
+
+
 def closed(c: Circuit, a: Stream, b: Stream) -> Stream:
     with c.fixpoint("closure") as scope:
         reached = scope.variable("reached", COLUMNS)
@@ -117,7 +125,18 @@ UNARY: dict[str, Callable[..., Stream]] = {
     "rename": lambda c, a: shaped(a.rename(p="x"), col("p"), col("y"), col("s")),
     "distinct": lambda c, a: a.distinct(),
     "negate": lambda c, a: -a,
+    "explode": lambda c, a: shaped(
+        a.with_columns(part=col("s").str.replace("a", "").str.split()).explode("part"),
+        col("x"),
+        col("y"),
+        col("part").fill_null("none"),
+    ),
     "grouped": lambda c, a: grouped(a),
+    "computed": lambda c, a: (
+        a.group_by("s")
+        .agg(x=col("x").max() - col("x").min(), y=col("y").sum() + count())
+        .select("x", "y", "s")
+    ),
     "averaged": lambda c, a: averaged(a),
     "top_k": lambda c, a: a.top_k(2, "x", partition=["s"], descending=True),
     "top_k_by_word": lambda c, a: a.top_k(2, ["s", "y"]),
@@ -142,6 +161,10 @@ BINARY: dict[str, Callable[..., Stream]] = {
         col("y_right"),
         col("s"),
     ),
+    "left_where": lambda c, a, b: joined_where(c, a, b, "left"),
+    "full_where": lambda c, a, b: joined_where(c, a, b, "full"),
+    "semi_where": lambda c, a, b: joined_where(c, a, b, "semi"),
+    "anti_where": lambda c, a, b: joined_where(c, a, b, "anti"),
     "closed": closed,
     "closed_twice": closed_twice,
 }

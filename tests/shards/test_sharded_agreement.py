@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import dbsp
 from benchmarks.fault_circuits import CIRCUITS, PATHS, FaultCircuit
 from dbsp import Circuit
+from dbsp.operators.streams.join_methods import HOWS, How
 from dbsp.runtime.agreement import random_changes
 from tests.profiles import examples
 from tests.random_circuits import BINARY, UNARY, Choices, build, choices
@@ -179,6 +180,30 @@ def test_a_column_that_is_selected_twice() -> None:
     circuit.output("same", twice.filter(dbsp.col("v") > 2).group_by("v", "u").agg(n=dbsp.count()))
     rows = {(x, x % 3): 1 for x in range(12)}
     following(circuit, [{"a": rows, "b": rows}, {"a": {(1, 1): -1}}])
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_join_with_a_condition(how: How) -> None:
+    circuit = Circuit("conditions")
+    a, b = circuit.input("a", k=int, x=int), circuit.input("b", k=int, x=int)
+    circuit.output("joined", a.join(b, on="k", how=how, where=a["x"] < b["x"]))
+    circuit.output("other", a.join(b, left_on="x", right_on="k", how=how, where=b["x"] > 1))
+    rows = {(k, x): 1 + x % 2 for k in range(6) for x in range(4)}
+    less = {(k, x): -1 for k in range(4) for x in range(1, 4)}
+    following(circuit, [{"a": rows}, {"b": {(2, 1): 1, (3, 9): 2}}, {"b": rows, "a": less}, {"b": less}])
+
+
+def test_expressions_over_aggregates_and_lists() -> None:
+    circuit = Circuit("expressions")
+    x = dbsp.col("x")
+    a = circuit.input("a", k=int, x=int, l=list[int], p={"s": str, "n": int})
+    spread = a.group_by("k").agg(spread=x.max() - x.min(), mean=x.sum() / dbsp.count(), ones=(x > 1).sum())
+    circuit.output("spread", spread)
+    elements = a.explode("l", position="at").unnest("p")
+    circuit.output("element", elements.select("k", "l", "at", "s", twice=dbsp.col("n") * 2))
+    circuit.output("count", elements.group_by("l").agg(n=dbsp.col("l").count() + dbsp.count()))
+    rows = {(k, x, tuple(range(x)), ("ab"[k % 2], k)): 1 for k in range(5) for x in range(4)}
+    following(circuit, [{"a": rows}, {"a": dict.fromkeys(list(rows)[::3], -1)}, {"a": rows}])
 
 
 def test_rows_that_cancel_are_not_late() -> None:

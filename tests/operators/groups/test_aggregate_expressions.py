@@ -216,3 +216,20 @@ def test_names_of_earlier_versions_say_what_to_write(name: str) -> None:
     with pytest.raises(ImportError, match=rf"dbsp has no '{name}'; write col\(\.\.\.\)\.\w+\("):
         exec(f"from dbsp import {name}")
     assert not hasattr(dbsp, "sums") and name not in dir(dbsp)
+
+
+def test_equal_aggregates_are_computed_once() -> None:
+    a = Circuit("a").input("a", k=int, x=int)
+    found = a.group_by("k").agg(share=X.sum() / (X.sum() + count()), more=X.sum() + 1)
+    (aggregates,) = found.node.inputs
+    assert aggregates.schema.names == ("k", "x.sum()", "count()")
+
+
+def test_a_hidden_column_has_a_name_of_its_own() -> None:
+    circuit = Circuit("a")
+    a = circuit.input("a", **{"x.max()": int, "x": int})
+    groups = a.group_by("x.max()")
+    circuit.output("out", groups.agg(**{"more": X.max() + X.sum(), "x.sum()": X.min()}))
+    run = circuit.start()
+    assert run.step({"a": [(7, 1), (7, 2)]})["out"].rows() == [(7, 5, 1)]
+    assert run.outputs["out"].names == ("x.max()", "more", "x.sum()")
