@@ -73,7 +73,7 @@ class Grouped(Generic[S]):
 
         A group is present while the sum of its weights is positive. Cost per tick:
         O(|delta| log n), or log^2 n for medians and quantiles. `fold`, quantiles of strings, and
-        `arg_min` or `arg_max` beside other functions read the groups with changes, and so do all
+        `first` or `last` beside other functions read the groups with changes, and so do all
         functions of the same call.
 
         Parameters:

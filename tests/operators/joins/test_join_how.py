@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from dbsp import Circuit, DbspError, EvaluationError, Stream, col, from_json
+from dbsp import Circuit, DbspError, EvaluationError, Stream, col, from_json, multiway_join
 from dbsp.operators.streams.join_methods import HOWS, How
 from dbsp.runtime.agreement import check_agreement
 from tests.harness import follow
@@ -335,3 +335,27 @@ def test_columns_of_the_stream_in_its_methods(sequence: list[Tick]) -> None:
     for tick in sequence:
         one, two = (run.step(tick) for run in runs)
         assert {n: one[n].to_dict() for n in one} == {n: two[n].to_dict() for n in two}
+
+
+def test_columns_of_streams_in_joins_along_an_order() -> None:
+    def built(bound: bool) -> Circuit:
+        c = Circuit("ordered")
+        a, b = streams(c, nulls=False)
+        where = a["k"] < b["x"] if bound else col("k") < col("x_right")
+        c.output("range", a.range_join(b, left="x", right="j", low=0, high=2, where=where))
+        c.output("interval", a.interval_join(b, left="x", first="j", last="x", where=where))
+        return c
+
+    assert built(True).same_as(built(False))
+    run = built(True).start()
+    deltas = run.step({"a": [(1, 2), (5, 2)], "b": [(2, 3), (1, 4)]})
+    assert deltas["range"].rows() == [(1, 2, 2, 3)]
+    assert deltas["interval"].rows() == [(1, 2, 1, 4), (1, 2, 2, 3)]
+
+
+def test_a_column_of_a_stream_has_no_meaning_without_its_stream() -> None:
+    a, b = streams(Circuit("c"), nulls=False)
+    condition = [a["k"] < b["x"]]
+    with pytest.raises(DbspError, match=r"is a column of one stream, which only the methods of that stream"):
+        multiway_join([a("k", "x"), b("x", "y")], where=condition)
+    assert not a["x"].same_as(b["x"]) and a["x"].same_as(a["x"]) and repr(a["x"] + 1) == 'stream["x"] + 1'
