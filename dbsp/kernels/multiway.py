@@ -145,17 +145,20 @@ def _with_times(
 
 
 @kernel
-def extend_by_levels(
-    rows: Rows, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
-) -> tuple[Rows, Codes]:
-    """Join every row of a delta with the other relations by the plan `term`.
+def append_matches(
+    rows: Rows,
+    weights: Codes,
+    term: Codes,
+    tables: Codes,
+    now: Codes,
+    reached: Codes,
+    out_rows: Rows,
+    out_weights: Codes,
+    out: int,
+) -> tuple[Rows, Codes, int]:
+    """Append the rows of `extend_by_levels` to the first `out` rows of arrays with some room.
 
-    `tables` holds for each use the address of its run table and the number of runs to read.
-    Returns (rows, weights): rows int64[m, result columns + time columns], not sorted. Adds to
-    reached[l] the number of prefixes bound up to level l. The time of a row is the least upper
-    bound of `now` (or of the time columns of the delta) and of the times of the joined rows.
-    O(smallest proposals * log) per prefix and level. Raises OverflowError if a product or sum of
-    weights is outside int64.
+    Returns the arrays, enlarged if necessary, and where the rows end.
     """
     plan = at_address(term.ctypes.data)
     slots, uses, levels, delta_columns, result_columns, depth = (
@@ -175,7 +178,8 @@ def extend_by_levels(
     size = LIST + RANGE * most
     # All state while the term runs, in one array read by address.
     bound_size = 1 + widest
-    search_size = bound_size + most * TOGETHER
+    stride = min(TOGETHER, rows.shape[0])  # fewer cache lines for one row
+    search_size = bound_size + most * stride
     parts_at = uses * search_size
     value_at = parts_at + 2 * (levels + 1)
     scratch = np.empty(value_at + slots, np.int64)
@@ -191,9 +195,6 @@ def extend_by_levels(
     for s in range(slots):
         value[s] = plan[first_value + s]
 
-    out_rows = np.empty((max(16, rows.shape[0]), result_columns + depth), np.int64)
-    out_weights = np.empty(max(16, rows.shape[0]), np.int64)
-    out = 0
     piece = PIECE
     until = min(out_weights.shape[0], piece)
 
@@ -214,7 +215,16 @@ def extend_by_levels(
                     places = at_address(scratch.ctypes.data + 8 * (u * search_size + bound_size))
                     table = at_address(tables[2 * u])
                     search_first_column(
-                        rows, i, count, column, value[slot], table, tables[2 * u + 1], plan[use], places
+                        rows,
+                        i,
+                        count,
+                        column,
+                        value[slot],
+                        table,
+                        tables[2 * u + 1],
+                        plan[use],
+                        places,
+                        stride,
                     )
         for c in range(delta_columns):
             value[plan[HEADER + c]] = rows[i, c]
@@ -226,7 +236,7 @@ def extend_by_levels(
             use = plan[6] + USE * u
             bound = at_address(bound)
             matched = match_delta_row(
-                plan, use, table, tables[2 * u + 1], value, bound, places, ranges, u * size
+                plan, use, table, tables[2 * u + 1], value, bound, places, stride, ranges, u * size
             )
             if not matched:
                 break
@@ -279,4 +289,25 @@ def extend_by_levels(
                 level += 1
                 if level <= levels:
                     parts[2 * level + 1] = open_level(plan, parts[2 * level], value, ranges, size, uses)
+    return out_rows, out_weights, out
+
+
+@kernel
+def extend_by_levels(
+    rows: Rows, weights: Codes, term: Codes, tables: Codes, now: Codes, reached: Codes
+) -> tuple[Rows, Codes]:
+    """Join every row of a delta with the other relations by the plan `term`.
+
+    `tables` holds for each use the address of its run table and the number of runs to read.
+    Returns (rows, weights): rows int64[m, result columns + time columns], not sorted. Adds to
+    reached[l] the number of prefixes bound up to level l. The time of a row is the least upper
+    bound of `now` (or of the time columns of the delta) and of the times of the joined rows.
+    O(smallest proposals * log) per prefix and level. Raises OverflowError if a product or sum of
+    weights is outside int64.
+    """
+    out_rows = np.empty((max(16, rows.shape[0]), term[4] + term[5]), np.int64)
+    out_weights = np.empty(max(16, rows.shape[0]), np.int64)
+    out_rows, out_weights, out = append_matches(
+        rows, weights, term, tables, now, reached, out_rows, out_weights, 0
+    )
     return out_rows[:out], out_weights[:out]

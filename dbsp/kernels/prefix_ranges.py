@@ -95,15 +95,17 @@ def search_first_column(
     runs: int,
     k: int,
     places: Pointer,
+    stride: int,
 ) -> None:
     """Find the first row of each run with at least the first value, for `count` delta rows.
 
-    `column` is the column of the delta, or -1 for a constant `value`. All searches in a run advance
+    `column` is the column of the delta, or -1 for a constant `value`. The places in run r start at
+    places[r * stride]. All searches in a run advance
     together, so that the processor waits for the memory of all of them at the same time.
     """
     for r in range(runs):
         run = codes_at(table[3 * r])
-        at = r * TOGETHER
+        at = r * stride
         if count == 1:
             # A single row is faster with branches, since the processor continues on the predicted
             # side.
@@ -139,13 +141,15 @@ def match_delta_row(
     value: Pointer,
     bound: Pointer,
     places: Pointer,
+    stride: int,
     ranges: Pointer,
     to: int,
 ) -> bool:
     """Find the rows of a use that agree with the current row of the delta; return whether any does.
 
     `bound` is whether there was a search before, and its values. `places` is where the search in
-    each run starts (see `search_first_column`), and `to` is the position of the list of ranges.
+    each run starts, at distances of `stride` (see `search_first_column`), and `to` is the position
+    of the list of ranges.
     """
     k, lead, slots = plan[use], plan[use + 2], plan[use + 6]
     same = bound[0] == 1
@@ -161,7 +165,7 @@ def match_delta_row(
     for r in range(runs):
         run = codes_at(table[3 * r])
         high = table[3 * r + 2]
-        low = places[r * TOGETHER] if lead else 0
+        low = places[r * stride] if lead else 0
         for c in range(lead):
             v = bound[c + 1]
             if c:

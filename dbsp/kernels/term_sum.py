@@ -17,11 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
-from dbsp.kernels.copies import copy_codes, copy_rows, first_codes, first_rows
 from dbsp.kernels.jit import at_address, codes_at, kernel
-from dbsp.kernels.multiway import extend_by_levels
+from dbsp.kernels.multiway import append_matches
 from dbsp.kernels.run_search import weights_at
-from dbsp.kernels.sort import consolidate
+from dbsp.kernels.sort import consolidate_owned
 
 SOURCE = 4
 """How many numbers describe a source."""
@@ -41,6 +40,10 @@ def sum_terms(terms: Codes, sources: Codes, columns: int, counts: Codes) -> tupl
     out_rows = np.empty((16, columns), np.int64)
     out_weights = np.empty(16, np.int64)
     out = 0
+    # The terms share these arrays if they fit: to allocate them takes longer than to fill them.
+    tables = np.empty(0, np.int64)
+    rows = np.empty((0, 0), np.int64)
+    weights = np.empty(0, np.int64)
     at = 0
     while at < terms.shape[0]:
         end = at + terms[at]
@@ -48,7 +51,8 @@ def sum_terms(terms: Codes, sources: Codes, columns: int, counts: Codes) -> tupl
         uses = terms[at + 2]
         first = terms[at + 3]
         plan = terms[at + TERM + 2 * uses : end]
-        tables = np.empty(2 * uses, np.int64)
+        if tables.shape[0] != 2 * uses:
+            tables = np.empty(2 * uses, np.int64)
         before = sources[delta + 1]
         met = sources[delta + 2] > before
         if met:
@@ -65,22 +69,15 @@ def sum_terms(terms: Codes, sources: Codes, columns: int, counts: Codes) -> tupl
                 k = sources[delta + 3]
                 run = codes_at(table[3 * before])
                 run_weights, mask = weights_at(table[3 * before + 1])
-                rows = np.empty((size, k), np.int64)
-                weights = np.empty(size, np.int64)
+                if weights.shape[0] != size or rows.shape[1] != k:
+                    rows = np.empty((size, k), np.int64)
+                    weights = np.empty(size, np.int64)
                 for i in range(size):
                     weights[i] = run_weights[i & mask]
                     for c in range(k):
                         rows[i, c] = run[i * k + c]
-                found, products = extend_by_levels(rows, weights, plan, tables, now, counts[first + 1 :])
-                size = products.shape[0]
-                if out + size > out_weights.shape[0]:
-                    room = 2 * (out + size)
-                    out_rows, out_weights = (
-                        first_rows(out_rows, out, room),
-                        first_codes(out_weights, out, room),
-                    )
-                copy_rows(found, 0, out_rows, out, size)
-                copy_codes(products, 0, out_weights, out, size)
-                out += size
+                out_rows, out_weights, out = append_matches(
+                    rows, weights, plan, tables, now, counts[first + 1 :], out_rows, out_weights, out
+                )
         at = end
-    return consolidate(out_rows[:out], out_weights[:out])
+    return consolidate_owned(out_rows[:out], out_weights[:out])

@@ -61,6 +61,8 @@ InputChange: TypeAlias = Mapping[Any, Any] | Iterable[Any] | ZSet | TableChange 
 table (see `dbsp.data.table_forms`). A column `weight` that the relation lacks has weights."""
 
 
+_CODE = np.dtype(np.int64)
+
 Piece: TypeAlias = tuple[Codes, Codes, bool]
 """An encoded change: rows and weights as given, not consolidated, and whether their order counts.
 A plain tuple, because every tick of one row builds one."""
@@ -99,7 +101,7 @@ def encode_one(change: dict[Any, Any], port: InputPort, interner: Interner) -> B
     except DbspError as error:
         add_relation(error, port.relation)
         raise
-    return Batch(np.array((codes,), np.int64), np.array((weight,), np.int64))
+    return Batch(np.array(codes, _CODE, ndmin=2), np.array(weight, _CODE, ndmin=1))
 
 
 def encode_staged(change: Any, port: InputPort, interner: Interner) -> Piece:

@@ -21,12 +21,13 @@ FEW = 64
 class SmallTerms:
     """The delta terms of one join, described for the kernel (see `dbsp.kernels.term_sum`)."""
 
-    __slots__ = ("_columns", "_counts", "_descriptions", "_numbers", "_sources", "_tables")
+    __slots__ = ("_columns", "_counts", "_descriptions", "_numbers", "_sources", "_tables", "_traces")
 
     def __init__(self, terms: Sequence[TermStep], sources: Sequence[ArrangeStep], columns: int) -> None:
         """Every source is an arrangement that some term reads; the terms only extend prefixes."""
         self._columns = columns
         self._sources = tuple(sources)
+        self._traces = tuple(source.trace for source in sources)
         self._numbers = np.zeros(SOURCE * len(sources), np.int64)
         self._numbers[SOURCE - 1 :: SOURCE] = [source.trace.width for source in sources]
         self._tables: list[Codes | None] = [None] * len(sources)
@@ -67,13 +68,13 @@ class SmallTerms:
         """Return the sum of the matches of all terms; None if it is empty."""
         numbers = self._numbers
         at = 0
-        for place, source in enumerate(self._sources):
-            trace = source.trace
+        for place, trace in enumerate(self._traces):
             if trace.table is not self._tables[place]:
                 self._tables[place] = trace.table
                 numbers[at] = trace.table.ctypes.data
-            numbers[at + 1] = trace.before
-            numbers[at + 2] = trace.count
+            count = trace.count
+            numbers[at + 1] = count - 1 if trace.fresh else count  # as `before`, without a call
+            numbers[at + 2] = count
             at += SOURCE
         rows, weights = sum_terms(self._descriptions, numbers, self._columns, self._counts)
         return Batch(rows, weights) if len(weights) else None

@@ -159,7 +159,8 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
 
     @property
     def before(self) -> int:
-        return self._trace.before
+        trace = self._trace
+        return trace.count - 1 if trace.fresh else trace.count  # as `Trace.before`, without a call
 
     @property
     def sorted_by(self) -> tuple[int, ...] | None:
