@@ -29,7 +29,7 @@ RATIO_IN_TICK = 4
 SMALL = 512
 """Runs up to this many rows are collected at the newest end of the stack and merged together."""
 
-TAIL = 8
+TAIL = 10
 """This many small runs at the newest end are merged into one."""
 
 MAX_RUNS = 24
