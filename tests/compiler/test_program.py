@@ -207,6 +207,16 @@ o(n) :- n = sum x : { a(x, _) }.
         ),
         ({"s": {("abc",): 1}}, EvaluationError, "<program>:12:3", 'to_number(x) with x = "abc"'),
         ({"a": {("x", 1): 1}}, InputError, "relation 'a'", "'x'"),
+        *(
+            (
+                {"u": rows},
+                ValueOutOfRangeError,
+                "relation 'u'",
+                f"expected an unsigned number (0 to 2^63-1), got {value}",
+            )
+            for value in (-1, 2**63)
+            for rows in ({(value,): 1}, {(1,): 1, (value,): 1})
+        ),
         ({"b": {(1,): 1}}, InputError, "", "unknown input 'b'"),
         ({"o": {(1,): 1}}, InputError, "", "'o' is an output, so it cannot be changed directly"),
     ],

@@ -23,6 +23,7 @@ from dbsp import (
     col,
     count,
 )
+from dbsp.state.merging_stack import TAIL
 from tests.harness import deltas_of, views
 from tests.profiles import examples
 from tests.reference import Z
@@ -279,6 +280,22 @@ def test_a_merge_continues_in_ticks_that_do_not_change_its_trace() -> None:
         assert ticks < 100, "the merge has stopped"
     assert run.state_rows == 165_000 and ticks > 10
     assert len(run.view("a")) == 165_000
+
+
+def test_small_runs_of_nested_scopes_are_merged() -> None:
+    circuit = Circuit()
+    edge = circuit.input("edge", x=int, y=int)
+    with circuit.fixpoint("path") as scope:
+        path = scope.variable("path", edge.schema)
+        longer = path.join(edge, on=[("y", "x")], select=["x", "y_right"]).rename(y="y_right")
+        scope.define(path, (edge + longer).distinct())
+    circuit.output("out", scope.leave(path))
+    run = circuit.start()
+    for x in range(60):  # each tick adds a run to most traces
+        run.step({"edge": {(2 * x, 2 * x + 1): 1}})
+    nested = [trace for child in run.scope.children for trace in child.traces]
+    assert any(trace.rows for trace in nested)
+    assert max(len(trace.runs) for trace in (*run.scope.traces, *nested)) <= TAIL + 2
 
 
 def test_steps_run_in_the_order_they_were_built() -> None:
