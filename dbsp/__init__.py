@@ -41,8 +41,11 @@ for _name in ("operators", "compiler"):
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dbsp import datomic, inspector  # noqa: F401
-    from dbsp.circuit import drawing as draw  # noqa: F401  (not in __all__, like the other modules)
+    # Modules are not in __all__: `from dbsp import *` would import them.
+    from dbsp import datomic as datomic
+    from dbsp import inspector as inspector
+    from dbsp import spark as spark
+    from dbsp.circuit import drawing
     from dbsp.compiler.compile import compile
     from dbsp.compiler.program import Program
     from dbsp.data.indexed_zset import IndexedZSet
@@ -87,6 +90,8 @@ if TYPE_CHECKING:
     from dbsp.operators.streams.stream import Stream
     from dbsp.runtime.run import Run
     from dbsp.runtime.tick_result import TickResult
+
+    draw = drawing
 
 __version__ = "0.1.0"
 

@@ -41,6 +41,8 @@ circuit.output("totals", totals)
 circuit.output("poor", poor.filter(lambda row: row.euro > 1))
 run: Run = circuit.start("physical")
 rows: list[tuple[object, ...]] = run.view("totals").rows()
+picture: str = dbsp.draw.to_dot(circuit)
+modules = (dbsp.datomic.connect, dbsp.inspector.serve, dbsp.spark.Pipeline)
 
 Circuit("shop", strategy="hash")  # wrong
 circuit.input("other", kind="bag", x=int)  # wrong
