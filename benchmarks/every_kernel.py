@@ -106,6 +106,8 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     for tick in range(3):
         by_hand.step({"keyed": [(1, tick), (2, tick)], "bag": {(1, 5): 2, (3, tick): 1}})
     by_hand.step({"bag": {(1, 5): -6}})
+    for tick in range(12):  # enough small runs to merge them
+        by_hand.step({"keyed": [(3, tick)]})
     # Weights are checked one by one only if their sums might overflow int64.
     for weight in (2**62, -(2**62), 2**62):
         by_hand.step({"heavy": {(1,): weight}})

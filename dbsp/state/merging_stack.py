@@ -29,8 +29,13 @@ RATIO_IN_TICK = 4
 SMALL = 512
 """Runs up to this many rows are collected at the newest end of the stack and merged together."""
 
-TAIL = 10
+TAIL = 8
 """This many small runs at the newest end are merged into one."""
+
+FEW = 16
+TAIL_OF_FEW = 12
+"""The same if the newest run has up to FEW rows: a tick of few rows searches little, and the merge
+takes a large part of it."""
 
 MAX_RUNS = 24
 """Beyond this many committed runs, all pending merges are done at once."""
@@ -43,7 +48,7 @@ class MergingStack(RunStack):
     much as the merge; `searches` is the cost of all searches in a run of the tick so far.
     """
 
-    __slots__ = ("_calm", "_merge", "deferred", "due", "grown", "searches")
+    __slots__ = ("_calm", "_calm_of_few", "_merge", "deferred", "due", "grown", "searches")
 
     def __init__(self, width: int, journal: list[Journalled], budget: MemoryBudget | None = None) -> None:
         super().__init__(width, journal, budget)
@@ -53,8 +58,9 @@ class MergingStack(RunStack):
         """The number of rows that the latest committed tick added."""
         self.due = False
         """Whether `maintain` has work after the latest commit; seldom after a small tick."""
-        self._calm = 0
-        """Fewer runs than this, of which the newer ones are small, need no merge."""
+        self._calm = self._calm_of_few = 0
+        """Fewer runs than this, of which the newer ones are small, need no merge; the second number
+        is that of ticks of few rows."""
         self._merge: RunMerge | StreamedMerge | None = None
 
     @property
@@ -75,12 +81,14 @@ class MergingStack(RunStack):
         tick short.
         """
         self._replacing = True
-        self._calm = 0
+        self._calm = self._calm_of_few = 0
         self._merge_within(fuel)
         if self._merge is None or self._merge.newer is not self.runs[-1]:
             self._narrow_newest(self.runs, 0)
         if self._merge is None and self._bound <= INT64_MAX:
-            self._calm = min(_tail(self.runs) + TAIL, MAX_RUNS + 1)
+            tail = _tail(self.runs)
+            self._calm = min(tail + TAIL, MAX_RUNS + 1)
+            self._calm_of_few = min(tail + TAIL_OF_FEW, MAX_RUNS + 1)
         self._replacing = False
 
     def _merge_within(self, fuel: int) -> None:
@@ -90,7 +98,8 @@ class MergingStack(RunStack):
             if len(self.runs) > MAX_RUNS:
                 self.compact()
             return
-        self._merge_tail(self.runs, 0)
+        runs = self.runs
+        self._merge_tail(runs, 0, TAIL_OF_FEW if runs and runs[-1].size <= FEW else TAIL)
         self.past = self.count
         if len(self.runs) > MAX_RUNS:
             fuel = INT64_MAX
@@ -165,7 +174,7 @@ class MergingStack(RunStack):
         if not self._replacing:
             return
         self._merge = None
-        self._calm = 0
+        self._calm = self._calm_of_few = 0
         if len(self.runs) > len(self.table):
             self.table = np.zeros((len(self.runs) + 8, 3), np.int64)
         for index, run in enumerate(self.runs):
@@ -188,12 +197,15 @@ class MergingStack(RunStack):
                 return self._budget.merged(runs)
         return RunMerge.sum_of(runs)
 
-    def _merge_tail(self, runs: list[SortedRun], offset: int) -> None:
-        """Merge the small runs at the newest end of `runs`, which has `offset` in the table."""
-        if len(runs) < TAIL:
+    def _merge_tail(self, runs: list[SortedRun], offset: int, least: int) -> None:
+        """Merge the small runs at the newest end of `runs`, if they are at least so many.
+
+        `runs` has `offset` in the table.
+        """
+        if len(runs) < least:
             return
         start = _tail(runs)
-        if len(runs) - start < TAIL:
+        if len(runs) - start < least:
             return
         small = runs[start:]
         rows, weights = sum_runs(self.table, offset + start, len(small), self.width)
@@ -214,7 +226,7 @@ class MergingStack(RunStack):
 
     def _merge_runs_of_tick(self) -> None:
         current = self.current
-        self._merge_tail(current, self.past)
+        self._merge_tail(current, self.past, TAIL)
         if self._budget is None:
             if self.deferred:
                 self._merge_newest(self._repaid())

@@ -155,7 +155,8 @@ class Trace(MergingStack):
             # A commit that was interrupted here has extended the runs already.
             if not runs or runs[-1] is not newest:
                 runs.extend(current)
-            self.due = grown > merging_stack.SMALL or grown >= narrow_rows.LARGE or len(runs) >= self._calm
+            calm = self._calm_of_few if grown <= merging_stack.FEW else self._calm
+            self.due = grown > merging_stack.SMALL or grown >= narrow_rows.LARGE or len(runs) >= calm
             self.current = []
         self.past = self.count
         self.fresh = False

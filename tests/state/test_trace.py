@@ -177,7 +177,7 @@ class SmallStepsMachine(TraceMachine):
     """The same with frequent merges of a few rows each, in int32 unless a code does not fit."""
 
     sizes = st.sampled_from([1, 2, 3, 5, 9])
-    limits: ClassVar = {"SMALL": 2, "TAIL": 2, "RATIO": 2, "MAX_RUNS": 3}
+    limits: ClassVar = {"SMALL": 2, "TAIL": 2, "FEW": 1, "TAIL_OF_FEW": 3, "RATIO": 2, "MAX_RUNS": 3}
     borders: ClassVar = [-(2**63), -(2**31) - 1, -(2**31), 2**31 - 1, 2**31, 2**63 - 1]
     probes: ClassVar = sorted([*TraceMachine.probes, *((code, -1) for code in borders)])
 
