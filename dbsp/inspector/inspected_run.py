@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.stage import Stage, StageName
 from dbsp.compiler.program import Program
+from dbsp.compiler.started_program import StartedProgram
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, DbspError, InputError, choice
 from dbsp.inspector.circuit_document import CircuitDocument
@@ -64,7 +65,9 @@ class InspectedRun:
     ) -> None:
         self.run = run
         self._place = place
-        self._query = query
+        self._served = query
+        self._started = run.program
+        """The program of the run at the latest look; an update replaces it."""
         self._script = deque(script)
         self._script_ticks = len(script)
         self._lock = threading.RLock()
@@ -138,6 +141,16 @@ class InspectedRun:
 
     # --- circuits and their numbers ---------------------------------------------------------------
 
+    @property
+    def _query(self) -> StagedQuery | None:
+        """The program or circuit that the run has now."""
+        if self.run.program is not self._started:
+            self._started = self.run.program
+            self._stages.clear()
+            if isinstance(self._started, StartedProgram) and isinstance(self._started.program, Program):
+                self._served = self._started.program
+        return self._served
+
     def _current(self) -> CircuitDocument:
         """Return the document of the circuit that the run has now."""
         if self._document.graph is not self.run.graph:
@@ -159,17 +172,19 @@ class InspectedRun:
             }
 
     def _staged(self, stage: Stage) -> CircuitDocument:
+        query = self._query
         if stage not in self._stages:
-            if self._query is None:
+            if query is None:
                 raise CircuitError(
                     "the inspector has the circuit of the run only; pass the program or the circuit to serve",
                     code="incomplete-circuit",
                 )
-            self._stages[stage] = CircuitDocument(self._query.circuit(stage), terms=True)
+            self._stages[stage] = CircuitDocument(query.circuit(stage), terms=True)
         return self._stages[stage]
 
     def _inputs(self) -> list[dict[str, Any]]:
-        declared = self._query.type_names if isinstance(self._query, Program) else {}
+        query = self._query
+        declared = query.type_names if isinstance(query, Program) else {}
         return [
             {
                 "relation": name,
@@ -370,8 +385,8 @@ class InspectedRun:
         ("delta")."""
         with self._lock:
             self._node(id)
-            relation = self._current().relations.get(id)
-            if relation is None or not isinstance(self._query, Program):
+            relation, query = self._current().relations.get(id), self._query
+            if relation is None or not isinstance(query, Program):
                 raise InputError(
                     "expected a row of a relation of a Datalog program; only such rows have proofs",
                     code="no-matching-row",
@@ -381,8 +396,8 @@ class InspectedRun:
                 raise InputError(f"'{relation}' has no such row; read the rows again", code="no-matching-row")
             row = rows.row(index)
             if what == "delta":
-                return {"lines": list(self._query.why_changed(self.run, relation, row).lines(PROOF_DEPTH))}
-            proof = self._query.why(self.run, relation, row)
+                return {"lines": list(query.why_changed(self.run, relation, row).lines(PROOF_DEPTH))}
+            proof = query.why(self.run, relation, row)
             if proof is None:  # an input of kind "zset" may have rows of negative weight
                 raise InputError(f"'{relation}' does not contain this row", code="no-matching-row")
             return {"lines": list(proof.lines(PROOF_DEPTH))}

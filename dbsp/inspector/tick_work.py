@@ -81,3 +81,6 @@ class CommitSignal(PassObserver):
 
     def commit_tick(self, number: int) -> None:
         self._committed()
+
+    def commit_update(self, number: int) -> None:
+        self._committed()

@@ -129,6 +129,16 @@ class PassObserver(CommitListener):
     def commit_tick(self, number: int) -> None:
         """Receive the tick at its commit. If this is interrupted, the run calls it again."""
 
+    def begin_update(self) -> None:
+        """Prepare for an update of the run to another program, which may still be undone."""
+
+    def commit_update(self, number: int) -> None:
+        """Receive the commit of an update; if this is interrupted, the run calls it again.
+
+        The passes of its tick do not have the changes of the streams that it has rebuilt.
+        """
+        self.drop()
+
     # --- called by scopes -------------------------------------------------------------------------
 
     def end_pass(self, scope: ObservedScope, seconds: Sequence[float] | None) -> None:

@@ -104,10 +104,10 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             The deltas of the tick, and the relations that were kept, rebuilt, added and dropped.
 
         Raises:
-            CircuitError: the run was not started from a program, is watched or recorded, or steps
-                another stage than the physical one; an input has other columns, or a dropped input
-                has staged changes; a rule of the new program depends on past ticks, as with
-                `autoinc()`; or the run has a checkpoint, and the circuit cannot be written as JSON.
+            CircuitError: the run was not started from a program, or steps another stage than the
+                physical one; an input has other columns, or a dropped input has staged changes; a
+                rule of the new program depends on past ticks, as with `autoinc()`; or the run has
+                a checkpoint, and the circuit cannot be written as JSON.
             CheckpointError: the checkpoint cannot be written.
             DbspError: the evaluation of a new rule fails.
 
@@ -132,6 +132,8 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         work = OpenUpdate(self, sys._getframe(), before, log)
         self.begin(work)
         try:
+            for observer in self.observers:
+                observer.begin_update()
             self._switch_program(work, proposed)
             if log is not None:
                 self._record_update(work, log, proposed.identity)
@@ -207,12 +209,6 @@ class ProgramUpdates(BulkTicks, StoredRelations):
                 "dbsp.compile(text).start()",
                 code="update-refused",
             )
-        if self.observers:
-            raise CircuitError(
-                "a run with watches, recordings or an inspector cannot be updated, because they follow the "
-                "streams of one program; stop them first",
-                code="update-refused",
-            )
         return self.program
 
     def _switch_program(self, work: OpenUpdate, proposed: ProposedUpdate) -> None:
@@ -283,6 +279,9 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         expect_present(work.adopt, "the adoption of a decided update")()
         if self._live is not None and work.before is not None:
             self._live.switch(work.before)
+        for observer in self.observers:
+            observer.commit_update(self._ticks)
+            self._unnotified = self._unnotified or observer.notifies
         self.drop_handles()
         work.release_savepoint()
         expect_present(work.transplant, "the state of a decided update").release()

@@ -13,9 +13,10 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
-from dbsp.errors import InputError, UserFunctionError, cause_text
+from dbsp.errors import CircuitError, InputError, UserFunctionError, cause_text
+from dbsp.kernels import concatenate
 from dbsp.runtime.observed_run import ObservedRun
-from dbsp.runtime.pass_observer import ObservedScope, ObservedTick, PassObserver, PassTime
+from dbsp.runtime.pass_observer import ObservedScope, ObservedTick, PassObserver, PassTime, ScopePass
 from dbsp.runtime.past_integrals import integral_of
 from dbsp.runtime.recorded_tick import RecordedTick, leaving
 from dbsp.runtime.stream_lookup import FoundStream, StreamChoice
@@ -123,7 +124,8 @@ class StreamWatch:
         self._callback = callback
         self.latest: WatchedTick | None = None
         """The latest tick in which the stream changed since the watch began, if there is one."""
-        self._observer = _Watcher(self._found, self._take)
+        self._types = lookup.find(stream).columns.types
+        self._observer = _Watcher(self._found, self._take, self._integral, self._take_update)
         run.attach(self._observer)
 
     def __repr__(self) -> str:
@@ -154,18 +156,50 @@ class StreamWatch:
                 self._present = self._lookup.find(self._stream)
         return self._present
 
+    def _integral(self) -> Batch | CircuitError | None:
+        """Return the rows of the stream, or why they are unknown; None if there is no stream."""
+        run, found = self._run(), self._found()
+        if run is None or found is None:
+            return None
+        try:
+            return integral_of(run.scope, found.node, ())
+        except CircuitError as error:
+            return error
+
+    def _take_update(self, before: Batch | CircuitError | None) -> None:
+        """Take the tick of an update: the difference of the rows before and after it."""
+        run, after = self._run(), self._integral()
+        found = self._present
+        if run is None:
+            return
+        if found is None or before is None or after is None:
+            self._end(f"the update of tick {run.tick} has dropped this stream")
+            return
+        if isinstance(before, CircuitError) or isinstance(after, CircuitError):
+            reason = before if isinstance(before, CircuitError) else after
+            self._end(f"its change by the update of tick {run.tick} is unknown: {reason}")
+            return
+        if before.arity != after.arity or self._types != found.columns.types:
+            self._end(f"the update of tick {run.tick} has changed the columns of this stream")
+            return
+        change = Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+        observed = ObservedTick()
+        observed.passes.append(ScopePass(found.node.graph, 0, (), [found.node, change], None))
+        observed.rows = len(change)
+        if change:
+            self._take(observed)
+
+    def _end(self, reason: str) -> None:
+        """End the watch, and warn."""
+        self.stop()
+        warnings.warn(f"the watch of {self._name} has ended: {reason}", UserWarning, stacklevel=2)
+
     def _take(self, observed: ObservedTick) -> None:
         run, found = self._run(), self._found()
         if run is None:
             return
         if found is None:
-            self.stop()
-            warnings.warn(
-                f"the watch of {self._name} has ended: before tick {run.tick}, the run switched to a circuit "
-                "without this stream",
-                UserWarning,
-                stacklevel=2,
-            )
+            self._end(f"before tick {run.tick}, the run switched to a circuit without this stream")
             return
         tick = RecordedTick(run.tick, observed, self._lookup, run.interner)
         if not tick.by_time(found.node) and tick.exact(found.node.graph):
@@ -189,12 +223,21 @@ class _Watcher(PassObserver):
     notifies = True
 
     def __init__(
-        self, found: Callable[[], FoundStream | None], receive: Callable[[ObservedTick], None]
+        self,
+        found: Callable[[], FoundStream | None],
+        take: Callable[[ObservedTick], None],
+        integral: Callable[[], Batch | CircuitError | None],
+        take_update: Callable[[Batch | CircuitError | None], None],
     ) -> None:
         super().__init__()
         self._found = found
-        self._receive = receive
+        self._take = take
+        self._integral = integral
+        self._take_update = take_update
         self._nodes: set[Node] = set()
+        self._before: Batch | CircuitError | None = None
+        """The rows of the stream before an update, or why they are unknown."""
+        self._updated = False
 
     def observe(self, scope: ObservedScope) -> None:
         super().observe(scope)
@@ -210,10 +253,17 @@ class _Watcher(PassObserver):
                 node = leaving(node)
         return [step for step in scope.steps if step.node in self._nodes]
 
+    def begin_update(self) -> None:
+        self._before = self._integral()
+
+    def commit_update(self, number: int) -> None:
+        self._updated = True
+
     def notify(self) -> None:
-        tick = self.pending
+        tick, before, updated = self.pending, self._before, self._updated
         self.drop()
-        if tick is None:
-            return
-        if tick.rows or tick.restarted or tick.converged or self._found() is None:
-            self._receive(tick)
+        self._before, self._updated = None, False
+        if updated:
+            self._take_update(before)
+        elif tick is not None and (tick.rows or tick.restarted or tick.converged or self._found() is None):
+            self._take(tick)

@@ -59,6 +59,9 @@ class Recording:
     or "3/0" inside the scope of node 3), by a node or stream of `run.graph`, or by a stream of the
     circuit that was started. Without `tick`, a method means the latest recorded tick.
 
+    An update of the run to another program is not a recorded tick. The deltas of the ticks before
+    it remain; integrals as of these ticks do not.
+
     Examples:
         >>> circuit = Circuit("shop")
         >>> big = circuit.input("sale", x=int).filter(col("x") > 5)
@@ -87,10 +90,12 @@ class Recording:
         self._run = weakref.ref(run)
         self._kept: deque[RecordedTick] = deque()
         self._last: RecordedTick | None = None
+        self._updated_at = 0
+        """The tick of the latest update to another program; 0 without one."""
         self._owner: ObservedRun | None = None
         self._ticks = ticks
         self._max_rows = max_rows
-        self._observer = _Recorder(self._take, self._nodes, max_rows)
+        self._observer = _Recorder(self._take, self._nodes, max_rows, self._note_update)
         self._observer.timed = timed
         self._lookup = run.lookup()
         self._streams = None if streams is None else [self._lookup.lasting(stream) for stream in streams]
@@ -354,6 +359,12 @@ class Recording:
                 "the run",
                 code="rows-not-kept",
             )
+        if number < self._updated_at:
+            raise InputError(
+                f"tick {self._updated_at} has updated the run to another program, so the recording has the "
+                f"deltas of the ticks before it, and no integrals as of tick {number}; choose a later tick",
+                code="not-recorded",
+            )
         if run.tick != self._kept[-1].number:
             raise InputError(
                 f"the run is at tick {run.tick}, and the recording ends with tick {self._kept[-1].number}; "
@@ -408,6 +419,9 @@ class Recording:
         while len(kept) > self._ticks or rows - kept[0].rows_before > self._max_rows:
             kept.popleft()
 
+    def _note_update(self, number: int) -> None:
+        self._updated_at = number
+
     def _nodes(self) -> Collection[Node] | None:
         """Return the nodes to record; None for all."""
         run = self._run()
@@ -455,10 +469,12 @@ class _Recorder(PassObserver):
         receive: Callable[[int, ObservedTick], None],
         nodes: Callable[[], Collection[Node] | None],
         max_rows: int,
+        note_update: Callable[[int], None],
     ) -> None:
         super().__init__()
         self._receive = receive
         self._nodes = nodes
+        self._note_update = note_update
         self.max_rows = max_rows
 
     def choose(self, scope: ObservedScope) -> Sequence[Step]:
@@ -469,6 +485,10 @@ class _Recorder(PassObserver):
         if self.pending is not None:
             self._receive(number, self.pending)
             self.drop()
+
+    def commit_update(self, number: int) -> None:
+        self._note_update(number)
+        self.drop()
 
 
 def _shown(found: FoundStream, tick: RecordedTick, batch: Batch | None) -> ZSet:

@@ -440,17 +440,11 @@ def test_new_numbers_of_rows_are_refused() -> None:
     [
         (lambda: compiled(RED).start(stage="query"), "update needs a run of a compiled program"),
         (lambda: compiled(RED).circuit_for(compiled(RED).plans).start(), "update needs a run of a compiled"),
-        (lambda: watched(started()), "a run with watches, recordings or an inspector cannot be updated"),
     ],
 )
 def test_runs_that_cannot_be_updated(run: Callable[[], Run], message: str) -> None:
     with pytest.raises(CircuitError, match=rf"{message}.*\[update-refused\]$"):
         run().update(compiled(OTHER))
-
-
-def watched(run: Run) -> Run:
-    run.record()
-    return run
 
 
 def test_sharded_runs_are_refused() -> None:
