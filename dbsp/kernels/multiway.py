@@ -145,6 +145,16 @@ def _with_times(
 
 
 @kernel
+def _rows_in(tables: Codes, use: int) -> int:
+    """Return the number of rows in the runs that a use reads."""
+    table = at_address(tables[2 * use])
+    total = 0
+    for r in range(tables[2 * use + 1]):
+        total += table[3 * r + 2]
+    return total
+
+
+@kernel
 def append_matches(
     rows: Rows,
     weights: Codes,
@@ -182,12 +192,19 @@ def append_matches(
     search_size = bound_size + most * stride
     parts_at = uses * search_size
     value_at = parts_at + 2 * (levels + 1)
-    scratch = np.empty(value_at + slots, np.int64)
+    kept_at = value_at + slots
+    order_at = kept_at + 2 * stride
+    scratch = np.empty(order_at + uses, np.int64)
     work = np.empty((levels + 1) * uses * size + 1, np.int64)
     parts = at_address(scratch.ctypes.data + 8 * parts_at)  # per level: its part of the plan, its proposer
     value = at_address(scratch.ctypes.data + 8 * value_at)
     for u in range(uses):
         scratch[u * search_size] = 0
+        turn = u
+        while turn and _rows_in(tables, scratch[order_at + turn - 1]) > _rows_in(tables, u):
+            scratch[order_at + turn] = scratch[order_at + turn - 1]
+            turn -= 1
+        scratch[order_at + turn] = u
     part = plan[7]
     for level in range(1, levels + 1):
         parts[2 * level] = part
@@ -198,97 +215,106 @@ def append_matches(
     piece = PIECE
     until = min(out_weights.shape[0], piece)
 
-    for i in range(rows.shape[0]):
-        # Read the address again for each row: numba frees an array that later code does not
-        # mention.
-        ranges = at_address(work.ctypes.data)
-        if i % TOGETHER == 0:
-            count = min(TOGETHER, rows.shape[0] - i)
-            for u in range(uses):
-                use = plan[6] + USE * u
-                if plan[use + 2]:
-                    slot = plan[plan[use + 6]]
-                    column = -1
-                    for c in range(delta_columns):
-                        if plan[HEADER + c] == slot:
-                            column = c
-                    places = at_address(scratch.ctypes.data + 8 * (u * search_size + bound_size))
-                    table = at_address(tables[2 * u])
-                    search_first_column(
-                        rows,
-                        i,
-                        count,
-                        column,
-                        value[slot],
-                        table,
-                        tables[2 * u + 1],
-                        plan[use],
-                        places,
-                        stride,
-                    )
-        for c in range(delta_columns):
-            value[plan[HEADER + c]] = rows[i, c]
-        matched = True
-        for u in range(uses):
-            bound = scratch.ctypes.data + 8 * u * search_size
-            places = at_address(bound + 8 * (bound_size + i % TOGETHER))
-            table = at_address(tables[2 * u])
+    for start in range(0, rows.shape[0], TOGETHER):
+        # Search the small relations first: most delta rows end there.
+        count = min(TOGETHER, rows.shape[0] - start)
+        kept = at_address(scratch.ctypes.data + 8 * kept_at)
+        for i in range(count):
+            kept[i] = i
+        for turn in range(uses):
+            u = scratch[order_at + turn]
             use = plan[6] + USE * u
-            bound = at_address(bound)
-            matched = match_delta_row(
-                plan, use, table, tables[2 * u + 1], value, bound, places, stride, ranges, u * size
-            )
+            if plan[use + 2] and count:
+                slot = plan[plan[use + 6]]
+                column = -1
+                for c in range(delta_columns):
+                    if plan[HEADER + c] == slot:
+                        column = c
+                places = at_address(scratch.ctypes.data + 8 * (u * search_size + bound_size))
+                table = at_address(tables[2 * u])
+                count = search_first_column(
+                    rows,
+                    start,
+                    kept,
+                    count,
+                    column,
+                    value[slot],
+                    table,
+                    tables[2 * u + 1],
+                    plan[use],
+                    places,
+                    stride,
+                )
+        for turn in range(count):
+            # Read the addresses again for each row: numba frees an array that later code does not
+            # mention.
+            ranges = at_address(work.ctypes.data)
+            i = start + scratch[kept_at + turn]
+            for c in range(delta_columns):
+                value[plan[HEADER + c]] = rows[i, c]
+            matched = True
+            for u in range(uses):
+                bound = scratch.ctypes.data + 8 * u * search_size
+                places = at_address(bound + 8 * (bound_size + i - start))
+                table = at_address(tables[2 * u])
+                use = plan[6] + USE * u
+                bound = at_address(bound)
+                matched = match_delta_row(
+                    plan, use, table, tables[2 * u + 1], value, bound, places, stride, ranges, u * size
+                )
+                if not matched:
+                    break
             if not matched:
-                break
-        if not matched:
-            continue
-        reached[0] += 1
-        level = 1
-        if levels:
-            parts[3] = open_level(plan, parts[2], value, ranges, size, uses)
-        while level > 0:
-            if level > levels:
-                # All variables are bound.
-                if out >= until:
-                    out_rows, out_weights, out, piece = more_room(
-                        out_rows, out_weights, out, piece, INT64_MAX
-                    )
-                    until = min(out_weights.shape[0], piece)
-                weight = weights[i]
-                for u in range(uses):
-                    use = plan[6] + USE * u
-                    if plan[use + 4] and not plan[use + 1]:
-                        weight = multiply_weights(weight, ranges[(plan[use + 5] * uses + u) * size + 1])
-                out_weights[out] = weight
-                for c in range(result_columns):
-                    out_rows[out, c] = value[plan[HEADER + delta_columns + c]]
-                if depth:
-                    for d in range(depth):
-                        out_rows[out, result_columns + d] = (
-                            rows[i, delta_columns + d] if rows.shape[1] > delta_columns else now[d]
+                continue
+            reached[0] += 1
+            level = 1
+            if levels:
+                parts[3] = open_level(plan, parts[2], value, ranges, size, uses)
+            while level > 0:
+                if level > levels:
+                    # All variables are bound.
+                    if out >= until:
+                        out_rows, out_weights, out, piece = more_room(
+                            out_rows, out_weights, out, piece, INT64_MAX
                         )
-                    out_rows, out_weights, out = _with_times(out_rows, out_weights, out, plan, ranges, size)
-                elif not _add_to_last(out_rows, out_weights, out):
-                    out += 1
-                level -= 1
-                continue
-            part, proposer = parts[2 * level], parts[2 * level + 1]
-            if proposer < 0:
-                found, v = next_common_value(plan, part, ranges, size, uses)
-            else:
-                found, v = next_value(plan, part, proposer, ranges, size, uses)
-            if not found:
-                level -= 1
-                continue
-            value[plan[part]] = v
-            nonempty = bind_value(plan, part, level, v, ranges, size, uses)
-            if nonempty and plan[part + 3]:
-                nonempty = not is_excluded(plan, part, value)
-            if nonempty and not (plan[part + 1] and v == NULL):
-                reached[level] += 1
-                level += 1
-                if level <= levels:
-                    parts[2 * level + 1] = open_level(plan, parts[2 * level], value, ranges, size, uses)
+                        until = min(out_weights.shape[0], piece)
+                    weight = weights[i]
+                    for u in range(uses):
+                        use = plan[6] + USE * u
+                        if plan[use + 4] and not plan[use + 1]:
+                            weight = multiply_weights(weight, ranges[(plan[use + 5] * uses + u) * size + 1])
+                    out_weights[out] = weight
+                    for c in range(result_columns):
+                        out_rows[out, c] = value[plan[HEADER + delta_columns + c]]
+                    if depth:
+                        for d in range(depth):
+                            out_rows[out, result_columns + d] = (
+                                rows[i, delta_columns + d] if rows.shape[1] > delta_columns else now[d]
+                            )
+                        out_rows, out_weights, out = _with_times(
+                            out_rows, out_weights, out, plan, ranges, size
+                        )
+                    elif not _add_to_last(out_rows, out_weights, out):
+                        out += 1
+                    level -= 1
+                    continue
+                part, proposer = parts[2 * level], parts[2 * level + 1]
+                if proposer < 0:
+                    found, v = next_common_value(plan, part, ranges, size, uses)
+                else:
+                    found, v = next_value(plan, part, proposer, ranges, size, uses)
+                if not found:
+                    level -= 1
+                    continue
+                value[plan[part]] = v
+                nonempty = bind_value(plan, part, level, v, ranges, size, uses)
+                if nonempty and plan[part + 3]:
+                    nonempty = not is_excluded(plan, part, value)
+                if nonempty and not (plan[part + 1] and v == NULL):
+                    reached[level] += 1
+                    level += 1
+                    if level <= levels:
+                        parts[2 * level + 1] = open_level(plan, parts[2 * level], value, ranges, size, uses)
     return out_rows, out_weights, out
 
 

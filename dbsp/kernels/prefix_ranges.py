@@ -88,6 +88,7 @@ def sum_row_weight(ranges: Pointer, to: int) -> bool:
 def search_first_column(
     rows: Rows,
     first: int,
+    kept: Pointer,
     count: int,
     column: int,
     value: int,
@@ -96,40 +97,75 @@ def search_first_column(
     k: int,
     places: Pointer,
     stride: int,
-) -> None:
-    """Find the first row of each run with at least the first value, for `count` delta rows.
+) -> int:
+    """Keep the delta rows of a block whose value is in the first column of a run.
 
-    `column` is the column of the delta, or -1 for a constant `value`. The places in run r start at
-    places[r * stride]. All searches in a run advance
-    together, so that the processor waits for the memory of all of them at the same time.
+    The rows of the block are first + kept[i] for i < count, `stride` at most; returns how many of
+    them stay in `kept`, which has room for 2 * stride numbers. Their places are the first row of
+    each run with at least their value; those in run r start at places[r * stride]. `column` is the
+    column of the delta, or -1 for a constant `value`. All searches in a run advance together, so
+    that the processor waits for the memory of all of them at the same time. A row that has the
+    value of the row before costs no search.
     """
+    leaders = 0
+    last = value
+    for i in range(count):
+        v = rows[first + kept[i], column] if column >= 0 else value
+        if i == 0 or v != last:
+            kept[stride + leaders] = kept[i]
+            leaders += 1
+            last = v
     for r in range(runs):
         run = codes_at(table[3 * r])
         at = r * stride
-        if count == 1:
+        if leaders == 1:
             # A single row is faster with branches, since the processor continues on the predicted
             # side.
             low = 0
             high = table[3 * r + 2]
-            v = rows[first, column] if column >= 0 else value
+            i = kept[stride]
+            v = rows[first + i, column] if column >= 0 else value
             while low < high:
                 middle = (low + high) >> 1
                 if run[middle * k] < v:
                     low = middle + 1
                 else:
                     high = middle
-            places[at] = low
+            places[at + i] = low
             continue
-        for i in range(count):
-            places[at + i] = 0
+        for leader in range(stride, stride + leaders):
+            places[at + kept[leader]] = 0
         left = table[3 * r + 2]
         while left > 0:
             half = (left + 1) >> 1
-            for i in range(count):
+            for leader in range(stride, stride + leaders):
+                i = kept[leader]
                 low = places[at + i]
                 v = rows[first + i, column] if column >= 0 else value
                 places[at + i] = low + half * (run[(low + half - 1) * k] < v)
             left -= half
+    stay = 0
+    leader = stride
+    found = False
+    for i in range(count):
+        row = kept[i]
+        source = kept[leader - 1] if leader > stride else row
+        if leader < stride + leaders and kept[leader] == row:
+            leader += 1
+            source = row
+            found = False
+            v = rows[first + row, column] if column >= 0 else value
+            for r in range(runs):
+                low = places[r * stride + row]
+                if low < table[3 * r + 2] and codes_at(table[3 * r])[low * k] == v:
+                    found = True
+                    break
+        if found:
+            for r in range(runs):
+                places[r * stride + row] = places[r * stride + source]
+            kept[stay] = row
+            stay += 1
+    return stay
 
 
 @kernel
