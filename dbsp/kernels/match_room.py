@@ -41,7 +41,7 @@ def may_overflow(weights: Codes, used: int) -> bool:
 
 @kernel
 def repeats_rows(rows: Rows, used: int) -> bool:
-    """Return whether at least a quarter of the first rows equal an earlier one, by a sample.
+    """Return whether at least three quarters of the first rows equal an earlier one, by a sample.
 
     Equal rows have the same hash, so the sample is all rows whose hash is 0 modulo SAMPLED.
     """
@@ -52,7 +52,7 @@ def repeats_rows(rows: Rows, used: int) -> bool:
             copy_rows(rows, i, sample, size, 1)
             size += 1
     found, _ = consolidate(first_rows(sample, size, size), np.ones(size, np.int64))
-    repeated: bool = 4 * found.shape[0] <= 3 * size
+    repeated: bool = 4 * found.shape[0] <= size
     return repeated
 
 
