@@ -7,6 +7,7 @@ Abilities of some steps only are roles in `dbsp.circuit.step_roles`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar
 
 from dbsp.data.batch import Batch
@@ -41,8 +42,8 @@ class Step(ABC):
     def step(self) -> None:
         """Compute `out` from `out` of the inputs, and update the state."""
 
-    def step_last(self) -> None:
-        """As `step`, when no other step reads the deltas of the inputs in this tick afterwards."""
+    def step_last(self, released: Collection[Step]) -> None:
+        """As `step`, when no other step reads the deltas of the `released` steps afterwards."""
         self.step()
 
     def forget(self) -> None:

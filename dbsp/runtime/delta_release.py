@@ -11,6 +11,7 @@ values that a checkpoint may refuse, whose columns its error names.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from dbsp.circuit.graph import Node
@@ -50,9 +51,8 @@ def release_plan(schedule: Sequence[Step], kept: Collection[Step] = ()) -> Relea
 
 
 def _method(entry: Step, released: Sequence[Step]) -> Callable[[], None]:
-    """Return `step_last` of a step that is the last reader of all its inputs, else `step`."""
-    nodes = {step.node for step in released}
-    return entry.step_last if all(stream.node in nodes for stream in entry.node.inputs) else entry.step
+    """Return the method that steps an entry and may take over the deltas released after it."""
+    return partial(entry.step_last, frozenset(released)) if released else entry.step
 
 
 def _reads_late(step: Step) -> bool:

@@ -1,7 +1,8 @@
-"""Return freed memory to the system, and limit the memory of the process.
+"""Reuse freed memory, return it to the system, and limit the memory of the process.
 
-The C library keeps freed memory for later allocations; after merges of large arrays that can be as
-much memory as is in use.
+The C library (glibc) returns the memory of a large array to the system when it is freed, and the
+system clears each page of the next one: up to a third of the time of a load. Within a large tick it
+keeps such memory for later allocations. After the tick that can be as much memory as is in use.
 """
 
 from __future__ import annotations
@@ -33,11 +34,68 @@ def give_back() -> None:
 
 @cache
 def _trim() -> Callable[[int], int] | None:
+    return _function("malloc_trim")
+
+
+def _function(name: str) -> Callable[..., int] | None:
+    """Return a function of the C library, or None if it has none of this name."""
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError, TypeError):
         return None
     return found
+
+
+# --- reuse ----------------------------------------------------------------------------------------
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4
+"""The numbers of these settings in `malloc.h`."""
+
+_MB = 1 << 20
+_REUSING = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 512 * _MB, _TOP_PAD: 4 * _MB}
+"""No array has a mapping of its own; up to 512 MB at the end of the heap stay."""
+
+_USUAL = {_MMAP_MAX: 65_536, _MMAP_THRESHOLD: 32 * _MB, _TRIM_THRESHOLD: 64 * _MB, _TOP_PAD: _MB // 8}
+"""What glibc arrives at when a process frees large arrays."""
+
+_NOTICED = 32 * _MB
+"""Growth of the heap beyond which unused memory returns to the system at the end of the block."""
+
+
+@contextmanager
+def reused_memory() -> Iterator[None]:
+    """Within the block, use freed memory again before more memory is requested from the system.
+
+    Nothing changes without glibc, or if the environment has settings for its allocator.
+    """
+    heap = _heap()
+    if heap is None:
+        yield
+        return
+    configure, end = heap
+    before = end(0)
+    for setting, value in _REUSING.items():
+        configure(setting, value)
+    try:
+        yield
+    finally:
+        for setting, value in _USUAL.items():
+            configure(setting, value)
+        if end(0) - before > _NOTICED:
+            give_back()
+
+
+@cache
+def _heap() -> tuple[Callable[[int, int], int], Callable[[int], int]] | None:
+    """Return mallopt and sbrk of glibc, or None if its settings are to stay as they are."""
+    chosen = [name for name in os.environ if name.startswith("MALLOC_") and name.endswith("_")]
+    if chosen or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+        return None
+    configure, end = _function("mallopt"), _function("sbrk")
+    if configure is None or end is None or _trim() is None:
+        return None
+    end.argtypes, end.restype = [ctypes.c_ssize_t], ctypes.c_ssize_t  # type: ignore[attr-defined]
+    return configure, end
 
 
 # --- limits ---------------------------------------------------------------------------------------

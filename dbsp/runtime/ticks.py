@@ -17,7 +17,7 @@ from dbsp.deferred_signals import interrupt_behind
 from dbsp.errors import DbspError, MemoryLimitError, expect_present
 from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, tick_of_update, up_to
-from dbsp.runtime.memory import give_back, memory_message
+from dbsp.runtime.memory import give_back, memory_message, reused_memory
 from dbsp.runtime.open_tick import OpenTick
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_log import RunLog
@@ -306,7 +306,10 @@ class Ticks(StagedInputs):
             staged.clear()
             for port in self.input_ports.values():
                 port.kept_rows = self.kept_changes
-        self._scope.run(release)
+            with reused_memory():
+                self._scope.run(release)
+        else:
+            self._scope.run()
 
     def _outcome(self, number: int) -> tuple[TickResult, LatestTick]:
         """Return the result of the tick that was computed last, and its changes."""

@@ -28,8 +28,9 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.piece_batch import summed_later
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, register_run
@@ -326,7 +327,7 @@ class JoinStep(AgendaStep):
             self._probe(parts, left.out, right, right.before, self._right_width, self._from_left)
         if right.out is not None and left.count:
             self._probe(parts, right.out, left, left.count, self._left_width, self._from_right)
-        self.out = combine(parts, owned=True)
+        self.out = summed_later(parts)
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
         """Return the leading arguments of the kernels: the sorted delta of one side, and the

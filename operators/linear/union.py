@@ -8,7 +8,7 @@ it. Cost: one merge of the deltas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from dbsp.circuit.field_ranges import ONE_INPUT, SOME_INPUTS, TWO_INPUTS
 from dbsp.circuit.graph import Node
@@ -17,10 +17,12 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
+from dbsp.data.piece_batch import PieceBatch, summed_later
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import concatenate
+from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
 
@@ -118,6 +120,20 @@ class UnionStep(Step):
 
     def step(self) -> None:
         self.out = total([source.out for source in self._sources if source.out is not None])
+
+    def step_last(self, released: Collection[Step]) -> None:
+        changed = [source for source in self._sources if source.out is not None]
+        if len(changed) < 2 or not any(isinstance(source.out, PieceBatch) for source in changed):
+            self.step()
+            return
+        pieces: list[tuple[Codes, Codes]] = []
+        for source in changed:
+            batch = source.out
+            if isinstance(batch, PieceBatch) and source in released:
+                pieces += batch.take()
+            elif batch is not None:
+                pieces.append((batch.rows, batch.weights))
+        self.out = summed_later(pieces)
 
 
 def total(parts: Sequence[Batch]) -> Batch | None:

@@ -26,6 +26,9 @@ from dbsp.runtime.scope_state import CarriedState
 if TYPE_CHECKING:
     from dbsp.operators.recursion.restart_budget import RestartBudget
 
+MANY_ROWS = 10_000
+"""After an iteration of so many rows, the next one releases each delta after its last reader."""
+
 
 @dataclass
 class IterationResult:
@@ -82,6 +85,8 @@ class IteratedScope:
         merging = [step for step in scope.steps if isinstance(step, KeepingStep | FeedbackStep)]
         self._merging = [step for step in merging if decisions.counts(step.node)]
         """The steps whose rows count as work: no two shards emit the same row."""
+        # These deltas are read after an iteration; the others may be released within it.
+        scope.hold({step.node for step in (*growing, *merging)})
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
         self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
         self._untimed_traces = [] if timed else scope.traces
@@ -169,6 +174,7 @@ class IteratedScope:
         `budget`."""
         scope, matches, decisions = self.scope, self._matches, self._decisions
         gained = 0
+        rows = MANY_ROWS  # of the iteration before; a guess for the first one
         left = budget.allowed(0) if budget is not None else math.inf
         iteration = start
         while iteration is not None:
@@ -185,7 +191,7 @@ class IteratedScope:
             # A shard that gave up here would leave the others waiting at its next exchange.
             matches.allowed = math.inf if decisions.shared else found + left / price
             try:
-                scope.run()
+                scope.run(release=rows >= MANY_ROWS)
             except WorkBudgetExceeded:
                 return False
             scope.iterations += 1

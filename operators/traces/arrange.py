@@ -9,7 +9,7 @@ Cost per step: sorting the delta, and amortised O(log n) merging per row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -203,8 +203,13 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
             batch = batch.rearranged(self._order)
         self._append(batch)
 
-    def step_last(self) -> None:
-        if self._order is None or self._source.out is None or self._scope.depth:
+    def step_last(self, released: Collection[Step]) -> None:
+        if (
+            self._order is None
+            or self._source not in released
+            or self._source.out is None
+            or self._scope.depth
+        ):
             self.step()
             return
         self.out = None
@@ -234,6 +239,10 @@ class DeferredArrangeStep(ArrangeStep):
 
     def step(self) -> None:
         super().step()
+        self._trace.deferred = True
+
+    def step_last(self, released: Collection[Step]) -> None:
+        super().step_last(released)
         self._trace.deferred = True
 
     def receive(self, rows: Codes, weight: int) -> None:

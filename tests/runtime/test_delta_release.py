@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import dbsp
 from dbsp import Circuit, CircuitError, Run, UserFunctionError, col, count
 from dbsp.data import batch as batches
+from dbsp.data import piece_batch
+from dbsp.data.piece_batch import PieceBatch
+from dbsp.kernels.arrays import Codes
 from dbsp.operators.ports.output import OutputStep
+from dbsp.operators.recursion import iterated_scope
 from dbsp.runtime import ticks as run_ticks
 from dbsp.runtime.delta_release import release_plan
 from tests.harness import deltas_of, views
@@ -21,13 +28,21 @@ from tests.runtime.test_scheduler import changes, started
 from tests.strategies import Tick
 
 
-@pytest.fixture
-def always() -> Iterator[None]:
-    """Release the deltas in every tick, and sort every batch in its own memory if it is the only
-    one."""
+@contextmanager
+def releasing() -> Iterator[None]:
+    """Release the deltas in every tick and iteration, sort every batch in its own memory if it is
+    the only one, and sum the matches of joins where they are read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_ticks, "MANY", -1)
+        patch.setattr(iterated_scope, "MANY_ROWS", 0)
         patch.setattr(batches, "LEAST_IN_PLACE", 1)
+        patch.setattr(piece_batch, "LARGE", 1)
+        yield
+
+
+@pytest.fixture
+def always() -> Iterator[None]:
+    with releasing():
         yield
 
 
@@ -52,9 +67,7 @@ def table(rows: int) -> dict[str, Any]:
 
 def compared(run: Run, other: Run, ticks: list[Tick]) -> None:
     for tick in ticks:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_ticks, "MANY", -1)
-            patch.setattr(batches, "LEAST_IN_PLACE", 1)
+        with releasing():
             found = deltas_of(run.step(tick))
         assert found == deltas_of(other.step(tick))
         assert views(run) == views(other)
@@ -78,6 +91,65 @@ def test_random_circuits(chosen: Choices) -> None:
 @given(changes(), changes(), changes())
 def test_every_stateful_operator(first: Tick, second: Tick, third: Tick) -> None:
     compared(started(), started(), [first, second, third])
+
+
+RULES = """
+    .decl p(x: number, z: number)
+    .decl q(x: number, r: number, z: number)
+    .decl s(r: number, q: number)
+    .input p, q, s
+    .output p, q
+    p(x, z) :- p(x, y), p(y, z).
+    p(x, z) :- p(y, w), q(w, r, z), q(x, r, y).
+    q(x, r, z) :- p(x, y), q(y, r, z).
+    q(x, t, z) :- q(x, r, z), s(r, t).
+    .decl apart(x: number, z: number)
+    .output apart
+    apart(x, z) :- p(x, _), p(_, z), !p(x, z).
+"""
+
+
+def facts(columns: int) -> st.SearchStrategy[dict[tuple[int, ...], int]]:
+    return st.dictionaries(st.tuples(*[st.integers(0, 3)] * columns), st.sampled_from([1, 1, -1]), max_size=6)
+
+
+@pytest.mark.parametrize("mode", ["auto", "incremental", "insert-only"])
+def test_recursive_unions_of_joins(mode: str) -> None:
+    program = dbsp.compile(RULES, recursion=mode)
+    ticks = st.lists(st.fixed_dictionaries({"p": facts(2), "q": facts(3), "s": facts(2)}), max_size=4)
+
+    @settings(max_examples=examples(40), deadline=None)
+    @given(ticks)
+    def check(changes: list[Tick]) -> None:
+        compared(program.start(), program.start(), changes)
+
+    check()
+
+
+@pytest.mark.usefixtures("always")
+def test_joins_leave_their_matches_to_a_union(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    genuine = PieceBatch.take
+
+    def take(self: PieceBatch) -> list[tuple[Codes, Codes]]:
+        taken.append(1)
+        return genuine(self)
+
+    monkeypatch.setattr(PieceBatch, "take", take)
+    circuit = Circuit("paths")
+    a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
+    joined = a.join(b, on=["y"], select=["x", "z"])
+    other = b.join(a, on=[("z", "x")], select=["y", "y_right"]).rename(x="y", z="y_right")
+    circuit.output("all", joined + other)
+    run = circuit.start()
+    found = run.step({"a": [(1, 2), (3, 2)], "b": [(2, 1), (2, 3), (2, 1)]})["all"]
+    assert found.to_dict() == {(1, 1): 2, (1, 3): 1, (3, 1): 2, (3, 3): 1, (2, 2): 3}
+    assert len(taken) == 2
+    circuit.output("one", joined)  # another reader
+    taken.clear()
+    again = circuit.start()
+    assert again.step({"a": [(1, 2), (3, 2)], "b": [(2, 1), (2, 3), (2, 1)]})["all"] == found
+    assert len(taken) == 1
 
 
 @pytest.mark.usefixtures("always")
