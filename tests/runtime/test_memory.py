@@ -1,5 +1,5 @@
-"""Freed memory is used again within large ticks, and returns to the system, where the C library supports
-that."""
+"""Freed memory is used again within large ticks, and returns to the system, where the C library
+supports that."""
 
 from __future__ import annotations
 
