@@ -621,3 +621,31 @@ def test_a_run_of_the_past_is_not_updated(tmp_path: Path) -> None:
     closed(compiled(OLD).start(ROWS, checkpoint=tmp_path))
     with pytest.raises(CircuitError, match=r"update: .* was opened as of tick 1.*\[read-only-run\]$"):
         compiled(OLD).open(tmp_path).update(compiled(NEW))
+
+
+def test_a_refused_manifest_undoes_the_committed_state(tmp_path: Path) -> None:
+    run = compiled(OLD).start(ROWS, checkpoint=tmp_path)
+    held = views(run)
+    failure = CheckpointError("cannot write", code="checkpoint-write")
+    with (
+        mock.patch("dbsp.durable.stored_update.Manifest.write", side_effect=failure),
+        pytest.raises(CheckpointError, match="cannot write"),
+    ):
+        run.update(compiled(NEW))
+    assert (run.tick, views(run)) == (1, held)
+    run.step(MORE)
+    assert views(run) == views(right(OLD, [MORE]))
+    closed(run)
+
+
+def test_the_last_snapshot_of_the_old_program_stays_in_a_long_history(tmp_path: Path) -> None:
+    """An earlier snapshot that is near would do for the ticks of one program only."""
+    run = compiled(OLD).start(ROWS, checkpoint=Store(tmp_path, keep=1_000))
+    run.snapshot()
+    run.step(MORE)
+    run.snapshot()
+    run.step({"edge": [(3, "v3")]})
+    run.snapshot()
+    run.update(compiled(NEW))
+    closed(run)
+    assert (tmp_path / "history" / "3.json").exists()
