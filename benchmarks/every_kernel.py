@@ -15,6 +15,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, STR, list_type
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import InvariantError
+from dbsp.parallel.packed_sum import sum_parts
 from dbsp.parallel.range_sort import sort_parts
 from dbsp.shards.value_packets import Inbox, Outbox
 from dbsp.state import seen_rows
@@ -167,6 +168,8 @@ def _sort_ranges() -> None:
     found, weights = sort_parts([(rows, np.ones(3, np.int64))], np.arange(2))
     if found.tolist() != [[1, 2], [3, 1]] or weights.tolist() != [1, 2]:
         raise InvariantError("expected sorted rows in the warm-up")
+    if sum_parts([(rows, np.ones(3, np.int64))]) is None:
+        raise InvariantError("expected packed rows in the warm-up")
 
 
 class _First(Alone):

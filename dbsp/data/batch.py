@@ -10,6 +10,8 @@ import numpy as np
 from dbsp.kernels import consolidate, consolidate_few, consolidate_owned, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.run_tables import merge_some
+from dbsp.parallel import packed_sum
+from dbsp.parallel.packed_sum import sum_parts
 from dbsp.parallel.range_sort import pays, rearrange, sort_parts, sorts_in_place
 
 LEAST_IN_PLACE = 1 << 16
@@ -145,11 +147,15 @@ def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | No
     size = len(parts[0][1]) if len(parts) == 1 else sum([len(weights) for _, weights in parts])
     if size <= FEW and (owned or len(parts) > 1):
         return consolidated_in_place(*_joined(parts))
-    if owned and size >= LEAST_IN_PLACE and sorts_in_place():
+    arity = parts[0][0].shape[1]
+    packed = sum_parts(parts, owned=owned) if size >= packed_sum.LARGE and arity else None
+    if packed is not None:
+        batch = Batch(*packed)
+    elif owned and size >= LEAST_IN_PLACE and sorts_in_place():
         batch = Batch(*consolidate_owned(*_moved(parts, size)))
         if 2 * len(batch) < size:
             batch = Batch(batch.rows.copy(), batch.weights.copy())  # releases the rest of the memory
-    elif pays(size, arity := parts[0][0].shape[1]):
+    elif pays(size, arity):
         batch = Batch(*sort_parts(parts, np.arange(arity), owned=owned))
     elif len(parts) == 1 and not owned:
         batch = Batch(*consolidate(*parts[0]))

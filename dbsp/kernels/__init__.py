@@ -17,6 +17,7 @@ from dbsp.kernels import (
     multiway,
     nearest,
     numbered_values,
+    packed_parts,
     partitions,
     placing,
     prefix_lists,
@@ -79,6 +80,7 @@ move_to_ranges = entry(key_ranges.move_to_ranges)
 nearest_present = entry(nearest.nearest_present)
 note_rows = entry(bloom_filter.note_rows)
 number_column = entry(numbered_values.number_column)
+pack_part = entry(packed_parts.pack_part)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
 range_keys = entry(key_ranges.range_keys)
@@ -87,14 +89,17 @@ rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
 replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
+scatter_keys = entry(packed_parts.scatter_keys)
 shifted = entry(group_values.shifted)
 split_rows = entry(placing.split_rows)
 sum_runs = entry(run_merge.sum_runs)
+sum_scattered = entry(packed_parts.sum_scattered)
 sum_terms = entry(term_sum.sum_terms)
 sum_weights = entry(presence.sum_weights)
 test_values = entry(prefix_lists.test_values)
 total_blocks = entry(counted_runs.total_blocks)
 translate_column = entry(numbered_values.translate_column)
+unpack_part = entry(packed_parts.unpack_part)
 values_at = entry(counted_runs.values_at)
 weigh_values = entry(counted_runs.weigh_values)
 with_time = entry(sort.with_time)
@@ -147,6 +152,7 @@ __all__ = [
     "nearest_present",
     "note_rows",
     "number_column",
+    "pack_part",
     "place_rows",
     "project",
     "range_keys",
@@ -155,14 +161,17 @@ __all__ = [
     "register_run",
     "replace_rows",
     "running_totals",
+    "scatter_keys",
     "shifted",
     "split_rows",
     "sum_runs",
+    "sum_scattered",
     "sum_terms",
     "sum_weights",
     "test_values",
     "total_blocks",
     "translate_column",
+    "unpack_part",
     "values_at",
     "weigh_values",
     "with_time",

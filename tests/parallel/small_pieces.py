@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from dbsp.kernels.thread_count import set_threads
-from dbsp.parallel import probe_pieces, range_sort, split_merge
+from dbsp.parallel import packed_sum, probe_pieces, range_sort, split_merge
 from dbsp.state import wide_merge
 
 THREADS = (1, 2, 4)
@@ -22,6 +22,10 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(range_sort, "PIECE", 3)
         patch.setattr(range_sort, "CHUNK", 4)
         patch.setattr(range_sort, "SAMPLES", 2)
+        patch.setattr(packed_sum, "LARGE", 2)
+        patch.setattr(packed_sum, "CHUNK", 4)
+        patch.setattr(packed_sum, "RANGE", 3)
+        patch.setattr(packed_sum, "DIGIT_ROWS", 2)
         patch.setattr(split_merge, "LARGE", 2)
         patch.setattr(split_merge, "PIECE", 4)
         patch.setattr(probe_pieces, "LARGE", 2)
