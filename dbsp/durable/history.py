@@ -70,7 +70,7 @@ def kept_manifests(folder: Path) -> tuple[list[Manifest], list[DamagedManifest]]
         read(tick, path, history_name(tick))
     damaged.reverse()  # the error of the current one is the last
     damaged.sort(key=lambda each: each.tick)
-    return sorted(manifests, key=lambda manifest: manifest.tick), damaged
+    return sorted(reversed(manifests), key=lambda manifest: manifest.tick), damaged  # as above
 
 
 class History:

@@ -191,7 +191,7 @@ class IteratedScope:
             # A shard that gave up here would leave the others waiting at its next exchange.
             matches.allowed = math.inf if decisions.shared else found + left / price
             try:
-                scope.run(release=rows >= MANY_ROWS)
+                scope.run(rows >= MANY_ROWS)
             except WorkBudgetExceeded:
                 return False
             scope.iterations += 1

@@ -223,7 +223,7 @@ def test_compact_needs_a_checkpoint_with_ticks(run: Command, made: Path) -> None
     (made / "facts.dl").write_text(REACH + "edge(1, 2).")
     program = dbsp.compile(made / "facts.dl")
     store = Store(folder, sync=False)  # as if the process had ended before the first tick
-    store.resume(program._identity, lambda _: program.circuit_for(program.plans).start())
+    store.resume(program.identity, lambda _: program.circuit_for(program.plans).start())
     store.close()
     done = run("checkpoint", "compact", str(folder), str(made / "facts.dl"))
     assert (done.code, done.out) == (0, f"{folder}: no ticks, nothing to compact\n")
