@@ -68,9 +68,12 @@ def kept_manifests(folder: Path) -> tuple[list[Manifest], list[DamagedManifest]]
     read(math.inf, folder / PREVIOUS, "manifest")
     for tick, path in history_files(folder):
         read(tick, path, history_name(tick))
-    damaged.reverse()  # the error of the current one is the last
+    # Of several with the same tick, that of CURRENT is the last.
+    manifests.reverse()
+    damaged.reverse()
+    manifests.sort(key=lambda manifest: manifest.tick)
     damaged.sort(key=lambda each: each.tick)
-    return sorted(reversed(manifests), key=lambda manifest: manifest.tick), damaged  # as above
+    return manifests, damaged
 
 
 class History:
