@@ -148,7 +148,7 @@ def test_a_program_takes_its_included_files_along(tmp_path: Path) -> None:
     assert again.options == program.options
     assert again.checked.facts[0].span == program.checked.facts[0].span
     assert again.circuit().same_as(program.circuit())
-    assert again._identity == program._identity
+    assert again.identity == program.identity
     assert pickle.loads(pickle.dumps(again)).facts == program.facts
 
 
