@@ -6,7 +6,6 @@ import pickle
 import sys
 from functools import lru_cache
 
-import dbsp
 from dbsp.circuit.graph import Graph
 from dbsp.errors import SetupError
 from dbsp.lazy_dataclass import dataclass
@@ -56,7 +55,9 @@ class ClusterQuery:
 
 def versions() -> str:
     """Return the versions that the driver and the executors must share."""
-    return f"dbsp {dbsp.__version__} on Python {sys.version_info.major}.{sys.version_info.minor}"
+    return (
+        f"dbsp {sys.modules['dbsp'].__version__} on Python {sys.version_info.major}.{sys.version_info.minor}"
+    )
 
 
 def shard_of_task() -> int:
