@@ -145,6 +145,11 @@ class ConsoleCommands:
         """Whether a rule is not complete."""
         return bool(self._editing.entry)
 
+    def begin(self) -> None:
+        """Update to the program of the file, if the checkpoint continues another one."""
+        if self._source.outdated:
+            self._editing.update("")
+
     def discard(self) -> None:
         """Abandon a rule that is not complete; an InputError says so, if there is one."""
         if self._editing.entry:

@@ -99,7 +99,12 @@ class Conversation:
         return self._source.program
 
     def follow(self, lines: Iterator[str]) -> None:
-        """Process lines until they end or `quit`; the uncommitted changes become the last tick."""
+        """Process lines until they end or `quit`; the uncommitted changes become the last tick.
+
+        If the file of the program has another text than the checkpoint, update to it first.
+        """
+        if self._source.outdated:
+            self._attempt(lambda: self._editing.update(""))
         for line in lines:
             if self._tick is None and self._source.changed() and not self._editing.entry:
                 self._attempt(lambda: self._editing.update(""))

@@ -253,6 +253,26 @@ MemoryLimit = Annotated[
         show_default=False,
     ),
 ]
+CheckpointFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Store every tick in this folder, and continue from it if it has ticks; --fact-dir is then not "
+        "read.",
+        show_default=False,
+    ),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        "--keep",
+        metavar="N|TIME",
+        help="With --checkpoint: keep the latest N ticks, or those of a time such as '7 days', to look at "
+        "them later. Default: the folder's setting, which is 0 at first.",
+        show_default=False,
+    ),
+]
 Shards = Annotated[
     int | None,
     typer.Option(

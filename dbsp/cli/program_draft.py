@@ -40,6 +40,14 @@ class ProgramDraft:
         """Return a program without edits; `console` is the name of the added text in messages."""
         return cls(base, base.text, AddedText(console, ""))
 
+    @classmethod
+    def restored(cls, base: Program, text: str, added: AddedText) -> ProgramDraft:
+        """Return the edits of a program whose file is `base`, from their texts."""
+        draft = cls(base, text, added)
+        left = {item.span for item in draft.items}
+        gone = tuple(item for item in cls.of(base, added.file).items if item.span not in left)
+        return replace(draft, dropped=gone)
+
     @property
     def edits(self) -> int:
         """The number of added and dropped items."""

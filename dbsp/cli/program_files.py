@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.ticks import Ticks
 
 if TYPE_CHECKING:
+    from dbsp.durable.store import Store
     from dbsp.shards.sharded_run import ShardedRun
 
 # One NAME=VALUE; the value may contain spaces inside quotes or after a backslash.
@@ -98,16 +99,23 @@ def start(
     *,
     changes_from_stdin: bool = False,
     observe: bool = False,
+    checkpoint: Store | None = None,
 ) -> Run:
     """Start a run of the program with the facts of its `.input` relations; without a folder, empty.
 
-    With `observe`, it collects statistics from the first tick on.
+    With `observe`, it collects statistics from the first tick on. A checkpoint that has ticks
+    continues, and the facts are not read.
     """
-    if folder is None:
-        return program.start(max_iterations=max_iterations, memory_limit=memory_limit, observe=observe)
-    with facts_of(program, folder, changes_from_stdin) as initial:
+    with ExitStack() as files:
+        initial = None
+        if folder is not None:
+            initial = FirstFacts(lambda: files.enter_context(facts_of(program, folder, changes_from_stdin)))
         return program.start(
-            initial, max_iterations=max_iterations, memory_limit=memory_limit, observe=observe
+            initial,
+            max_iterations=max_iterations,
+            memory_limit=memory_limit,
+            observe=observe,
+            checkpoint=checkpoint,
         )
 
 
@@ -130,6 +138,26 @@ def start_counted(
         plans = program.plans_for(program.counted(initial, max_iterations=max_iterations))
         run = program.start(initial, max_iterations=max_iterations, plans=plans, observe=observe)
         return run, plans
+
+
+class FirstFacts(Mapping[str, Any]):
+    """The facts of the first tick, which are read when they are used."""
+
+    def __init__(self, read: Callable[[], Mapping[str, Any]]) -> None:
+        self._read = read
+
+    @cached_property
+    def _facts(self) -> Mapping[str, Any]:
+        return self._read()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._facts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
 
 
 class FactFileErrors(InputError):

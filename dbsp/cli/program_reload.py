@@ -12,6 +12,7 @@ from dbsp.cli.console import remark
 from dbsp.cli.options import Compilation
 from dbsp.cli.program_draft import ProgramDraft
 from dbsp.cli.query_relation import QueryRelation, with_hint
+from dbsp.cli.stored_program import StoredProgram, StoredPrograms
 from dbsp.cli.undo_history import TickStep, UndoHistory, UpdateStep, lost_rows, rows_before
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.program import Program
@@ -41,6 +42,9 @@ class ProgramChange:
 class LiveProgram:
     """The program of a run, its files and its edits. With `watched`, `changed` looks at the files.
 
+    `stored` is the program as a checkpoint has it, with `texts` for the next ones. `outdated` says
+    that its file, now at `path`, has another text, so that `update` comes next.
+
     Every method that raises leaves the run and its program as they are.
     """
 
@@ -52,15 +56,21 @@ class LiveProgram:
         *,
         watched: bool = False,
         console: str = "<stdin>",
+        path: Path | None = None,
+        stored: StoredProgram | None = None,
+        texts: StoredPrograms | None = None,
+        outdated: bool = False,
     ) -> None:
         self.program = program
         """The program that runs, with the relations of the watched queries."""
         self.run = run
-        self.draft = ProgramDraft.of(program, console)
-        self.queries: list[QueryRelation] = []
-        self._numbers = 0
+        self.draft = ProgramDraft.of(program, console) if stored is None else stored.draft
+        self.queries: list[QueryRelation] = [] if stored is None else [*stored.queries]
+        self._numbers = max((each.number for each in self.queries), default=0)
         self._history = UndoHistory()
-        self._path = Path(program.file)
+        self._path = path or Path(program.file)
+        self._texts = texts
+        self.outdated = outdated
         self._compilation = compilation or Compilation()
         self._watched = watched
         self._seen = self._stamps()
@@ -95,6 +105,7 @@ class LiveProgram:
 
         Without an argument, the edits stay on top of the new text; otherwise they end.
         """
+        self.outdated = False
         seen = self._seen = self._stamps()  # before it is read, to miss no change
         edits, before = self.draft.edits, self._path
         path, draft = self._read(argument)
@@ -207,6 +218,8 @@ class LiveProgram:
         remarks = list(lost_rows(self.run, self.program, program))
         known = {(found.message, found.span) for found in self.program.warnings}
         before = self.run.tick
+        if self._texts is not None:
+            self._texts.write(program.identity, draft, queries)
         try:
             done = self.run.update(program)
         finally:
@@ -215,6 +228,8 @@ class LiveProgram:
                     self._history.update(step, complete=rows is not None)
                 self.program, self.draft, self.queries = program, draft, queries
                 self._path = path or self._path
+                if self._texts is not None:
+                    self._texts.keep(program.identity)
         if not self._compilation.no_warn:
             for warning in program.warnings:
                 if (warning.message, warning.span) not in known:

@@ -150,6 +150,11 @@ class Store:
         return self.folder / SPILL
 
     @property
+    def query(self) -> str | None:
+        """The identity of the query to which the folder belongs; None for a new folder."""
+        return None if self._manifest is None else self._manifest.query
+
+    @property
     def circuit(self) -> str | None:
         """The circuit of the snapshot as JSON; None without a snapshot or a JSON form."""
         if self._manifest is None or self._manifest.snapshot is None:
