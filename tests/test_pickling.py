@@ -166,6 +166,13 @@ def test_functions_are_pickled_by_reference(worker: ProcessPoolExecutor) -> None
         pickle.dumps(local)
 
 
+def test_a_circuit_with_a_functor() -> None:
+    text = ".functor f(x: number): number\n.decl a(x: number)\n.input a\n.decl b(x: number)\n.output b\n"
+    circuit = dbsp.compile(text + "b(@f(x)) :- a(x).", functors={"f": abs}).circuit("physical")
+    run = dbsp.Run(pickle.loads(pickle.dumps(circuit)))
+    assert run.step({"a": [(-3,), (3,), (4,)]})["b"].to_dict() == {(3,): 1, (4,): 1}
+
+
 def test_a_run_is_not_pickled_or_copied() -> None:
     run = closure().start()
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):

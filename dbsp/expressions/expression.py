@@ -514,6 +514,9 @@ class Functor:
             known = functools.lru_cache(maxsize=_REMEMBERED)(known)
         object.__setattr__(self, "_known", known)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Functor, (self.name, self.parameters, self.result, self.function)  # no known results
+
     def __call__(self, *arguments: Any) -> Any:
         known: Callable[..., Any] = self._known  # type: ignore[attr-defined]  # set above
         return known(*arguments)
