@@ -94,6 +94,31 @@ def test_the_plan_is_that_of_one_process() -> None:
         assert has_plan_of(one, many)
 
 
+LINEAR = "path(x, z) :- path(x, y), edge(y, z)."
+NONLINEAR = "path(x, z) :- path(x, y), path(y, z)."
+
+
+@pytest.mark.parametrize("rule", [LINEAR, NONLINEAR])
+@pytest.mark.parametrize("scopes", ["gather", "exchange"])
+def test_recursive_relations_are_counted(rule: str, scopes: Any) -> None:
+    program = dbsp.compile(f"""
+        .decl edge(x: number, y: number) .input edge
+        .decl path(x: number, y: number)
+        path(x, y) :- edge(x, y).
+        {rule}
+        .decl back(x: number) .output back
+        back(x) :- path(x, y), edge(y, x).
+    """)
+    rows = {"edge": [(x, (x + 1) % 9) for x in range(9)]}
+    with program.start(rows, shards=2, scopes=scopes) as many:
+        one = program.start(rows)
+        counted, expected = many.rows("path"), one.rows("path")
+        assert counted is not None
+        assert expected is not None
+        assert counted.tolist() == expected.tolist()
+        assert len(counted) == 81
+
+
 def test_a_checkpoint_has_the_new_plan(tmp_path: Path) -> None:
     one, many = planned(ShardFolder(tmp_path, snapshot_every=2))
     with many:

@@ -49,5 +49,5 @@ def gather_scope(placed: PlacedGraph, node: Node) -> None:
             export = copy.image(fixpoint.body.exports[operator.index].node).node
             leave = replace(operator, index=exports.index(export), kept=export.operator.keeps_integral)
             placed.place(reader, placed.add(reader, leave, image), FIRST_SHARD)
-    for name, stream in fixpoint.body.named.items():
-        placed.target.named.setdefault(name, copy.image(stream.node))
+    for name, inside in placed.names_in(fixpoint.body):
+        placed.target.named[name] = copy.image(inside)

@@ -40,9 +40,9 @@ def place_pivoted(placed: PlacedGraph, node: Node, scope: PivotedScope) -> None:
         demand = scope.exports[expect_type(reader.operator, Leave, "a result of a scope").index]
         leave = copy.leave(reader, image, demand, placed.target)
         placed.place(reader, leave, scope.nodes[demand].placement)
-    for name, stream in fixpoint.body.named.items():
-        for (inside, wanted), found in copy.images.items():
-            if inside is stream.node and wanted != EVERYWHERE:
+    for name, inside in placed.names_in(fixpoint.body):
+        for (copied, wanted), found in copy.images.items():
+            if copied is inside and wanted != EVERYWHERE:
                 placed.target.named.setdefault(name, found)
     placed.changes.append(scope.describe())
 

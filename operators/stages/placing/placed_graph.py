@@ -87,6 +87,12 @@ class PlacedGraph:
             if stream.node in self._images:
                 self.target.named[name] = self.kept_image(stream.node).stream
 
+    def names_in(self, body: Graph) -> list[tuple[str, Node]]:
+        """Return the names of nodes of a scope within this graph, which has them."""
+        return [
+            (name, stream.node) for name, stream in self.source.named.items() if stream.node.graph is body
+        ]
+
     # --- images -----------------------------------------------------------------------------------
 
     def images(self, node: Node) -> Sequence[Image]:

@@ -76,8 +76,9 @@ class SuperstepScope(PlacedGraph):
             kept = body.exports[operator.index].node.operator.keeps_integral
             leave = outer.add(reader, replace(operator, kept=kept), fixpoint)
             outer.place(reader, leave, placements[operator.index])
-        for name, stream in body.named.items():
-            outer.target.named.setdefault(name, stream)
+        for name, inside in outer.names_in(source):
+            if inside in self._images:
+                outer.target.named[name] = self.kept_image(inside).stream
 
     def _moved(self, node: Node, placement: Placement, reader: Node, why: str) -> Stream:
         """A stream that enters is moved outside of the scope, once per tick."""
