@@ -468,6 +468,7 @@ class Program(QuestionMethods, Displayed):
                 circuit,
                 initial,
                 planner,
+                started,
                 ranges=self.ranges,
                 adapt=plans is None,
                 shards=shards,

@@ -14,6 +14,7 @@ from dbsp.operators.stages.passes.distribute import ScopePolicy
 from dbsp.operators.streams.builder import Circuit
 from dbsp.operators.streams.sharded_start import start_sharded
 from dbsp.runtime.input_changes import InputChange
+from dbsp.runtime.program_update import RunningProgram
 from dbsp.runtime.ticks import Ticks
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def load_sharded(
     circuit: Circuit,
     initial: Mapping[str, InputChange] | None,
     planner: ProgramPlanner | None,
+    started: RunningProgram | None,
     *,
     ranges: Mapping[str, Mapping[str, IntRange]],
     adapt: bool,
@@ -52,7 +54,7 @@ def load_sharded(
             functors=program.options.functors,
         )
         with _closed_on_errors(run):
-            run.planner, run.ranges = planner, _ranges_of(run, ranges)
+            run.planner, run.ranges, run.program = planner, _ranges_of(run, ranges), started
             if planner is not None:
                 planner.restored = True
             run.record_sizes()
@@ -77,7 +79,7 @@ def load_sharded(
     )
     with _closed_on_errors(run):
         run.shares_interner = False  # the plain run is not used any more
-        run.planner, run.ranges = planner, plain.ranges
+        run.planner, run.ranges, run.program = planner, plain.ranges, started
         if has_first_tick(program, initial):
             run.step_staged(staged)
         run.record_sizes()

@@ -20,8 +20,9 @@ from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, wrong_argument
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.planner.statistics import Source
-from dbsp.runtime.program_update import ProposedUpdate
-from dbsp.runtime.run import Run
+from dbsp.runtime.ports import InputPort
+from dbsp.runtime.program_update import ProposedUpdate, RunningProgram
+from dbsp.runtime.replanning import CountedRun, Planner
 
 
 class UpdatableProgram(CompiledProgram, Protocol):
@@ -43,6 +44,15 @@ class UpdatableProgram(CompiledProgram, Protocol):
     def numbers_rows(self) -> bool: ...
 
 
+class UpdatedRun(CountedRun, Protocol):
+    """The part of a run that an update needs, in one process or on shards."""
+
+    planner: Planner | None
+    program: RunningProgram | None
+    ranges: Mapping[str, Mapping[str, IntRange]]
+    input_ports: Mapping[str, InputPort]
+
+
 class StartedProgram(SubscribedProgram):
     """The program of one run, with what `Program.start` was called with."""
 
@@ -52,7 +62,7 @@ class StartedProgram(SubscribedProgram):
         self._plans = plans
         """The plans of a run that is never replanned."""
 
-    def update_to(self, run: Run, program: Any) -> ProposedUpdate:
+    def update_to(self, run: UpdatedRun, program: Any) -> ProposedUpdate:
         """Return the circuit of another program for the run, and change nothing."""
         if not isinstance(program, type(self.program)):
             raise wrong_argument("program", "a compiled program, as dbsp.compile(text) returns it", program)
@@ -86,7 +96,7 @@ class StartedProgram(SubscribedProgram):
 
         return ProposedUpdate(graph, program.identity, self._changed_facts(program), adopt)
 
-    def _comparable_rows(self, run: Run, program: UpdatableProgram) -> Source:
+    def _comparable_rows(self, run: UpdatedRun, program: UpdatableProgram) -> Source:
         """Return the source of the rows of relations with the same columns in both programs."""
         before, after = self.program.rewritten.relations, program.rewritten.relations
 

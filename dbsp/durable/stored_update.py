@@ -34,6 +34,7 @@ from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.run_log import UpdateLog
 from dbsp.runtime.tick_result import TickResult
+from dbsp.runtime.update_report import Updated
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,11 @@ class StoredUpdate(UpdateLog):
         """The snapshot whose manifest decides, from the moment when it may be in the folder."""
         self._without_previous = False
 
-    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, result: TickResult) -> None:
-        files, before, tick = self._files, self._files.manifests[0], result.number
+    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, done: Updated) -> None:
+        files, before, tick = self._files, self._files.manifests[0], done.deltas.number
         files.owner.check()
         place = files.recorder.record_update(tick, staged, run, files.label, query)
-        state = replace(files.snapshots.capture(run, result, place), tick=tick)
+        state = replace(files.snapshots.capture(run, done.deltas, place), tick=tick)
         written = self._written = files.snapshots.write(state, before.id)
         manifest = replace(
             before,

@@ -11,9 +11,9 @@ An output that only the new program has emits its rows. One that only the old pr
 nothing. Cost: O(n log n) for the n rows that the rebuilt nodes read or store, and for the views of
 the outputs that changed; planning counts the rows of relations that new rules join.
 
-With a checkpoint, the state of the new circuit becomes a snapshot of the new program, and the
-rename of its manifest decides the update. The state is committed before; until the decision, a
-savepoint undoes the second step.
+With a log, it decides the update: the state of the new circuit becomes the snapshot of the new
+program in a checkpoint, or all shards of a run agree. The state is committed before; until the
+decision, a savepoint undoes the second step.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from dbsp.errors import CircuitError, expect_present
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.bulk_transaction import BulkTicks
 from dbsp.runtime.input_changes import InputChange
+from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.latest_tick import LatestTick, up_to
 from dbsp.runtime.live_graph import LivePrograms
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.port_match import outputs_of
+from dbsp.runtime.ports import InputPort
 from dbsp.runtime.run_log import UpdateLog
 from dbsp.runtime.savepoint import Savepoint
-from dbsp.runtime.scope import Scope
 from dbsp.runtime.stored_relations import StoredRelations
 from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.ticks import LARGE
@@ -127,6 +128,19 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         """
         started = time.perf_counter()
         proposed = self._proposed("update", program)
+        done = self.switch_program(proposed, lambda: self.encoded(proposed.facts) or None)
+        done.deltas.seconds = time.perf_counter() - started
+        self._notify()
+        return done
+
+    def switch_program(
+        self, proposed: ProposedUpdate, encode: Callable[[], Mapping[str, Batch] | None]
+    ) -> Updated:
+        """Continue with a proposed update, as `update` does.
+
+        `encode` returns the changed facts for the inputs of the new circuit; None if there are none
+        on any shard.
+        """
         before = None if self._live is None else self._live.capture()
         log = None if self.log is None else self.log.begin_update(self)
         work = OpenUpdate(self, sys._getframe(), before, log)
@@ -134,7 +148,8 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         try:
             for observer in self.observers:
                 observer.begin_update()
-            self._switch_program(work, proposed)
+            self._compute_update(work, proposed.graph, encode)
+            work.adopt = proposed.adopt
             if log is not None:
                 self._record_update(work, log, proposed.identity)
             work.decided = True
@@ -148,10 +163,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         self.record_sizes()
         if self._live is not None:
             self._live.refresh()
-        done = expect_present(work.updated, "the report of a committed update")
-        done.deltas.seconds = time.perf_counter() - started
-        self._notify()
-        return done
+        return expect_present(work.updated, "the report of a committed update")
 
     @ends_at_caller
     def preview_update(self, program: Any) -> Updated:
@@ -182,7 +194,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         work = OpenUpdate(self, sys._getframe(), None, None)
         self.begin(work)
         try:
-            self._switch_program(work, proposed)
+            self._compute_update(work, proposed.graph, lambda: self.encoded(proposed.facts) or None)
         finally:
             self.settle()  # undoes the switch, since it is not decided
             self._scope.forget()
@@ -193,25 +205,16 @@ class ProgramUpdates(BulkTicks, StoredRelations):
     def _proposed(self, method: str, program: Any) -> ProposedUpdate:
         """Return the circuit of another program. Raises DbspError, and changes nothing."""
         self.refuse_inside_tick(method)
-        running = self._expect_updatable()
+        running = expect_updatable(self.program)
         self._notify()
         proposed = running.update_to(self, program)
         if self.log is not None:
             proposed.graph.to_json()  # the snapshot of the update has the circuit; raises if it cannot
         return proposed
 
-    def _expect_updatable(self) -> RunningProgram:
-        """Return the program of the run. Raises CircuitError if the run cannot be updated."""
-        if self.program is None:
-            raise CircuitError(
-                "update needs a run of a compiled program in its physical stage, and this run was started "
-                "from a circuit, from another stage, or with circuit=...; start it with "
-                "dbsp.compile(text).start()",
-                code="update-refused",
-            )
-        return self.program
-
-    def _switch_program(self, work: OpenUpdate, proposed: ProposedUpdate) -> None:
+    def _compute_update(
+        self, work: OpenUpdate, graph: Graph, encode: Callable[[], Mapping[str, Batch] | None]
+    ) -> None:
         """Compute the update up to its decision."""
         if self.budget is not None:
             self.budget.begin_tick()
@@ -219,13 +222,14 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             # The state is committed before the update is decided: a snapshot needs it so.
             work.savepoint = Savepoint(self._scope)
             work.savepoint.take()
-        transplant = work.transplant = Transplant(self._scope, proposed.graph, same_query=False)
+        transplant = work.transplant = Transplant(self._scope, graph, same_query=False)
         changed = _differences(transplant)
-        self._refuse_staged(proposed.graph, transplant.scope)
-        self.install(proposed.graph, transplant.scope)
-        facts = work.facts = self.encoded(proposed.facts)
-        if facts or transplant.old.first_tick:
-            self._compute(facts)
+        refuse_dropped_changes(self._handles, self.ports_of(transplant.scope)[0], graph)
+        self.install(graph, transplant.scope)
+        facts = encode()
+        work.facts = facts or {}
+        if facts is not None or transplant.old.first_tick:
+            self._compute(dict(work.facts))
         deltas: dict[str, ZSet] = {}
         for name, port in self.output_ports.items():
             parts = [batch for batch in (changed.get(name), port.out) if batch is not None]
@@ -239,7 +243,6 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         work.rows = transplant.replayed_rows + sum(map(len, deltas.values()))
         outputs = {name: delta.stored for name, delta in deltas.items()}
         work.latest = LatestTick(None, up_to(self.kept_changes, outputs), update=True)
-        work.adopt = proposed.adopt
         work.updated = Updated(
             result,
             states_of_relations(transplant),
@@ -254,19 +257,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         self._scope.commit()
         work.recording = True
         done = expect_present(work.updated, "the report of a computed update")
-        log.record(identity, work.facts, self, done.deltas)
-
-    def _refuse_staged(self, graph: Graph, scope: Scope) -> None:
-        """Raise CircuitError if an input has staged changes that a new circuit does not have."""
-        inputs = self.ports_of(scope)[0]
-        for name, handle in self._handles.items():
-            if name not in inputs and handle.staged:
-                raise CircuitError(
-                    f"the new program has no input '{name}', and changes of it are staged; apply them with "
-                    f"run.step(), or drop them with run.input({name!r}).clear(), before the update",
-                    where=f"circuit '{graph.name}'",
-                    code="update-refused",
-                )
+        log.record(identity, work.facts, self, done)
 
     def commit_update(self, work: OpenUpdate) -> None:
         """Make a decided update final. If this is interrupted, call it again."""
@@ -356,6 +347,32 @@ class OpenUpdate(OpenWork):
         """Release what would undo the update. If this is interrupted, call it again."""
         if self.savepoint is not None:
             self.savepoint.release()
+
+
+def expect_updatable(program: RunningProgram | None) -> RunningProgram:
+    """Return the program of a run. Raises CircuitError if the run cannot be updated."""
+    if program is None:
+        raise CircuitError(
+            "update needs a run of a compiled program in its physical stage, and this run was started "
+            "from a circuit, from another stage, or with circuit=...; start it with "
+            "dbsp.compile(text).start()",
+            code="update-refused",
+        )
+    return program
+
+
+def refuse_dropped_changes(
+    handles: Mapping[str, InputHandle], inputs: Mapping[str, InputPort], graph: Graph
+) -> None:
+    """Raise CircuitError if changes are staged for an input that the new circuit does not have."""
+    for name, handle in handles.items():
+        if name not in inputs and handle.staged:
+            raise CircuitError(
+                f"the new program has no input '{name}', and changes of it are staged; apply them with "
+                f"run.step(), or drop them with run.input({name!r}).clear(), before the update",
+                where=f"circuit '{graph.name}'",
+                code="update-refused",
+            )
 
 
 def _differences(transplant: Transplant) -> dict[str, Batch]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from dbsp.data.batch import Batch
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
+from dbsp.runtime.update_report import Updated
 
 
 class UpdateLog(Protocol):
@@ -17,10 +18,11 @@ class UpdateLog(Protocol):
     decided, and `withdraw` if it is not. These two may be called more than once, and never raise.
     """
 
-    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, result: TickResult) -> None:
+    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, done: Updated) -> None:
         """Write the state of the run as that of the program `query`; this decides the update.
 
-        `staged` are the changed facts. If it raises, `decided` says whether the update counts.
+        `staged` are the changed facts, and `done` is the report of the update. If it raises,
+        `decided` says whether the update counts.
         """
 
     def decided(self) -> bool:

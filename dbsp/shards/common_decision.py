@@ -9,6 +9,7 @@ from dbsp.data.batch import Batch
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.run_log import RunLog, UpdateLog
 from dbsp.runtime.tick_result import TickResult
+from dbsp.runtime.update_report import Updated
 
 
 class WithdrawnError(BaseException):
@@ -18,15 +19,19 @@ class WithdrawnError(BaseException):
 class CommonDecision(RunLog):
     """Records a tick by an agreement with the coordinator.
 
-    `decide` sends the results of the tick to the coordinator, waits, and returns whether to commit.
+    `decide` sends the results of the tick to the coordinator, waits, and returns whether to commit;
+    `decide_update` does so for the update to another program.
     """
 
     id = ""
 
-    def __init__(self, decide: Callable[[RunBase], bool]) -> None:
+    def __init__(
+        self, decide: Callable[[RunBase], bool], decide_update: Callable[[RunBase, Updated], bool]
+    ) -> None:
         self.label: Any = None
         self.result: TickResult | None = None
         self._decide = decide
+        self._decide_update = decide_update
         self._committed = 0
         """The latest tick that the coordinator has committed."""
 
@@ -54,7 +59,7 @@ class CommonDecision(RunLog):
         """Do nothing."""
 
     def begin_update(self, run: RunBase) -> UpdateLog:
-        raise AssertionError("a shard has no updates")
+        return CommonUpdate(self._decide_update)
 
     def snapshot(self) -> None:
         """Do nothing: the shard has no checkpoint."""
@@ -63,4 +68,26 @@ class CommonDecision(RunLog):
         """Do nothing."""
 
     def close(self) -> None:
+        """Do nothing."""
+
+
+class CommonUpdate(UpdateLog):
+    """Records an update by an agreement with the coordinator."""
+
+    def __init__(self, decide: Callable[[RunBase, Updated], bool]) -> None:
+        self._decide = decide
+        self._decided = False
+
+    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, done: Updated) -> None:
+        if not self._decide(run, done):
+            raise WithdrawnError
+        self._decided = True
+
+    def decided(self) -> bool:
+        return self._decided
+
+    def withdraw(self) -> None:
+        """Do nothing: nothing was written."""
+
+    def committed(self, result: TickResult) -> None:
         """Do nothing."""

@@ -13,7 +13,7 @@ from dbsp.circuit.graph import Node
 from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.display.report_text import Report
-from dbsp.runtime.latest_tick import not_kept
+from dbsp.runtime.latest_tick import not_kept, tick_of_update
 from dbsp.runtime.ticks import Ticks
 from dbsp.shards import shard_questions
 from dbsp.shards.shard_questions import Question
@@ -46,6 +46,8 @@ class GatheredReports(Ticks):
         return ZSet.wrap(port.columns, self.interner, self.read_input(name)).positive()
 
     def latest_input(self, name: str) -> Batch | None:
+        if self._latest is not None and self._latest.update:
+            raise tick_of_update(self.tick)
         parts = self.ask(partial(shard_questions.input_change, name=name))
         rows = [row for part in parts for row in (part or ((), ()))[0]]
         if None in parts or len(rows) > self.kept_changes:

@@ -22,6 +22,7 @@ from dbsp.shards.shard_commands import (
     StepTick,
     Stop,
     SwitchCircuit,
+    UpdateProgram,
 )
 
 _PATIENCE = 5.0
@@ -48,6 +49,7 @@ class Phase(Enum):
 _PHASES = {
     StepTick: Phase.COMPUTING,
     SwitchCircuit: Phase.COMPUTING,
+    UpdateProgram: Phase.COMPUTING,
     Commit: Phase.IDLE,
     RollBack: Phase.UNDOING,
 }

@@ -86,6 +86,25 @@ class SwitchCircuit(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateProgram(Command):
+    """Move the state into the circuit of another program, and answer Updating or Failed.
+
+    The packets are the changes of the facts, for the inputs of the new circuit.
+    """
+
+    generation: int
+    """The number of this attempt, as of a tick."""
+    graph: ShippedGraph
+    """The distributed circuit of the new program."""
+    staged: tuple[str, ...]
+    """The inputs whose facts change, in the order of their packets."""
+    packets: tuple[int, ...]
+    """By changed input, the number of buffers of its packet."""
+    changed: frozenset[str]
+    """The inputs whose facts change on any shard."""
+
+
+@dataclass(frozen=True, slots=True)
 class Commit(Command):
     """Commit the tick or the circuit that is ready."""
 
@@ -197,6 +216,22 @@ class Switched(Ready):
     rebuilt: int = 0
     dropped: int = 0
     """The traces and tables, as in `Replanned`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Updating(Ready):
+    """The run has the circuit of another program, and can continue with it or the one before.
+
+    The packets are the differences of the outputs.
+    """
+
+    relations: Mapping[str, str] = field(default_factory=dict)
+    """What happened to each relation, as in `Updated`."""
+    kept: int = 0
+    rebuilt: int = 0
+    dropped: int = 0
+    """The traces and tables, as in `Updated`."""
+    replayed_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbsp.circuit.operator_roles import RowMoving
@@ -20,9 +20,11 @@ from dbsp.durable.step_memory import signature
 from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.thread_count import set_threads
 from dbsp.runtime.compaction import Compacted
+from dbsp.runtime.program_update import ProposedUpdate
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.transplant import Transplant
+from dbsp.runtime.update_report import Updated
 from dbsp.shards.abortable_link import ABORT_SIGNAL, AbortableLink, TickAbortedError
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
 from dbsp.shards.common_decision import CommonDecision, WithdrawnError
@@ -51,6 +53,8 @@ from dbsp.shards.shard_commands import (
     Stop,
     SwitchCircuit,
     Switched,
+    UpdateProgram,
+    Updating,
     WriteSnapshot,
 )
 from dbsp.shards.shard_questions import gathered_bytes, input_rows, relation_schema
@@ -129,7 +133,7 @@ class Shard:
             link=self._link,
         )
         if store is None:
-            self.run.log = CommonDecision(self._decide)
+            self.run.log = CommonDecision(self._decide, self._decide_update)
         else:
             store.attach(self.run)
         self._use(self.run.interner)
@@ -157,14 +161,16 @@ class Shard:
                 self._epoch = command.epoch
                 self._post.reset()
                 self._exchanges.reset()
-            if isinstance(command, StepTick | SwitchCircuit):
+            if isinstance(command, StepTick | SwitchCircuit | UpdateProgram):
                 self._act_together(command, buffers)
             else:
                 self._read(command, buffers)
 
     # --- a tick, and another circuit --------------------------------------------------------------
 
-    def _act_together(self, command: StepTick | SwitchCircuit, buffers: Sequence[Buffer]) -> None:
+    def _act_together(
+        self, command: StepTick | SwitchCircuit | UpdateProgram, buffers: Sequence[Buffer]
+    ) -> None:
         error: BaseException | None = None
         try:
             try:
@@ -174,8 +180,10 @@ class Shard:
                 self._link.begin_computing()
                 if isinstance(command, StepTick):
                     self._compute(command, buffers)
-                else:
+                elif isinstance(command, SwitchCircuit):
                     self._switch(command)
+                else:
+                    self._update(command, buffers)
             except WithdrawnError:
                 pass  # the run has rolled it back
             except ChannelClosedError:
@@ -255,6 +263,41 @@ class Shard:
             self._exchanges.counters.clear()  # their names are those of the circuit before
 
         self.run.switch_circuit(graph, agree)
+
+    def _update(self, command: UpdateProgram, buffers: Sequence[Buffer]) -> None:
+        def encode() -> Mapping[str, Batch] | None:
+            """Return the changed facts, for the inputs of the new circuit."""
+            if not command.changed:
+                return None
+            self._link.changed = command.changed
+            return self._post.unpack(command.staged, command.packets, buffers, self.run.inputs)
+
+        def adopt() -> None:
+            self._gathered = command.graph.gathered
+            self._exchanges.counters.clear()  # their names are those of the circuit before
+
+        try:
+            self.run.switch_program(ProposedUpdate(receive_graph(command.graph), "", {}, adopt), encode)
+        finally:
+            self._link.changed = None
+
+    def _decide_update(self, run: RunBase, done: Updated) -> bool:
+        """Send the results of an update; return whether the coordinator commits it."""
+        deltas = {name: delta.stored for name, delta in done.deltas.items() if delta}
+        packed = self._post.pack(deltas, run.outputs)
+        answer = Updating(
+            packed.names,
+            packed.packets,
+            done.deltas.absent,
+            done.deltas.present,
+            self._status(),
+            relations=done.relations,
+            kept=done.kept,
+            rebuilt=done.rebuilt,
+            dropped=done.dropped,
+            replayed_rows=done.replayed_rows,
+        )
+        return self._decided(answer, packed.buffers)
 
     def _decided(self, answer: Ready, buffers: Sequence[Buffer] = ()) -> bool:
         """Send the results, wait, and return whether the coordinator commits them."""

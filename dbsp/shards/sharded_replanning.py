@@ -18,7 +18,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
-from typing import Any, NoReturn
 
 import numpy as np
 
@@ -136,28 +135,26 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
         self.record_sizes()
         return replace(done, seconds=time.perf_counter() - started)
 
-    @ends_at_caller
-    def update(self, program: Any) -> NoReturn:
-        """Raise CircuitError: only a run in one process continues with another program."""
-        raise CircuitError(
-            "a run on shards cannot be updated; close it, and start the new program with shards=...",
-            code="update-refused",
-        )
-
     def switch_to(self, proposal: Proposal) -> Replanned:
         """Switch to a circuit that the caller has chosen, as `replan` does."""
         self.refuse_inside_tick("replan")
-        graph = proposal.graph
-        if self._distribute is None or _is_distributed(graph):
-            return self._switch(PlacedCircuit(graph), proposal.changes)
-        supersteps = self._placed.supersteps or self._scopes == "exchange"
-        return self._switch(self._distribute(graph, supersteps), proposal.changes)
+        return self._switch(self._place(proposal.graph), proposal.changes)
 
-    def _switch(self, placed: PlacedCircuit, changes: tuple[str, ...] = ()) -> Replanned:
+    def _place(self, graph: Graph) -> PlacedCircuit:
+        """Distribute a physical circuit; a distributed one stays as it is."""
+        if self._distribute is None or _is_distributed(graph):
+            return PlacedCircuit(graph)
+        return self._distribute(graph, self._placed.supersteps or self._scopes == "exchange")
+
+    def _ready(self, placed: PlacedCircuit) -> ReadyCircuit:
+        """Return a circuit with its ports. Raises CircuitError if the shards cannot run it."""
         if self._folder is not None:
             placed.graph.to_json()  # raises if a restart could not read the circuit
         placed.shipped  # noqa: B018  (raises if the circuit cannot be sent)
-        ready = ReadyCircuit(placed, self._new_ports(placed.graph))
+        return ReadyCircuit(placed, self._new_ports(placed.graph))
+
+    def _switch(self, placed: PlacedCircuit, changes: tuple[str, ...] = ()) -> Replanned:
+        ready = self._ready(placed)
         work = OpenShardedSwitch(self, sys._getframe(), ready)
         self.begin(work)
         try:

@@ -54,7 +54,7 @@ from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.shard_questions import Question
 from dbsp.shards.shard_stats import ShardStats, ShardStatsList
-from dbsp.shards.sharded_replanning import ShardedReplanning
+from dbsp.shards.sharded_update import ShardedUpdates
 from dbsp.shards.shared_log import SharedLog
 from dbsp.shards.shipped_graph import refuse_in_shard
 from dbsp.shards.snapshot_plan import ShardStatus
@@ -63,7 +63,7 @@ DEFAULT_MEMORY = "50%"
 """The share of the machine's memory for gathered recursions if there is no limit."""
 
 
-class ShardedRun(ShardedReplanning, Displayed):
+class ShardedRun(ShardedUpdates, Displayed):
     """A running circuit in several processes. `step` returns the deltas that a `Run` returns.
 
     Every shard is a process that runs the same distributed circuit on a part of the rows; exchanges

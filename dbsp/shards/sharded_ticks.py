@@ -8,7 +8,7 @@ tick costs one command and one answer per shard, and a commit that has no answer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from dbsp.data.batch import Batch
@@ -73,6 +73,7 @@ class ShardedTicks(ValueFreeing):
         shards = group.ask(messages, f"during tick {self._ticks + 1}")
         answers = [expect_type(shard.answer, Ready, "the results of a tick") for shard in shards]
         self._sum_up(shards, answers)
+        self._gathered_bytes = sum(answer.gathered for answer in answers)
         self._statuses = [answer.status for answer in answers if answer.status is not None]
         group.succeeded()
 
@@ -102,12 +103,11 @@ class ShardedTicks(ValueFreeing):
         self._generation = max(self._generation, folder.tick)
         self._group = group
 
-    def _sum_up(self, shards: list[RemoteShard], answers: list[Ready]) -> None:
+    def _sum_up(self, shards: list[RemoteShard], answers: Sequence[Ready]) -> None:
         """Set the deltas and the counts of the ports to the sums over the shards."""
         for port in self.input_ports.values():
             port.absent = sum(answer.absent.get(port.relation, 0) for answer in answers)
             port.present = sum(answer.present.get(port.relation, 0) for answer in answers)
-        self._gathered_bytes = sum(answer.gathered for answer in answers)
         deltas: dict[str, list[Batch]] = {}
         schemas = self.outputs
         for shard, answer in zip(shards, answers, strict=True):

@@ -16,7 +16,6 @@ from dbsp.compiler.program import Program
 from dbsp.errors import expect_present
 from dbsp.runtime.program_update import ProposedUpdate
 from dbsp.runtime.update_report import Updated
-from dbsp.shards.sharded_run import ShardedRun
 from tests.harness import deltas_of, view, views
 from tests.profiles import examples
 from tests.random_datalog import CONSTANTS, INPUTS
@@ -445,12 +444,6 @@ def test_new_numbers_of_rows_are_refused() -> None:
 def test_runs_that_cannot_be_updated(run: Callable[[], Run], message: str) -> None:
     with pytest.raises(CircuitError, match=rf"{message}.*\[update-refused\]$"):
         run().update(compiled(OTHER))
-
-
-def test_sharded_runs_are_refused() -> None:
-    run: Any = None  # the method refuses every run
-    with pytest.raises(CircuitError, match=r"a run on shards cannot be updated.*\[update-refused\]$"):
-        ShardedRun.update(run, compiled(OTHER))
 
 
 def test_a_text_is_not_a_program() -> None:

@@ -24,7 +24,10 @@ from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.operators.ports.input import DealtInput
+from dbsp.runtime.program_update import ProposedUpdate
 from dbsp.runtime.tick_result import TickResult
+from dbsp.runtime.update_report import Updated
+from dbsp.shards.common_decision import CommonUpdate
 from tests.reference import Z, add
 
 T = TypeVar("T")
@@ -177,6 +180,13 @@ class CommonCommit:
     def committed(self, result: TickResult, label: Any) -> None:
         pass
 
+    def begin_update(self, run: Any) -> CommonUpdate:
+        def decide(run: Any, done: Updated) -> bool:
+            self._link.record()
+            return True
+
+        return CommonUpdate(decide)
+
     def snapshot(self) -> None:
         pass
 
@@ -231,7 +241,7 @@ class ThreadShards:
 
     def step_staged(self, staged: Mapping[str, Batch], interner: Interner) -> dict[str, Z]:
         """Apply batches of codes of an interner as one tick, as `step` does."""
-        dealt = self._deal(staged, interner)
+        dealt = self._deal(staged, interner, self._front, self._dealt)
         self.meeting.renew()
         with ThreadPoolExecutor(len(self.runs)) as threads:
             changed = frozenset(staged)
@@ -257,6 +267,48 @@ class ThreadShards:
         if errors:
             raise next((error for error in errors if not isinstance(error, Abandoned)), errors[0])
         self._dealt = dealing(graph)
+
+    def update(self, graph: Graph, facts: Mapping[str, Any]) -> tuple[dict[str, Z], list[Updated]]:
+        """Let all shards continue with the circuit of another program together, or none.
+
+        Returns the deltas that are not empty, and the reports of the shards. A fault is counted as
+        in a tick.
+        """
+        front = Run(graph)
+        dealt = self._deal(front.net(facts)[0], front.interner, front, dealing(graph))
+        changed = frozenset(name for name, change in facts.items() if change)
+        self.meeting.renew()
+        with ThreadPoolExecutor(len(self.runs)) as threads:
+            futures = [
+                threads.submit(self._update, shard, graph, part, changed) for shard, part in enumerate(dealt)
+            ]
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, Abandoned)), errors[0])
+        self._front, self._dealt = front, dealing(graph)
+        reports = [future.result() for future in futures]
+        deltas = {
+            name: add(*(report.deltas[name].to_dict() for report in reports)) for name in self.runs[0].outputs
+        }
+        return {name: delta for name, delta in deltas.items() if delta}, reports
+
+    def _update(
+        self, shard: int, graph: Graph, staged: Mapping[str, Batch], changed: frozenset[str]
+    ) -> Updated:
+        link, run = self.links[shard], self.runs[shard]
+        link.calls = 0
+
+        def encode() -> Mapping[str, Batch] | None:
+            link.changed = changed or None
+            return staged if changed else None
+
+        try:
+            return run.switch_program(ProposedUpdate(graph, "", {}, lambda: None), encode)
+        except BaseException:
+            self.meeting.abandon()
+            raise
+        finally:
+            link.changed = None
 
     def _switch(self, shard: int, graph: Graph) -> None:
         link = self.links[shard]
@@ -300,13 +352,19 @@ class ThreadShards:
             shuffled[name] = change
         return shuffled
 
-    def _deal(self, staged: Mapping[str, Batch], source: Interner) -> list[dict[str, Batch]]:
+    def _deal(
+        self,
+        staged: Mapping[str, Batch],
+        source: Interner,
+        front: Run,
+        dealt: Mapping[str, tuple[int, ...]],
+    ) -> list[dict[str, Batch]]:
         """Return by shard the rows of each input that are dealt to it, under its interner."""
         shards = len(self.runs)
         parts: list[dict[str, Batch]] = [{} for _ in self.runs]
         for name, batch in staged.items():
-            schema = self._front.inputs[name]
-            places = ValueHashes(source).shards(batch.rows, self._dealt[name], schema.types, shards)
+            schema = front.inputs[name]
+            places = ValueHashes(source).shards(batch.rows, dealt[name], schema.types, shards)
             for shard, run in enumerate(self.runs):
                 here = places == shard
                 rows = recode_rows(batch.rows[here], schema, source, schema, run.interner)
