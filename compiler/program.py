@@ -35,16 +35,25 @@ from dbsp.compiler.datalog.plans.plan_rules import PlannedProgram, plan_rules
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.rewrites.demanded_keys import why_few_keys
 from dbsp.compiler.first_tick import count_relations, load
+from dbsp.compiler.lost_rows import lost_rows
 from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.compiler.question_methods import QuestionMethods
 from dbsp.compiler.sharded_load import load_sharded
 from dbsp.compiler.started_program import StartedProgram
+from dbsp.compiler.stored_source import read_source, source_document
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic
 from dbsp.display.displayed import Displayed
 from dbsp.display.report_text import Report
-from dbsp.errors import ArgumentError, InputError, counted, wrong_argument
+from dbsp.errors import (
+    ArgumentError,
+    CheckpointError,
+    CompileError,
+    InputError,
+    counted,
+    wrong_argument,
+)
 from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.stages.passes.distribute import ScopePolicy, ScopePolicyName
 from dbsp.operators.stages.stage_report import exchange_lines
@@ -359,6 +368,7 @@ class Program(QuestionMethods, Displayed):
         shards: None = ...,
         scopes: None = ...,
         observe: bool = ...,
+        update: bool = ...,
     ) -> Run: ...
 
     @overload
@@ -375,6 +385,7 @@ class Program(QuestionMethods, Displayed):
         shards: int,
         scopes: ScopePolicy | ScopePolicyName | None = ...,
         observe: Literal[False] = ...,
+        update: Literal[False] = ...,
     ) -> ShardedRun: ...
 
     def start(
@@ -390,6 +401,7 @@ class Program(QuestionMethods, Displayed):
         shards: int | None = None,
         scopes: ScopePolicy | ScopePolicyName | None = None,
         observe: bool = False,
+        update: bool = False,
     ) -> Run | ShardedRun:
         """Start a run of the program.
 
@@ -423,6 +435,11 @@ class Program(QuestionMethods, Displayed):
                 are exchanged when their state is larger than the memory of a shard.
             observe: whether to collect statistics of every node from the first tick on, as
                 `run.observe()` does from the next one; not with `shards`.
+            update: whether the checkpoint may belong to another program, such as this one before an
+                edit. The run then continues the other program, and is updated to this one as its
+                next tick (see `Run.update`); `run.log.result` is the result of that tick. Both
+                programs get the functors of this one. Not with `shards`, `plans`, `circuit` or
+                another stage.
 
         Returns:
             The run, with the first tick applied; with `shards` a `ShardedRun`.
@@ -431,7 +448,8 @@ class Program(QuestionMethods, Displayed):
             InputError: a change does not fit its input. IterationLimitError: a recursion needs more
                 than `max_iterations` iterations. Later ticks
                 raise it from `Run.step`.
-            CheckpointError: the folder cannot be used, or belongs to another program.
+            CheckpointError: the folder cannot be used, or belongs to another program; with `update`
+                if it has no text of that program, or if an input with rows is not in this one.
             ArgumentError: `stage` is unknown, `memory_limit` is not an amount, or `shards` not a
                 number of processes.
             CircuitError: shards cannot run the program. ShardError: a process cannot be started.
@@ -448,6 +466,21 @@ class Program(QuestionMethods, Displayed):
             [('pen',), ('tea',)]
         """
         policy = expect_scopes(scopes, shards)
+        if update:
+            if shards is not None or plans is not None or circuit is not None or stage != Stage.PHYSICAL:
+                raise ArgumentError("update= cannot be combined with shards=, plans=, circuit= or stage=")
+            if checkpoint is None:
+                raise ArgumentError("update= needs checkpoint= with the folder of the run to update")
+            opened = open_checkpoint(checkpoint)
+            running = self.stored_in(opened) or self
+            run = running.start(
+                initial,
+                max_iterations=max_iterations,
+                checkpoint=opened,
+                memory_limit=memory_limit,
+                observe=observe,
+            )
+            return run if running is self else _updated(run, running, self)
         if shards is not None:
             expect_shards(shards, stage)
             expect_unobserved(observe)
@@ -486,7 +519,7 @@ class Program(QuestionMethods, Displayed):
                 graph = self._graph_of(circuit, stage, written)
                 return Run(graph, memory_limit=limit, spill=opened.spill)
 
-            run = opened.resume(self.identity, resumed)
+            run = opened.resume(self.identity, resumed, self.stored_source)
         try:
             run.planner = planner
             run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
@@ -585,6 +618,49 @@ class Program(QuestionMethods, Displayed):
         return hashlib.sha256((text + word).encode(errors="surrogatepass")).hexdigest()
 
     @property
+    def stored_source(self) -> dict[str, Any]:
+        """The texts and options of the program as JSON, which its checkpoints have."""
+        return source_document(self.source, self._texts, self.options)
+
+    def stored_in(self, checkpoint: Checkpoint) -> Program | None:
+        """Return the program that a checkpoint continues, with the functors of this program.
+
+        This program itself for a new checkpoint; None if the checkpoint does not have the text of
+        its program, as for a circuit that was built by hand.
+
+        Parameters:
+            checkpoint: an open checkpoint, such as `dbsp.durable.Store(folder)`.
+
+        Raises:
+            CheckpointError: these functors do not compile the program, or another version of dbsp
+                wrote it.
+
+        Examples:
+            >>> import tempfile
+            >>> from dbsp.durable import Store
+            >>> folder = tempfile.mkdtemp()
+            >>> text = ".decl edge(x: number) .input edge .output edge"
+            >>> compile(text).start(checkpoint=folder).log.close()
+            >>> store = Store(folder)
+            >>> compile(text + " .decl node(x: number)").stored_in(store).text == text
+            True
+        """
+        if checkpoint.query in (None, self.identity):
+            return self
+        if checkpoint.source is None:
+            return None
+        source, options = read_source(checkpoint.source, self.options.functors)
+        try:
+            return Program(source, options)
+        except CompileError as error:
+            checkpoint.close()
+            raise CheckpointError(
+                f"the checkpoint continues another program, which does not compile with these functors: "
+                f"{error.diagnostics[0].render()}",
+                code="checkpoint-other-program",
+            ) from None
+
+    @property
     def numbers_rows(self) -> bool:
         """Whether rows keep numbers that `autoinc` gave them, so that runs keep their plans."""
         return any(map(numbers_rows, self.rewritten.rules))
@@ -680,6 +756,24 @@ class Program(QuestionMethods, Displayed):
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self.inputs), ", ".join(self.outputs)
         return f"<program {self.file}: {counted(len(self.checked.rules), 'rule')}, ({inputs}) -> ({outputs})>"
+
+
+def _updated(run: Run, old: Program, new: Program) -> Run:
+    """Return a run with a checkpoint, updated to a program. Releases the checkpoint on an error."""
+    try:
+        for name, rows in lost_rows(run, old, new).items():
+            raise CheckpointError(
+                f"update= keeps all rows of inputs, and the program has no input '{name}', which has "
+                f"{counted(rows, 'row')} in the checkpoint; choose another folder, or start the program of "
+                "the folder (see Program.stored_in), and drop the input with run.update(program)",
+                code="checkpoint-other-program",
+            )
+        run.update(new)
+    except BaseException:
+        if run.log is not None:
+            run.log.close()
+        raise
+    return run
 
 
 def _operators(run: Run) -> list[str]:

@@ -41,6 +41,9 @@ class UpdatableProgram(CompiledProgram, Protocol):
     def identity(self) -> str: ...
 
     @property
+    def stored_source(self) -> dict[str, Any]: ...
+
+    @property
     def numbers_rows(self) -> bool: ...
 
 
@@ -94,7 +97,9 @@ class StartedProgram(SubscribedProgram):
             run.planner = planner
             run.ranges = {name: found for name, found in program.ranges.items() if name in run.input_ports}
 
-        return ProposedUpdate(graph, program.identity, self._changed_facts(program), adopt)
+        return ProposedUpdate(
+            graph, program.identity, program.stored_source, self._changed_facts(program), adopt
+        )
 
     def _comparable_rows(self, run: UpdatedRun, program: UpdatableProgram) -> Source:
         """Return the source of the rows of relations with the same columns in both programs."""

@@ -79,6 +79,8 @@ class SourceText:
     text: str
     file: str
     sources: Sources
+    unedited: str | None = None
+    """The text of the file, if `text` is an edit of it."""
 
 
 @dataclass(kw_only=True)

@@ -146,9 +146,8 @@ class ConsoleCommands:
         return bool(self._editing.entry)
 
     def begin(self) -> None:
-        """Update to the program of the file, if the checkpoint continues another one."""
-        if self._source.outdated:
-            self._editing.update("")
+        """Continue with the program of the file, if the checkpoint has another text of it."""
+        self._editing.begin()
 
     def discard(self) -> None:
         """Abandon a rule that is not complete; an InputError says so, if there is one."""

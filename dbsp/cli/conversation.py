@@ -103,8 +103,7 @@ class Conversation:
 
         If the file of the program has another text than the checkpoint, update to it first.
         """
-        if self._source.outdated:
-            self._attempt(lambda: self._editing.update(""))
+        self._attempt(self._editing.begin)
         for line in lines:
             if self._tick is None and self._source.changed() and not self._editing.entry:
                 self._attempt(lambda: self._editing.update(""))

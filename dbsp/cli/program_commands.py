@@ -168,6 +168,11 @@ class ProgramCommands:
         preview, name = _with_option(PREVIEW, argument)
         self._changed(self._source.preview(name) if preview else self._source.update(name))
 
+    def begin(self) -> None:
+        """Continue with the program of the file, if the checkpoint has another text of it."""
+        if self._source.outdated:
+            self._changed(self._source.catch_up())
+
     def save(self, argument: str) -> bool:
         """Write the program if the argument names a file of a program; return whether it does."""
         force, name = _with_option(FORCE, argument)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 
+from dbsp.cli.query_relation import QueryRelation
 from dbsp.compiler.datalog.compiler_passes import SourceText
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.lexer import Lexer
@@ -17,6 +18,7 @@ from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.preprocess import AddedText
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.program import Program
+from dbsp.compiler.stored_source import as_file
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import CompileError, InputError
 from dbsp.lazy_dataclass import dataclass
@@ -41,11 +43,18 @@ class ProgramDraft:
         return cls(base, base.text, AddedText(console, ""))
 
     @classmethod
-    def restored(cls, base: Program, text: str, added: AddedText) -> ProgramDraft:
-        """Return the edits of a program whose file is `base`, from their texts."""
-        draft = cls(base, text, added)
+    def restored(cls, program: Program, console: str) -> ProgramDraft:
+        """Return the draft of a compiled program, without the texts of watched queries.
+
+        `console` is the name of the added text if it has none.
+        """
+        if program.source.unedited is None and not program.source.sources.added:
+            return cls.of(program, console)
+        base = Program(as_file(program.source), program.options)
+        added = [each for each in program.source.sources.added if QueryRelation.read(each) is None]
+        draft = cls(base, program.text, added[0] if added else AddedText(console, ""))
         left = {item.span for item in draft.items}
-        gone = tuple(item for item in cls.of(base, added.file).items if item.span not in left)
+        gone = tuple(item for item in cls.of(base, console).items if item.span not in left)
         return replace(draft, dropped=gone)
 
     @property
@@ -73,7 +82,12 @@ class ProgramDraft:
         added = (self.added, *others) if self.added.text.strip() else tuple(others)
         source = self.base.source
         texts = self.base.checked.sources.texts
-        return replace(source, text=self.text, sources=replace(source.sources, texts=texts, added=added))
+        return replace(
+            source,
+            text=self.text,
+            sources=replace(source.sources, texts=texts, added=added),
+            unedited=self.base.text,
+        )
 
     def with_text(self, text: str, line: int) -> ProgramDraft:
         """Return the program with an entry at its end, which begins on this line of the console."""

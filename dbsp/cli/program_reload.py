@@ -12,9 +12,9 @@ from dbsp.cli.console import remark
 from dbsp.cli.options import Compilation
 from dbsp.cli.program_draft import ProgramDraft
 from dbsp.cli.query_relation import QueryRelation, with_hint
-from dbsp.cli.stored_program import StoredProgram, StoredPrograms
-from dbsp.cli.undo_history import TickStep, UndoHistory, UpdateStep, lost_rows, rows_before
+from dbsp.cli.undo_history import TickStep, UndoHistory, UpdateStep, rows_before
 from dbsp.compiler.datalog.text import parsed
+from dbsp.compiler.lost_rows import lost_rows
 from dbsp.compiler.program import Program
 from dbsp.errors import CompileError, InputError, counted
 from dbsp.io.change_script import ScriptTick
@@ -42,8 +42,7 @@ class ProgramChange:
 class LiveProgram:
     """The program of a run, its files and its edits. With `watched`, `changed` looks at the files.
 
-    `stored` is the program as a checkpoint has it, with `texts` for the next ones. `outdated` says
-    that its file, now at `path`, has another text, so that `update` comes next.
+    A program of a checkpoint may have edits and watched queries; `file` is then that of its file.
 
     Every method that raises leaves the run and its program as they are.
     """
@@ -56,21 +55,19 @@ class LiveProgram:
         *,
         watched: bool = False,
         console: str = "<stdin>",
-        path: Path | None = None,
-        stored: StoredProgram | None = None,
-        texts: StoredPrograms | None = None,
-        outdated: bool = False,
+        file: Program | None = None,
     ) -> None:
         self.program = program
         """The program that runs, with the relations of the watched queries."""
         self.run = run
-        self.draft = ProgramDraft.of(program, console) if stored is None else stored.draft
-        self.queries: list[QueryRelation] = [] if stored is None else [*stored.queries]
+        self.draft = ProgramDraft.restored(program, console)
+        queries = map(QueryRelation.read, program.source.sources.added)
+        self.queries = [query for query in queries if query is not None]
         self._numbers = max((each.number for each in self.queries), default=0)
         self._history = UndoHistory()
-        self._path = path or Path(program.file)
-        self._texts = texts
-        self.outdated = outdated
+        self._path = Path((file or program).file)
+        self.outdated = file is not None and self.draft.base.identity != file.identity
+        """Whether the file has another text, so that `catch_up` comes next."""
         self._compilation = compilation or Compilation()
         self._watched = watched
         self._seen = self._stamps()
@@ -105,7 +102,6 @@ class LiveProgram:
 
         Without an argument, the edits stay on top of the new text; otherwise they end.
         """
-        self.outdated = False
         seen = self._seen = self._stamps()  # before it is read, to miss no change
         edits, before = self.draft.edits, self._path
         path, draft = self._read(argument)
@@ -115,6 +111,21 @@ class LiveProgram:
             return done
         fate = f"of {before} are gone; 'undo' restores them" if argument else "stay on top of the file"
         return ProgramChange(done.ticks, (*done.remarks, f"// console edits {fate}"))
+
+    def catch_up(self) -> ProgramChange:
+        """Continue with the program of the file, whose text is not that of the checkpoint.
+
+        Raises InputError if inputs would lose rows: the checkpoint may be the wrong one.
+        """
+        self.outdated = False
+        found = lost_rows(self.run, self.program, self._compiled(self._read("")[1], self.queries))
+        for name, rows in found.items():
+            raise InputError(
+                f"{self._path} has no input '{name}', which has {counted(rows, 'row')} in the checkpoint, so "
+                "the program of the checkpoint continues; write 'update' to drop these rows",
+                code="update-refused",
+            )
+        return self.update()
 
     def preview(self, argument: str = "") -> ProgramChange:
         """Return what `update` would do, as remarks, and change nothing."""
@@ -215,11 +226,12 @@ class LiveProgram:
         program = self._compiled(draft, queries)
         rows = rows_before(self.run, self.program, program)
         step = UpdateStep(self.run.tick + 1, what or "", self.draft, self._path, rows or {})
-        remarks = list(lost_rows(self.run, self.program, program))
+        remarks = [
+            f"// no longer an input: {name}, which had {counted(rows, 'row')}"
+            for name, rows in lost_rows(self.run, self.program, program).items()
+        ]
         known = {(found.message, found.span) for found in self.program.warnings}
         before = self.run.tick
-        if self._texts is not None:
-            self._texts.write(program.identity, draft, queries)
         try:
             done = self.run.update(program)
         finally:
@@ -228,8 +240,6 @@ class LiveProgram:
                     self._history.update(step, complete=rows is not None)
                 self.program, self.draft, self.queries = program, draft, queries
                 self._path = path or self._path
-                if self._texts is not None:
-                    self._texts.keep(program.identity)
         if not self._compilation.no_warn:
             for warning in program.warnings:
                 if (warning.message, warning.span) not in known:

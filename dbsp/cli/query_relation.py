@@ -7,10 +7,14 @@ So its rows stay up to date as those of any output, and each tick prints their c
 
 from __future__ import annotations
 
+import re
+
 from dbsp.compiler.datalog.text.preprocess import AddedText
 from dbsp.compiler.program import Program
 from dbsp.errors import CompileError
 from dbsp.lazy_dataclass import dataclass
+
+_FILE = re.compile(r"<watch (\d+)>")
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,16 @@ class QueryRelation:
         # The rule is the first line, which messages show. Its '.' is not behind a comment.
         text = f"{head} :- {body}\n.\n.decl {name}({declared})\n.output {name}\n"
         return cls(number, body, name, AddedText(f"<watch {number}>", text))
+
+    @classmethod
+    def read(cls, added: AddedText) -> QueryRelation | None:
+        """Return the query of a text that `of` has made; None for any other text."""
+        found = _FILE.fullmatch(added.file)
+        if found is None:
+            return None
+        rule, _, _ = added.text.partition("\n.\n")
+        head, _, body = rule.partition(" :- ")
+        return cls(int(found[1]), body, head.partition("(")[0], added)
 
 
 def with_hint(error: CompileError, watched: list[QueryRelation]) -> CompileError:

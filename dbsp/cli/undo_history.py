@@ -9,13 +9,13 @@ newer text does not have, are then as before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.cli.program_draft import ProgramDraft
 from dbsp.compiler.program import Program
-from dbsp.errors import CircuitError, InputError, counted
+from dbsp.errors import CircuitError, InputError
 from dbsp.io.results import literal_of
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
@@ -169,14 +169,3 @@ def rows_before(run: Run, old: Program, new: Program) -> dict[str, dict[Row, int
         if rows:
             found[name] = rows
     return found
-
-
-def lost_rows(run: Run, old: Program, new: Program) -> Iterator[str]:
-    """Yield a remark about each input that a new program does not have, if changes gave it rows."""
-    for name in old.inputs:
-        if name in new.inputs:
-            continue
-        rows = run.asserted(name)
-        facts = sum(row in rows for row in dict.fromkeys(old.facts.get(name, ())))
-        if len(rows) > facts:
-            yield f"// no longer an input: {name}, which had {counted(len(rows) - facts, 'row')}"

@@ -14,9 +14,10 @@ from dbsp.errors import CheckpointError, CircuitError
 def expect_query(folder: Path, manifest: Manifest, query: str) -> None:
     """Raise CheckpointError unless a manifest is of this query, given by its identity."""
     if manifest.query != query:
+        update = "" if manifest.source is None else "start this one with update=True, "
         raise CheckpointError(
             f"{folder} is the checkpoint of another query ('{manifest.name}'); "
-            "start the same query, or choose another folder",
+            f"start the same query, {update}or choose another folder",
             code="checkpoint-other-program",
         )
 

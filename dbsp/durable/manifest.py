@@ -83,6 +83,8 @@ class Manifest:
     """How much of the past is kept (see `dbsp.durable.history_window`)."""
     interned: int | None = None
     """The end of the ids in the journal up to the tick; None if that of the snapshot's files."""
+    source: dict[str, Any] | None = None
+    """The program as JSON, for its compiler; None for a circuit that was built by hand."""
 
     def content(self, place: str = "manifest") -> bytes:
         """Return the file."""
@@ -118,8 +120,10 @@ def read_manifest(path: Path, place: str = "manifest") -> Manifest | None:
             not isinstance(manifest.time, float | None)
             or not isinstance(manifest.keep, int | str | None)
             or not isinstance(manifest.interned, int | None)
+            or not isinstance(manifest.source, dict | None)
         ):
             raise TypeError(
-                f"unexpected types in {json.dumps([manifest.time, manifest.keep, manifest.interned])}"
+                "unexpected types in "
+                + json.dumps([manifest.time, manifest.keep, manifest.interned, manifest.source])
             )
         return manifest

@@ -114,6 +114,7 @@ class Store:
         self._history = History(self.folder, sync)
         self._writer = SnapshotWriter(self.folder, sync, self._snapshots, self._journal, self._history)
         self._recorder = TickRecorder(self._journal, allow_pickle)
+        self._source: dict[str, Any] | None = None
         self._recovered: Recovered | None = None
         """The verified snapshot and the ticks since then, before a run is attached."""
         self._snapshot_time = time.monotonic()
@@ -155,6 +156,11 @@ class Store:
         return None if self._manifest is None else self._manifest.query
 
     @property
+    def source(self) -> dict[str, Any] | None:
+        """The program of the folder as JSON (see `dbsp.compiler.stored_source`), if it has one."""
+        return None if self._manifest is None else self._manifest.source
+
+    @property
     def circuit(self) -> str | None:
         """The circuit of the snapshot as JSON; None without a snapshot or a JSON form."""
         if self._manifest is None or self._manifest.snapshot is None:
@@ -173,8 +179,14 @@ class Store:
             self.close()
             raise
 
-    def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
+    def resume(
+        self,
+        query: Graph | str,
+        start: Callable[[str | None], Run],
+        source: dict[str, Any] | None = None,
+    ) -> Run:
         """Return a run at the latest durable tick and log it (see `runtime.checkpoints`)."""
+        self._source = source
         identity = query if isinstance(query, str) else signature(query)
         self.check(identity)
         try:
@@ -212,17 +224,17 @@ class Store:
                     time=clock(),
                     keep=self.keep,
                     interned=0,
+                    source=self._source,
                 )
                 manifest.write(self.folder, self.sync)
                 self._manifest, self._recovered = manifest, Recovered(manifest, None, [])
             else:
                 keep = self._manifest.keep if self.keep is None else self.keep
-                changed = replace(
-                    self._manifest, pickle=self.allow_pickle or self._manifest.pickle, keep=keep
-                )
+                pickle = self.allow_pickle or self._manifest.pickle
+                changed = replace(self._manifest, pickle=pickle, keep=keep, source=self._source)
                 if changed != self._manifest:
                     self._read()
-                    changed = replace(self._manifest, pickle=changed.pickle, keep=keep)
+                    changed = replace(self._manifest, pickle=pickle, keep=keep, source=self._source)
                     changed.write(self.folder, self.sync)
                     self._manifest = changed
             self._recover(run)

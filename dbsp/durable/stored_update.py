@@ -32,7 +32,7 @@ from dbsp.durable.tick_journal import TickJournal
 from dbsp.durable.tick_recorder import TickRecorder
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run_base import RunBase
-from dbsp.runtime.run_log import UpdateLog
+from dbsp.runtime.run_log import UpdatedProgram, UpdateLog
 from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.update_report import Updated
 
@@ -66,16 +66,19 @@ class StoredUpdate(UpdateLog):
         """The snapshot whose manifest decides, from the moment when it may be in the folder."""
         self._without_previous = False
 
-    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, done: Updated) -> None:
+    def record(
+        self, program: UpdatedProgram, staged: Mapping[str, Batch], run: RunBase, done: Updated
+    ) -> None:
         files, before, tick = self._files, self._files.manifests[0], done.deltas.number
         files.owner.check()
-        place = files.recorder.record_update(tick, staged, run, files.label, query)
+        place = files.recorder.record_update(tick, staged, run, files.label, program.identity)
         state = replace(files.snapshots.capture(run, done.deltas, place), tick=tick)
         written = self._written = files.snapshots.write(state, before.id)
         manifest = replace(
             before,
             name=run.graph.name,
-            query=query,
+            query=program.identity,
+            source=program.source,
             tick=tick,
             label=files.label,
             journal=place.digest,

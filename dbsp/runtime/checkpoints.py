@@ -25,14 +25,30 @@ class Checkpoint(Protocol):
     def spill(self) -> Path:
         """The folder for state beyond the memory limit; its files need not survive the run."""
 
-    def resume(self, query: Graph | str, start: Callable[[str | None], Run]) -> Run:
+    @property
+    def query(self) -> str | None:
+        """The identity of the query to which the checkpoint belongs; None if it is new."""
+
+    @property
+    def source(self) -> dict[str, Any] | None:
+        """The program of the checkpoint as JSON, if `resume` got it."""
+
+    def resume(
+        self,
+        query: Graph | str,
+        start: Callable[[str | None], Run],
+        source: dict[str, Any] | None = None,
+    ) -> Run:
         """Return a run at the latest durable tick, and make its further ticks durable.
 
-        `query` is the query circuit, or a text that identifies the query. `start` returns a run
-        that has not been stepped; its argument is the circuit of the checkpoint as JSON, or None if
-        there is none. Raises CheckpointError when the checkpoint belongs to another query or is
-        damaged.
+        `query` is the query circuit, or a text that identifies the query, with its program as
+        `source`. `start` returns a run that has not been stepped; its argument is the circuit of
+        the checkpoint as JSON, or None if there is none. Raises CheckpointError when the checkpoint
+        belongs to another query or is damaged.
         """
+
+    def close(self) -> None:
+        """Release the folder."""
 
 
 _opener: Callable[[Path], Checkpoint] | None = None

@@ -58,6 +58,8 @@ class ProposedUpdate:
     graph: Graph
     identity: str
     """Identifies the new program in a checkpoint."""
+    source: dict[str, Any]
+    """The new program as JSON, for a checkpoint."""
     facts: Mapping[str, InputChange]
     """By input, the facts that only the new program has, and retractions of those that it lacks."""
     adopt: Callable[[], None]
@@ -151,7 +153,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             self._compute_update(work, proposed.graph, encode)
             work.adopt = proposed.adopt
             if log is not None:
-                self._record_update(work, log, proposed.identity)
+                self._record_update(work, log, proposed)
             work.decided = True
             self.commit_update(work)
         finally:
@@ -252,12 +254,12 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             transplant.replayed_rows,
         )
 
-    def _record_update(self, work: OpenUpdate, log: UpdateLog, identity: str) -> None:
+    def _record_update(self, work: OpenUpdate, log: UpdateLog, program: ProposedUpdate) -> None:
         """Make a computed update durable, which decides it."""
         self._scope.commit()
         work.recording = True
         done = expect_present(work.updated, "the report of a computed update")
-        log.record(identity, work.facts, self, done)
+        log.record(program, work.facts, self, done)
 
     def commit_update(self, work: OpenUpdate) -> None:
         """Make a decided update final. If this is interrupted, call it again."""

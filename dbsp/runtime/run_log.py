@@ -11,6 +11,18 @@ from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.update_report import Updated
 
 
+class UpdatedProgram(Protocol):
+    """The program after an update."""
+
+    @property
+    def identity(self) -> str:
+        """Identifies the program in a checkpoint."""
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """The program as JSON, for its compiler."""
+
+
 class UpdateLog(Protocol):
     """Makes the update of a run to another program durable, as one tick.
 
@@ -18,8 +30,10 @@ class UpdateLog(Protocol):
     decided, and `withdraw` if it is not. These two may be called more than once, and never raise.
     """
 
-    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, done: Updated) -> None:
-        """Write the state of the run as that of the program `query`; this decides the update.
+    def record(
+        self, program: UpdatedProgram, staged: Mapping[str, Batch], run: RunBase, done: Updated
+    ) -> None:
+        """Write the state of the run as that of the new program; this decides the update.
 
         `staged` are the changed facts, and `done` is the report of the update. If it raises,
         `decided` says whether the update counts.

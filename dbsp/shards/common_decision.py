@@ -7,7 +7,7 @@ from typing import Any
 
 from dbsp.data.batch import Batch
 from dbsp.runtime.run_base import RunBase
-from dbsp.runtime.run_log import RunLog, UpdateLog
+from dbsp.runtime.run_log import RunLog, UpdatedProgram, UpdateLog
 from dbsp.runtime.tick_result import TickResult
 from dbsp.runtime.update_report import Updated
 
@@ -78,7 +78,9 @@ class CommonUpdate(UpdateLog):
         self._decide = decide
         self._decided = False
 
-    def record(self, query: str, staged: Mapping[str, Batch], run: RunBase, done: Updated) -> None:
+    def record(
+        self, program: UpdatedProgram, staged: Mapping[str, Batch], run: RunBase, done: Updated
+    ) -> None:
         if not self._decide(run, done):
             raise WithdrawnError
         self._decided = True

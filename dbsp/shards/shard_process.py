@@ -277,7 +277,7 @@ class Shard:
             self._exchanges.counters.clear()  # their names are those of the circuit before
 
         try:
-            self.run.switch_program(ProposedUpdate(receive_graph(command.graph), "", {}, adopt), encode)
+            self.run.switch_program(ProposedUpdate(receive_graph(command.graph), "", {}, {}, adopt), encode)
         finally:
             self._link.changed = None
 
