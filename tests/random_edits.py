@@ -73,3 +73,38 @@ def _text(
         if name in with_rules:
             lines += more
     return "\n".join([*lines, ""])
+
+
+LAYERS = {
+    "p(x, y)": ["a(x, y)", "b(x, y), x < 2", "b(x, y), x < 3", "a(x, z), b(z, y)", "b(y, x), c(x)"],
+    "q(x, y)": ["p(x, y), c(x)", "p(x, z), a(z, y)", "p(y, x), !b(x, y)", "a(x, y), y > 1"],
+    "t(x, y)": ["q(x, y)", "t(x, z), t(z, y)", "t(x, z), p(z, y)", "b(x, y), !p(x, y)"],
+    "n(x, y)": ["c(x), y = count : { t(x, _) }", "q(x, _), y = sum z : { t(x, z) }", "p(x, y), x != y"],
+    "m(x, y)": ["c(x), y = max z : { q(x, z) }", "a(x, _), y = min z : { n(x, z) }"],
+    "o(x, y)": ["n(x, y), y > 1", "t(x, y), t(y, x)", "m(x, y), !q(x, y)", "c(x), t(x, z), n(z, y), p(y, _)"],
+}
+"""By head, the bodies of its rules: each relation reads those before it, so edits have readers."""
+
+
+@st.composite
+def layered_versions(draw: st.DrawFn, number: int) -> list[str]:
+    """Draw versions of a program with six relations above each other; each has one rule at least.
+
+    The inputs are those of `versions`.
+    """
+    used = {
+        head: draw(st.sets(st.sampled_from(bodies), min_size=min(2, len(bodies) - 1)))
+        for head, bodies in LAYERS.items()
+    }
+    texts: list[str] = []
+    for _ in range(number):
+        heads = draw(st.lists(st.sampled_from(list(LAYERS)), min_size=1, unique=True))
+        lines = [".decl a(x: number, y: number) .decl b(x: number, y: number) .decl c(x: number)"]
+        lines += [f".decl {head.replace(',', ': number,').replace(')', ': number)')}" for head in LAYERS]
+        lines += [".input a, b, c", f".output {', '.join(head[0] for head in heads)}"]
+        lines += [f"{head} :- {body}." for head in LAYERS for body in LAYERS[head] if body in used[head]]
+        texts.append("\n".join([*lines, ""]))
+        for head in draw(st.lists(st.sampled_from(list(LAYERS)), min_size=1, max_size=2)):
+            changed = used[head] ^ {draw(st.sampled_from(LAYERS[head]))}
+            used[head] = changed or used[head]
+    return texts

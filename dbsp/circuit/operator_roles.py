@@ -68,6 +68,16 @@ class RowCopying(Operator):
 
 
 @dataclass(frozen=True)
+class Summing(Operator):
+    """An operator whose output is the sum of its inputs."""
+
+
+@dataclass(frozen=True)
+class Arranging(Operator):
+    """An operator whose readers also read its trace (see `dbsp.circuit.step_roles.Arranged`)."""
+
+
+@dataclass(frozen=True)
 class TickDependent(Operator):
     """An operator whose past output may depend on the tick of each input row.
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, expect_present
 from dbsp.lazy_dataclass import dataclass
@@ -37,8 +37,8 @@ from dbsp.runtime.latest_tick import LatestTick, up_to
 from dbsp.runtime.live_graph import LivePrograms
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.open_work import OpenWork
-from dbsp.runtime.port_match import outputs_of
 from dbsp.runtime.ports import InputPort
+from dbsp.runtime.rebuilding import summed
 from dbsp.runtime.run_log import UpdateLog
 from dbsp.runtime.savepoint import Savepoint
 from dbsp.runtime.stored_relations import StoredRelations
@@ -220,12 +220,10 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         """Compute the update up to its decision."""
         if self.budget is not None:
             self.budget.begin_tick()
-        if work.log is not None:
-            # The state is committed before the update is decided: a snapshot needs it so.
-            work.savepoint = Savepoint(self._scope)
-            work.savepoint.take()
+        # The state is committed before the update is decided: later steps of the update need it so.
+        work.savepoint = Savepoint(self._scope)
+        work.savepoint.take()
         transplant = work.transplant = Transplant(self._scope, graph, same_query=False)
-        changed = _differences(transplant)
         refuse_dropped_changes(self._handles, self.ports_of(transplant.scope)[0], graph)
         self.install(graph, transplant.scope)
         facts = encode()
@@ -234,8 +232,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             self._compute(dict(work.facts))
         deltas: dict[str, ZSet] = {}
         for name, port in self.output_ports.items():
-            parts = [batch for batch in (changed.get(name), port.out) if batch is not None]
-            total = combine([(batch.rows, batch.weights) for batch in parts])
+            total = summed(transplant.output_changes.get(name), port.out, 1)
             deltas[name] = (
                 self._nothing[name] if total is None else ZSet.wrap(port.columns, self.interner, total)
             )
@@ -249,6 +246,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             result,
             states_of_relations(transplant),
             transplant.kept,
+            transplant.changed,
             transplant.rebuilt,
             transplant.dropped,
             transplant.replayed_rows,
@@ -375,27 +373,3 @@ def refuse_dropped_changes(
                 where=f"circuit '{graph.name}'",
                 code="update-refused",
             )
-
-
-def _differences(transplant: Transplant) -> dict[str, Batch]:
-    """Return for each output of the new circuit its rows minus those in the old circuit.
-
-    Outputs without a difference are left out, and so are those of a circuit without ticks.
-    """
-    before = outputs_of(transplant.old)
-    found: dict[str, Batch] = {}
-    for name, port in outputs_of(transplant.scope).items():
-        known = before.get(name)
-        if known is not None and known.columns.types != port.columns.types:
-            known = None
-        if known is not None and transplant.same_stream(known.node.inputs[0].node, port.node.inputs[0].node):
-            continue
-        after = port.view()
-        parts = [(after.rows, after.weights)]
-        if known is not None:
-            earlier = known.view()
-            parts.append((earlier.rows, -earlier.weights))
-        difference = combine(parts)
-        if difference is not None:
-            found[name] = difference
-    return found

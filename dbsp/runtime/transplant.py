@@ -25,19 +25,23 @@ of n rows. On several shards all of them transplant together, and the step excha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from dbsp.circuit.equality import equal_nodes
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.operator_roles import Forgetful, depends_on_ticks
-from dbsp.circuit.step import Step
-from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, TracedStep
+from dbsp.circuit.shard_link import Alone
+from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime import observation
-from dbsp.runtime.moved_integrals import MovableStreams, same_view
-from dbsp.runtime.port_match import check_inputs, check_ports, inputs_of, outputs_of
-from dbsp.runtime.ports import InputPort
+from dbsp.runtime.acting_step import step_as_usual
+from dbsp.runtime.counterparts import Counterparts
+from dbsp.runtime.moved_integrals import same_view
+from dbsp.runtime.port_match import check_inputs, check_ports, outputs_of
+from dbsp.runtime.ports import OutputPort
+from dbsp.runtime.rebuild_plan import RebuildPlan, equal_nodes_of, paired
+from dbsp.runtime.rebuilding import LargeDifferenceError, Rebuilding, summed
 from dbsp.runtime.rebuilt_steps import continued
+from dbsp.runtime.relation_nodes import relation_nodes
 from dbsp.runtime.scope import Scope
 
 
@@ -47,45 +51,56 @@ class Transplant:
     Raises CircuitError when the new circuit needs rows that the old one does not keep, or has a
     node that depends on ticks and is not in the old one. For a circuit of the `same_query`, it also
     raises CircuitError if it has other inputs, outputs or views; for one of another query, if an
-    input has other columns. Also raises the errors of evaluating the new nodes.
+    input has other columns. Also raises the errors of evaluating the new nodes. A transplant to
+    another query changes the traces of carried nodes, and a savepoint of `old` undoes it.
     """
 
     def __init__(self, old: Scope, graph: Graph, same_query: bool = True) -> None:
         self.old = old
         self._same_query = same_query
-        self._inputs = inputs_of(old)
+        # A shard has some rows of a stream only, and its exchanges must be those of all shards.
+        self._carries = not same_query and isinstance(old.link, Alone)
         self._draft = Scope(graph, old.interner, budget=old.budget, link=old.link)
         (check_ports if same_query else check_inputs)(old, self._draft)
-        numbers = equal_nodes([old.graph, graph])
-        self._equal: dict[int, list[Node]] = {}
-        for node in old.graph.nodes:
-            self._equal.setdefault(numbers[node], []).append(node)
-        self._numbers = numbers
-        self._pairs = self._paired(graph)
-        """For each new node the old node whose state it takes over."""
-        self._actions: dict[Node, Callable[[Step], None]] = {}
-        """The action of every node that takes part in the rebuilding step."""
+        self._numbers = equal_nodes([old.graph, graph])
+        self._equal = equal_nodes_of(old, self._numbers)
+        self._counterparts: Counterparts | None = None
+        self._plan: RebuildPlan | None = None
         self.replayed_rows = 0
         """The number of rows that the rebuilding step read from kept state."""
-        if not old.first_tick:
-            self._movable = MovableStreams(old, numbers)
-            self._decide(graph)
-        pairs = self._inside_too()
+        self.output_changes: dict[str, Batch] = {}
+        """The rows of each output less those in the old circuit; outputs without change are left
+        out."""
         if old.first_tick:
             # There are no past ticks.
             self.scope = self._draft
+            pairs = paired(self._draft, self._equal, self._numbers)
+            carried: dict[Node, Node] = {}
         else:
-            self.scope = continued(old, graph, old.interner, pairs)
-            self._rebuild()
-        observation.resume(self.scope, old, pairs)
-        kept = {id(state) for states in self.scope.state.carried.states.values() for state in states}
-        self.kept = len(kept)
-        """The number of traces and tables taken over."""
-        self.rebuilt = len(self.scope.traces) + len(self.scope.tables) - len(kept)
+            pairs, carried = self._transplant()
+        observation.resume(self.scope, old, self._inside_too(pairs | carried))
+        self._count(carried)
+
+    def _count(self, carried: dict[Node, Node]) -> None:
+        """Count the traces and tables by what happened to them."""
+        old, after = self.old, [*self.scope.traces, *self.scope.tables]
+        taken = {id(state) for states in self.scope.state.carried.states.values() for state in states}
+        # A carried recursion that has restarted has other traces.
+        taken &= {id(state) for state in after}
+        within = {
+            id(state)
+            for node in self._inside_too(carried)
+            for state in self.scope.state.carried.states.get(node, ())
+        }
+        self.kept = len(taken - within)
+        """The number of traces and tables taken over unchanged."""
+        self.changed = len(taken & within)
+        """The number of traces and tables taken over that took the difference."""
+        self.rebuilt = len(after) - len(taken)
         """The number of traces and tables rebuilt."""
-        self._dropped = [state for state in old.traces if id(state) not in kept]
-        self._new = [state for state in self.scope.traces if id(state) not in kept]
-        self.dropped = len(old.traces) + len(old.tables) - len(kept)
+        self._dropped = [state for state in old.traces if id(state) not in taken]
+        self._new = [state for state in self.scope.traces if id(state) not in taken]
+        self.dropped = len(old.traces) + len(old.tables) - len(taken)
         """The number of traces and tables that the new circuit does not need."""
 
     def release(self) -> None:
@@ -100,87 +115,98 @@ class Transplant:
 
     def keeps(self, node: Node) -> bool:
         """Return whether the old circuit has the stream of a node, and it is not rebuilt."""
-        return self._numbers[node] in self._equal and self._actions.get(node) is not _step
+        rebuilt = self._plan is not None and self._plan.totals.get(node) is step_as_usual
+        return self._numbers[node] in self._equal and not rebuilt
+
+    def changes(self, old: Node, new: Node) -> bool:
+        """Return whether a node of the new circuit took the difference from a node of the old one,
+        and was not evaluated from scratch."""
+        if self._counterparts is None or self._counterparts.of.get(new) is not old:
+            return False
+        return new in self._counterparts.carried or self.keeps(new)
 
     def same_stream(self, old: Node, new: Node) -> bool:
         """Return whether top-level nodes of the two circuits have the same stream."""
         return self._numbers[old] == self._numbers[new]
 
-    # --- pairs of equal nodes ---------------------------------------------------------------------
+    # --- the plan ---------------------------------------------------------------------------------
 
-    def _paired(self, graph: Graph) -> dict[Node, Node]:
-        pairs: dict[Node, Node] = {}
-        left = {number: list(reversed(nodes)) for number, nodes in self._equal.items()}
-        for node in graph.nodes:
-            equal = left.get(self._numbers[node])
-            if equal and self._state_fits(node, equal[-1]):
-                pairs[node] = equal.pop()
-        return pairs
+    def _transplant(self) -> tuple[dict[Node, Node], dict[Node, Node]]:
+        """Rebuild the scope; return the nodes that were kept, and those that were carried.
 
-    def _state_fits(self, node: Node, old: Node) -> bool:
-        """Return whether the state of an equal node has all rows that the new node may read."""
-        if not isinstance(old.operator, Forgetful):
-            return True
-        read, late = ([self._numbers[stream.node] for stream in each.strict] for each in (node, old))
-        return node.operator == old.operator and read == late
+        If a difference turns out to be large, start again without it, and finally without any.
+        """
+        old, refused = self.old, set[Node]()
+        known: dict[Node, Batch | None] = {}
+        for carries in (True, True, False):
+            plan = self._plan = self._planned(refused, known, carries and self._carries)
+            counterparts = self._counterparts
+            carried: dict[Node, Node] = {}
+            if counterparts is not None:
+                carried = {node: counterparts.of[node] for node in counterparts.carried}
+            pairs = self._inside_too(plan.pairs | carried)
+            self.scope = continued(old, self._draft.graph, old.interner, pairs)
+            try:
+                self._rebuild(plan)
+            except LargeDifferenceError as error:
+                refused |= self._readers_within_relation(error.node)
+                known |= error.totals
+                kept = set(map(id, old.traces))
+                for trace in self.scope.traces:
+                    if id(trace) not in kept:
+                        trace.release()
+                continue
+            return plan.pairs, carried
+        raise AssertionError("without counterparts, no difference is large")
 
-    def _decide(self, graph: Graph) -> None:
-        """Decide which nodes take part in the rebuilding step, and how."""
-        for node in graph.nodes:
-            if node in self._pairs:
-                continue
-            if depends_on_ticks(node):
-                raise CircuitError(
-                    "the output of this node depends on the past ticks, and the running circuit has no "
-                    "equal node over the same inputs; the run continues with its current circuit",
-                    where=node.describe(),
-                    code="different-circuits",
-                )
-            own = hasattr(self._draft.by_node[node], "rollback")
-            if own or self._draft.state.by_node.get(node) or node.operator.children():
-                self._require(node)
+    def _planned(self, refused: set[Node], known: Mapping[Node, Batch | None], carries: bool) -> RebuildPlan:
+        """Return the plan of the rebuilding step; refuse counterparts that cannot be computed."""
+        while True:
+            self._counterparts = None
+            if carries:
+                graphs = self.old.graph, self._draft.graph
+                self._counterparts = Counterparts(*graphs, self._numbers, refused)
+            plan = RebuildPlan(self.old, self._draft, self._numbers, self._counterparts, known)
+            for before, after in self._changed_outputs():
+                if self._has_delta(before, after):
+                    plan.need_delta(_stream(after))
+            plan.check()
+            if not plan.refused:
+                return plan
+            refused |= plan.refused
 
-    def _require(self, node: Node) -> None:
-        """Make the node emit its integral in the rebuilding step."""
-        waiting = [node]
-        while waiting:
-            node = waiting.pop()
-            if node in self._actions:
-                continue
-            step = self._draft.by_node[node]
-            if node in self._pairs and isinstance(step, ReplayingStep) and step.complete:
-                self._actions[node] = _replay
-                continue
-            keeper = self._keeper(node)
-            if keeper is not None:
-                self._actions[node] = _EmitIntegral(keeper)
-                continue
-            moved = self._movable.find(node)
-            if moved is not None:
-                self._actions[node] = moved
-                continue
-            if isinstance(step, InputPort) and step.relation not in self._inputs:
-                self._actions[node] = _emit_nothing
-                continue
-            if isinstance(step, InputPort) or depends_on_ticks(node):
-                raise CircuitError(
-                    "the new circuit needs all past rows of this node, and the running circuit does not "
-                    "keep them; the run continues with its current circuit",
-                    where=node.describe(),
-                    code="rows-not-kept",
-                )
-            self._pairs.pop(node, None)
-            self._actions[node] = _step
-            waiting += (stream.node for stream in node.inputs)
+    def _readers_within_relation(self, node: Node) -> set[Node]:
+        """Return a node and the nodes behind it, up to the first ones of relations."""
+        graph = self._draft.graph
+        ends = set(relation_nodes(graph).values())
+        found = {node}
+        for each in graph.nodes:
+            if any(stream.node in found and stream.node not in ends for stream in each.inputs):
+                found.add(each)
+        return found
 
-    def _keeper(self, node: Node) -> KeepingStep | None:
-        """Return a step of the old scope that keeps the integral of the node's output, or None."""
-        keepers = map(self.old.keeper, self._equal.get(self._numbers[node], ()))
-        return next((keeper for keeper in keepers if keeper is not None), None)
+    def _changed_outputs(self) -> list[tuple[OutputPort | None, OutputPort]]:
+        """Return the outputs of the new circuit whose streams the old one does not have under the
+        same name, each with that of the old circuit if it has the same columns."""
+        before = outputs_of(self.old)
+        found: list[tuple[OutputPort | None, OutputPort]] = []
+        for name, port in outputs_of(self._draft).items():
+            known = before.get(name)
+            if known is not None and known.columns.types != port.columns.types:
+                known = None
+            if known is None or not self.same_stream(_stream(known), _stream(port)):
+                found.append((known, port))
+        return found
 
-    def _inside_too(self) -> dict[Node, Node]:
-        """Return the pairs of nodes, those of nested scopes included."""
-        pairs = dict(self._pairs)
+    def _has_delta(self, before: OutputPort | None, after: OutputPort) -> bool:
+        """Return whether the rebuilding step computes the change of an output."""
+        if before is None or self._counterparts is None:
+            return False
+        return self._counterparts.of.get(_stream(after)) is _stream(before)
+
+    def _inside_too(self, top: dict[Node, Node]) -> dict[Node, Node]:
+        """Return pairs of nodes with those in nested scopes."""
+        pairs = dict(top)
         waiting = list(pairs.items())
         while waiting:
             new, old = waiting.pop()
@@ -192,41 +218,44 @@ class Transplant:
 
     # --- the new scope ----------------------------------------------------------------------------
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, plan: RebuildPlan) -> None:
         """Run the step that rebuilds the missing state; commit it unless something raises."""
         scope = self.scope
-        taking_part = [
-            (scope.by_node[node], self._actions[node]) for node in scope.graph.nodes if node in self._actions
-        ]
+        step = Rebuilding(self.old, scope, plan, self._counterparts)
+        outputs = [] if self._same_query else self._changed_outputs()
+        views = {
+            after.relation: before.view()
+            for before, after in outputs
+            if before is not None and not self._has_delta(before, after)
+        }
         try:
-            scope.run_steps([_Acting(step, action) for step, action in taking_part])
+            self.replayed_rows = step.run()
             if self._same_query:
-                self._check_views()
-            self.replayed_rows = sum(
-                len(step.out.weights)
-                for step, action in taking_part
-                if action is not _step and step.out is not None
-            )
+                self._check_views(plan)
         except BaseException as error:
             scope.rollback()
             if isinstance(error, DbspError):
                 work, kept = ("replanning", "circuit") if self._same_query else ("the update", "program")
                 error.add_note(f"This happened during {work}; the run continues with its current {kept}.")
             raise
-        finally:
-            for step, action in taking_part:
-                if action is _replay and isinstance(step, TracedStep):
-                    step.trace.fresh = False
+        for before, after in outputs:
+            name = after.relation
+            if self._has_delta(before, after):
+                change = step.deltas[_stream(after)]
+            else:
+                change = summed(outputs_of(scope)[name].view(), views.get(name), -1)
+            if change is not None:
+                self.output_changes[name] = change
         for listener in scope.listeners:
             listener.drop()
         scope.commit()
         scope.forget()
 
-    def _check_views(self) -> None:
+    def _check_views(self, plan: RebuildPlan) -> None:
         """Check that the rebuilt views equal the old ones, as those of an equal query do."""
         before = outputs_of(self.old)
         for name, port in outputs_of(self.scope).items():
-            if port.node in self._pairs and not any(s.node in self._actions for s in port.node.inputs):
+            if port.node in plan.pairs and not any(s.node in plan.totals for s in port.node.inputs):
                 continue
             if not same_view(before[name], port, self.scope):
                 raise CircuitError(
@@ -236,43 +265,6 @@ class Transplant:
                 )
 
 
-class _Acting(Step):
-    """Runs the action of another step in the rebuilding step."""
-
-    __slots__ = ("_action", "_step")
-
-    def __init__(self, step: Step, action: Callable[[Step], None]) -> None:
-        super().__init__()
-        self.node = step.node
-        self._step = step
-        self._action = action
-
-    def step(self) -> None:
-        self._action(self._step)
-
-
-def _step(step: Step) -> None:
-    step.step()
-
-
-def _emit_nothing(step: Step) -> None:
-    """Step an input that the old circuit does not have: it has no past rows."""
-    step.out = None
-
-
-def _replay(step: Step) -> None:
-    if not isinstance(step, ReplayingStep):
-        raise AssertionError(f"{type(step).__name__} cannot replay its past")
-    step.replay()
-
-
-class _EmitIntegral:
-    """Makes a step emit the integral that a step of the old scope keeps of its stream."""
-
-    __slots__ = ("_keeper",)
-
-    def __init__(self, keeper: KeepingStep) -> None:
-        self._keeper = keeper
-
-    def __call__(self, step: Step) -> None:
-        step.out = self._keeper.integral() or None
+def _stream(port: OutputPort) -> Node:
+    """Return the node whose stream an output emits."""
+    return port.node.inputs[0].node

@@ -17,7 +17,7 @@ from dbsp.runtime.transplant import Transplant
 if TYPE_CHECKING:
     from dbsp.display.document import Document
 
-STATES = KEPT, REBUILT, ADDED, DROPPED = "kept", "rebuilt", "added", "dropped"
+STATES = KEPT, CHANGED, REBUILT, ADDED, DROPPED = "kept", "changed", "rebuilt", "added", "dropped"
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,12 @@ class Updated(Displayed):
     deltas: TickResult
     """The change of every output of the new program, as of a tick."""
     relations: Mapping[str, str]
-    """By relation of the circuits, what happened to it: "kept", "rebuilt", "added", "dropped"."""
+    """By relation of the circuits, what happened to it: one of `STATES`."""
     kept: int
     """The number of traces and tables that the new circuit took over unchanged."""
+    changed: int
+    """The number of traces and tables that the new circuit took over, and that took the difference
+    of the edit."""
     rebuilt: int
     """The number of traces and tables that were filled from others."""
     dropped: int
@@ -48,7 +51,7 @@ class Updated(Displayed):
         """Return the names of the relations in one state, sorted.
 
         Parameters:
-            state: "kept", "rebuilt", "added" or "dropped".
+            state: "kept", "changed", "rebuilt", "added" or "dropped".
 
         Examples:
             >>> text = ".decl a(x: number) .input a .decl b(x: number) .output b b(x) :- a(x)."
@@ -70,7 +73,8 @@ class Updated(Displayed):
 
     def _lines(self) -> Iterator[str]:
         yield (
-            f"tick {self.deltas.number}: {self.kept} traces kept, {self.rebuilt} rebuilt, "
+            f"tick {self.deltas.number}: {self.kept} traces kept, {self.changed} changed, "
+            f"{self.rebuilt} rebuilt, "
             f"{self.dropped} dropped; {counted(self.replayed_rows, 'row')} read from kept traces, "
             f"{self.deltas.seconds:.3f} s"
         )
@@ -89,11 +93,13 @@ def states_of_relations(transplant: Transplant) -> dict[str, str]:
     before, after = _relations(transplant.old), _relations(transplant.scope)
     found: dict[str, str] = {}
     for name, node in after.items():
-        changed = name in before and not transplant.same_stream(before[name], node)
-        if transplant.keeps(node) and not changed:
+        known = before.get(name)
+        if transplant.keeps(node) and (known is None or transplant.same_stream(known, node)):
             found[name] = KEPT
+        elif known is not None and transplant.changes(known, node):
+            found[name] = CHANGED
         else:
-            found[name] = REBUILT if name in before else ADDED
+            found[name] = ADDED if known is None else REBUILT
     found.update((name, DROPPED) for name in before if name not in after)
     return found
 

@@ -149,6 +149,7 @@ class ShardedUpdates(ShardedReplanning):
             result,
             first.relations,
             first.kept,
+            0,
             first.rebuilt,
             first.dropped,
             sum(answer.replayed_rows for answer in answers),

@@ -170,7 +170,7 @@ class MergingStack(RunStack):
 
     def repair(self) -> None:
         """Restore the table after an interrupted merge, between ticks; the runs are the truth."""
-        self.fresh = False
+        self.fresh = 0
         if not self._replacing:
             return
         self._merge = None
@@ -294,7 +294,7 @@ class MergingStack(RunStack):
         if len(self.current) < 2 or self._budget is not None or self._bound > INT64_MAX:
             return
         if sum([run.size for run in self.current]) > TAIL * SMALL:
-            self.fresh = False
+            self.fresh = 0
             self._merge_newest(0)
 
 

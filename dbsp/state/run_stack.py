@@ -24,8 +24,8 @@ class RunStack:
     `width` is the number of columns of a run row. In a nested scope it is more than the arity of
     the stream: the last columns hold the iterations, outermost scope first. `table` is the run
     table for kernels (see `dbsp.kernels.run_search`), `count` the number of runs in it, `past` the
-    number of committed runs. `fresh` means that the newest run is the delta of the current step.
-    With a `budget`, runs may be in files.
+    number of committed runs. `fresh` is the number of the newest runs that are the delta of the
+    current step. With a `budget`, runs may be in files.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class RunStack:
         self.table = np.zeros((ROOM, 3), np.int64)
         self.count = 0
         self.past = 0
-        self.fresh = False
+        self.fresh = 0
         self._bound = 0
         """No sum of weights over some of the runs is larger."""
         self._journal = journal
@@ -64,7 +64,7 @@ class RunStack:
     @property
     def before(self) -> int:
         """The number of runs that hold the integral without the delta of the current step."""
-        return self.count - 1 if self.fresh else self.count
+        return self.count - self.fresh
 
     @property
     def rows(self) -> int:

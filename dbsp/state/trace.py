@@ -109,7 +109,7 @@ class Trace(MergingStack):
             self._bound += run.largest
             self.current.append(run)
             self.count += 1
-        self.fresh = True
+        self.fresh = 1
         if self._bound > INT64_MAX:
             # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
             sum_weights(rows, self.table, self.count)
@@ -138,14 +138,17 @@ class Trace(MergingStack):
         return Batch(*consolidate_owned(rows, weights))
 
     def notify(self) -> Batch | None:
-        """Merge everything into one run and return it as the delta of the current step.
+        """Make all runs the delta of the current step, and return their sum.
 
-        While `fresh` is set, the trace behaves as if this step had received the whole past, so
-        `before` is 0. Returns None for an empty trace. O(n) if there are several runs.
+        The trace then behaves as if this step had received the whole past, so `before` is 0.
+        Returns None for an empty trace. O(n) if there are several runs, which are merged into one
+        unless the step has appended a run.
         """
-        self.compact()
-        self.fresh = bool(self.runs)
-        return Batch(self.runs[0].rows, self.runs[0].weights) if self.fresh else None
+        if not self.current:
+            self.compact()
+        self.fresh = self.count
+        whole = self._whole()
+        return Batch(whole.rows, whole.weights) if whole else None
 
     def commit(self) -> None:
         current = self.current
@@ -159,13 +162,13 @@ class Trace(MergingStack):
             self.due = grown > merging_stack.SMALL or grown >= narrow_rows.LARGE or len(runs) >= calm
             self.current = []
         self.past = self.count
-        self.fresh = False
+        self.fresh = 0
 
     def rollback(self) -> None:
         self._bound = sum(run.largest for run in self.runs)
         self.current = []
         self.count = self.past
-        self.fresh = False
+        self.fresh = 0
 
     def rewind(self, runs: Sequence[SortedRun]) -> None:
         """Return to the committed runs of an earlier time; if this is interrupted, call it again.

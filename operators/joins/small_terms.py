@@ -73,7 +73,7 @@ class SmallTerms:
                 self._tables[place] = trace.table
                 numbers[at] = trace.table.ctypes.data
             count = trace.count
-            numbers[at + 1] = count - 1 if trace.fresh else count  # as `before`, without a call
+            numbers[at + 1] = count - trace.fresh  # as `before`, without a call
             numbers[at + 2] = count
             at += SOURCE
         rows, weights = sum_terms(self._descriptions, numbers, self._columns, self._counts)

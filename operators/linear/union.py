@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dbsp.circuit.field_ranges import ONE_INPUT, SOME_INPUTS, TWO_INPUTS
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import Summing
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
@@ -87,7 +88,7 @@ class Widen(Operator):
 
 
 @dataclass(frozen=True)
-class Union(Operator):
+class Union(Summing):
     """The sum of any number of Z-sets."""
 
     input_counts = SOME_INPUTS

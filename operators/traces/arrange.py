@@ -16,7 +16,7 @@ import numpy as np
 
 from dbsp.circuit.field_ranges import DISTINCT_COLUMNS, ONE_INPUT
 from dbsp.circuit.graph import Node, Stream
-from dbsp.circuit.operator import Operator
+from dbsp.circuit.operator_roles import Arranging
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, ExternalStep, ReplayingStep, TracedStep
@@ -32,7 +32,7 @@ from dbsp.state.trace import Trace
 
 
 @dataclass(frozen=True)
-class Arrange(Operator):
+class Arrange(Arranging):
     """The integral of a stream sorted by `order`, a permutation of all its columns."""
 
     input_counts = ONE_INPUT
@@ -160,7 +160,7 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
     @property
     def before(self) -> int:
         trace = self._trace
-        return trace.count - 1 if trace.fresh else trace.count  # as `Trace.before`, without a call
+        return trace.count - trace.fresh  # as `Trace.before`, without a call
 
     @property
     def sorted_by(self) -> tuple[int, ...] | None:
@@ -197,7 +197,7 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         self.out = None  # release the latest delta before the next one is computed
         batch = self._source.out
         if batch is None:
-            self._trace.fresh = False
+            self._trace.fresh = 0
             return
         if self._order is not None:
             batch = batch.rearranged(self._order)

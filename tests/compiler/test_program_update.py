@@ -112,8 +112,9 @@ def check_sharing(done: Updated, run: Run, before: set[int], restarts: bool) -> 
     after = {id(state) for state in (*run.scope.traces, *run.scope.tables)}
     if not restarts:
         shared = len(after & before), len(after - before), len(before - after)
-        assert (done.kept, done.rebuilt, done.dropped) == shared
+        assert (done.kept + done.changed, done.rebuilt, done.dropped) == shared
     event("kept and rebuilt" if done.kept and done.rebuilt else "not both")
+    event("changed" if done.changed else "not changed")
     assert all(state == "kept" for name, state in done.relations.items() if name in INPUTS)
 
 
