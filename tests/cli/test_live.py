@@ -383,7 +383,7 @@ def test_a_rule_of_several_lines_in_a_conversation(
     rule = "inner(x) :-\r"
     conversation(commands, f"{rule}\rinner(x) :- \x03{rule}\x03{rule}path(_, x).\r{rule}\x04")
     shown = capsys.readouterr()
-    assert "commit  // tick 2\n// kept: edge, path\n// rebuilt: inner, lonely\n" in shown.out
+    assert "commit  // tick 2\n// kept: edge, path\n// changed: inner, lonely\n" in shown.out
     ended = "ends the rule that begins with 'inner(x) :-' before it is complete, and the program is unchanged"
     assert shown.err.count(ended) == 2
     assert f"dbsp: error: an empty line {ended}; a rule ends with '.'" in shown.err
@@ -502,7 +502,7 @@ def test_the_program_is_updated_from_its_file(say: Say, commands: ConsoleCommand
     assert say("update").splitlines() == [
         "commit  // tick 2",
         "// kept: edge, path",
-        "// rebuilt: inner, lonely",
+        "// changed: inner, lonely",
     ]
     Path("reach.dl").write_text(PROGRAM.replace("path(x, z) :- path(x, y), edge(y, z).", ""))
     assert say("update").splitlines()[:2] == ['-path("a", "c")', "commit  // tick 3"]

@@ -232,7 +232,7 @@ path(y, x) :- edge(x, y)
     at_terminals = "prompt of a terminal [invalid-command]"
     assert done.err.splitlines() == [
         "// watch 1: path(1, x), x > 2",
-        *["// kept: edge", "// rebuilt: path, watch_1"] * 3,
+        *["// kept: edge", "// changed: watch_1", "// rebuilt: path"] * 3,
         "// undone: tick 4: dropped path(x, x) :- edge(x, _).",
         "dbsp: error: <stdin>:11: changes are pending; write commit first [changes-pending]",
         "// undone: tick 6: -edge(1, 2), +edge(3, 4)",

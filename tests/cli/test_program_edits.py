@@ -205,7 +205,7 @@ TWO.
     ]
     say(commands, capsys, "drop 1", "drop 2", "drop 2")
     # `b` ends as an input, and its only row was a fact of the program.
-    assert say(commands, capsys, "drop b(9).")[-1] == "// rebuilt: b"
+    assert say(commands, capsys, "drop b(9).")[-1] == "// changed: b"
     say(commands, capsys, "drop d(x) :- a(x), x > 50", "save q.dl")
     assert (
         (folder / "q.dl").read_text()

@@ -455,8 +455,7 @@ def test_an_update_writes_only_what_the_edit_reaches(tmp_path: Path) -> None:
     assert kept == runs
     run.update(compiled(text.replace("x > 10", "x > 11") + "c(x) :- b(x, _), x > 9995."))
     kept = {path.name: path.stat().st_ino for path in (tmp_path / "runs").iterdir()}
-    assert kept.keys() & runs.keys()
-    assert kept != runs
+    assert kept == runs  # the difference of one row is in the manifest
     held = views(run)
     closed(run)
     run = compiled(text.replace("x > 10", "x > 11") + "c(x) :- b(x, _), x > 9995.").start(checkpoint=tmp_path)
