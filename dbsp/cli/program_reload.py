@@ -26,7 +26,7 @@ from dbsp.runtime.update_report import STATES, Updated
 
 
 def report_lines(done: Updated) -> list[str]:
-    """Return what an update kept, rebuilt, added and dropped, as remarks of a change script."""
+    """Return what an update did to the relations, as remarks of a change script."""
     found = [(state, done.names(state)) for state in STATES]
     return [f"// {state}: {', '.join(names)}" for state, names in found if names]
 

@@ -1,19 +1,21 @@
 """Updates: a run continues with another program, and keeps the state that both programs share.
 
 The circuit of the new program takes over the state of every node that the running circuit has,
-too (see `dbsp.runtime.transplant`). One step rebuilds the rest from that state. Then the facts that
+too (see `dbsp.runtime.transplant`). One step computes what the edit changes: nodes behind it take
+the difference, and others are rebuilt from kept state. Then the facts that
 only one of the two programs has change their inputs, in a step of the new circuit. Both steps
 together are one tick:
 
     delta of an output  =  view in the new program - view in the old program
 
 An output that only the new program has emits its rows. One that only the old program has emits
-nothing. Cost: O(n log n) for the n rows that the rebuilt nodes read or store, and for the views of
-the outputs that changed; planning counts the rows of relations that new rules join.
+nothing. Cost: that of the edited rules over all rows, in both programs, and of a tick over the
+difference; O(n log n) for the n rows that rebuilt nodes read or store. Planning counts the rows of
+relations that new rules join.
 
 With a log, it decides the update: the state of the new circuit becomes the snapshot of the new
-program in a checkpoint, or all shards of a run agree. The state is committed before; until the
-decision, a savepoint undoes the second step.
+program in a checkpoint, or all shards of a run agree. The state is committed before the decision;
+until then, a savepoint of the old scope undoes it.
 """
 
 from __future__ import annotations
@@ -85,8 +87,10 @@ class ProgramUpdates(BulkTicks, StoredRelations):
 
         Rules, relations and outputs may be added, dropped and replaced. A relation is *kept* if its
         rules, and everything that they read, are the same in both programs: its state is not
-        touched. The other relations are *rebuilt* from the rows of kept relations and inputs.
-        Positions, white space, comments and the order of declarations do not count.
+        touched. It is *changed* if it keeps its state and takes the difference that the edit makes:
+        rules that both programs have are not evaluated. Other relations are *rebuilt* from the rows
+        that the run has. Positions, white space, comments and the order of declarations do not
+        count.
 
         The tick emits for each output the difference between its rows in the two programs. A new
         output, and one whose columns have other types, emits all of its rows; a dropped output is
@@ -104,7 +108,8 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             program: the new program, as `dbsp.compile` returns it.
 
         Returns:
-            The deltas of the tick, and the relations that were kept, rebuilt, added and dropped.
+            The deltas of the tick, and the relations that were kept, changed, rebuilt, added and
+            dropped.
 
         Raises:
             CircuitError: the run was not started from a program, or steps another stage than the
@@ -126,7 +131,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             ({}, 2)
             >>> done = run.update(dbsp.compile(text + "loop(x) :- edge(x, y), edge(y, x)."))
             >>> done.deltas["loop"].to_dict(), dict(done.relations)
-            ({(2,): 1}, {'edge': 'kept', 'loop': 'rebuilt'})
+            ({(2,): 1}, {'edge': 'kept', 'loop': 'changed'})
         """
         started = time.perf_counter()
         proposed = self._proposed("update", program)
@@ -178,7 +183,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             program: the new program, as `dbsp.compile` returns it.
 
         Returns:
-            The deltas of the tick, and the relations that would be kept, rebuilt, added, dropped.
+            The deltas of the tick, and what would happen to each relation.
 
         Raises:
             CircuitError: as `update`.

@@ -15,12 +15,14 @@ Therefore one step can apply all past changes. Nodes that compute the same in bo
     exchanges      move the rows that the old circuit keeps in another placement.
 
 An update moves the state into the circuit of another query in the same way; then the outputs and
-their views may differ, and inputs may be added and dropped.
+their views may differ, and inputs may be added and dropped. The nodes behind an edit keep their
+state, and step over the difference of the two queries (see `dbsp.runtime.counterparts`).
 
 A node whose state depends on ticks and not on sums (a delay, a watermark) must be in both circuits,
-else the transplant is refused. The old scope does not change, except that traces may be merged, so
-it stays usable after an error. Cost: one step of the rebuilt nodes, and O(n) for a replayed trace
-of n rows. On several shards all of them transplant together, and the step exchanges rows.
+else the transplant is refused. The old scope does not change, except that traces may be merged, and
+that an update changes the traces of carried nodes. Cost: one step of the rebuilt and of the carried
+nodes, and O(n) for a replayed trace of n rows. On several shards all of them transplant together,
+and the step exchanges rows.
 """
 
 from __future__ import annotations

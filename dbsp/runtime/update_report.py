@@ -1,4 +1,4 @@
-"""What an update of a run kept, rebuilt, added and dropped."""
+"""What an update of a run kept, changed, rebuilt, added and dropped."""
 
 from __future__ import annotations
 
