@@ -249,10 +249,7 @@ def test_values_outside_32_bits() -> None:
 
 
 def test_numbers_of_rows_are_not_carried() -> None:
-    text = (
-        SHOP
-        + ".decl numbered(n: number, r: number) .output numbered numbered(autoinc(), r) :- sold(_, r, _)."
-    )
+    text = SHOP + ".decl nth(n: number, r: number) .output nth nth(autoinc(), r) :- sold(_, r, _)."
     run = dbsp.compile(text).start()
     run.step(ROWS)
     before = views(run)
