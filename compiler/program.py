@@ -71,6 +71,7 @@ from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.observation import measurements
 from dbsp.runtime.run import Run
 from dbsp.runtime.ticks import Ticks
+from dbsp.runtime.update_report import state_lines
 
 if TYPE_CHECKING:
     from dbsp.circuit.circuit_drawing import CircuitDrawing, Stages
@@ -688,7 +689,8 @@ class Program(QuestionMethods, Displayed):
         every join it shows whether the join is acyclic, a bound of its rows, the chosen plan, and
         the order in which a change of each atom binds the variables. It ends with the traces and
         their readers. With a `run`, it adds the actual counts of prefixes and rows of the multi-way
-        joins, next to the expected ones, and the sizes of the traces.
+        joins, next to the expected ones, the sizes of the traces, and what the latest update kept,
+        changed, rebuilt, added and dropped.
 
         Parameters:
             run: a run of this program, to report actual counts.
@@ -744,7 +746,13 @@ class Program(QuestionMethods, Displayed):
         circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
         report = explain(self.rewritten, plans, circuit, run, self.rewrites)
         if isinstance(run, Run):
-            return Report("\n".join((report, "", "operators", *_operators(run))) if analyze else report)
+            lines = [report]
+            if run.latest_update is not None:
+                tick, relations = run.latest_update
+                lines += ["", f"update (tick {tick})", *state_lines(relations)]
+            if analyze:
+                lines += ["", "operators", *_operators(run)]
+            return Report("\n".join(lines))
         physical = circuit if run is None else self.circuit_for(plans).circuit(Stage.PHYSICAL)
         return Report("\n".join((report, "", *exchange_lines(physical))))
 

@@ -80,6 +80,8 @@ class ProgramUpdates(BulkTicks, StoredRelations):
 
     program: RunningProgram | None = None
     """The program that the run was started from; None for a circuit that was built by hand."""
+    latest_update: tuple[int, Mapping[str, str]] | None = None
+    """The tick of the latest update, and what happened to each relation; None without one."""
 
     @ends_at_caller
     def update(self, program: Any) -> Updated:
@@ -270,6 +272,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         self._scope.commit()
         self._ticks = done.deltas.number
         self._latest = work.latest
+        self.latest_update = done.deltas.number, done.relations
         if work.log is not None:
             work.log.committed(done.deltas)
         expect_present(work.adopt, "the adoption of a decided update")()

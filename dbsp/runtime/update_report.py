@@ -78,10 +78,15 @@ class Updated(Displayed):
             f"{self.dropped} dropped; {counted(self.replayed_rows, 'row')} read from kept traces, "
             f"{self.deltas.seconds:.3f} s"
         )
-        for state in STATES:
-            names = self.names(state)
-            if names:
-                yield f"  {state}: {', '.join(names)}"
+        yield from state_lines(self.relations)
+
+
+def state_lines(relations: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each state with the names of its relations, sorted."""
+    for state in STATES:
+        names = sorted(name for name, found in relations.items() if found == state)
+        if names:
+            yield f"  {state}: {', '.join(names)}"
 
 
 def states_of_relations(transplant: Transplant) -> dict[str, str]:

@@ -171,6 +171,25 @@ def test_an_update_keeps_what_the_edit_does_not_reach() -> None:
     assert run.step({"colour": [(9, "red")]})["red"].to_dict() == {(n,): 1 for n in range(5, 9)}
 
 
+def test_explain_ends_with_the_latest_update() -> None:
+    run, program = started(), compiled(OTHER)
+    assert "update (tick" not in compiled(RED).explain(run)
+    run.preview_update(program)
+    with pytest.raises(DbspError, match="division by zero"):
+        run.update(compiled(GRAPH + "red(1 / (x - 3)) :- edge(x, _)."))
+    assert run.latest_update is None
+    run.update(program)
+    run.step({"edge": [(20, 21)]})
+    assert program.explain(run).splitlines()[-4:] == [
+        "",
+        "update (tick 2)",
+        "  kept: colour, edge, path",
+        "  changed: red",
+    ]
+    run.update(program)
+    assert program.explain(run).splitlines()[-2:] == ["update (tick 4)", "  kept: colour, edge, path, red"]
+
+
 def test_a_program_that_differs_in_its_text_only_changes_nothing() -> None:
     run = started()
     before = states(run)
