@@ -543,3 +543,22 @@ def test_a_merge_writes_weights_from_the_first_that_is_not_1(fuel: int) -> None:
 def arrays_of(zset: Z) -> tuple[Codes, Codes]:
     batch = batch_of(zset)
     return batch.rows, batch.weights
+
+
+def test_all_runs_are_the_delta_of_a_step_that_has_appended_one() -> None:
+    trace = Trace(2, [])
+    for weights in ({(1, 1): 1, (2, 2): 1}, {(3, 3): 1, (2, 2): -1}):
+        batch = batch_of(weights)
+        trace.append(batch.rows, batch.weights)
+        trace.commit()
+    batch = batch_of({(1, 1): -1, (4, 4): 1})
+    trace.append(batch.rows, batch.weights)
+    assert (trace.before, trace.count) == (2, 3)
+    whole = trace.notify()
+    assert whole is not None
+    assert model_of(whole) == {(3, 3): 1, (4, 4): 1}
+    assert (trace.before, trace.count, trace.past) == (0, 3, 2)
+    assert sum_weights(batch.rows, trace.table, trace.count).tolist() == [0, 1]
+    trace.rollback()
+    assert model_of(trace.contents()) == {(1, 1): 1, (3, 3): 1}
+    assert trace.before == trace.count == 2
