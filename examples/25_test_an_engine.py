@@ -1,4 +1,4 @@
-"""The test kit: check any incremental engine against a query from scratch, with the smallest failure."""
+"""The test kit checks any incremental engine, and shows the smallest changes that fail."""
 
 import dbsp
 from dbsp.testing import check_incremental, random_changes
