@@ -56,7 +56,10 @@ class NumberRows(Operator):
                 f"and step={self.step}",
                 code="invalid-argument",
             )
-        return Schema((*inputs[0].names, self.column), (*inputs[0].types, INT))
+        column = self.column
+        while column in inputs[0].names:  # a physical circuit has no renamings
+            column = f"#{column}"
+        return Schema((*inputs[0].names, column), (*inputs[0].types, INT))
 
     def yields_set(self, inputs: Sequence[bool]) -> bool:
         return inputs[0]

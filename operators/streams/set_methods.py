@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
+from dbsp.data.schema import Schema
+from dbsp.data.types import INT
 from dbsp.errors import SchemaError, shorten
 from dbsp.operators.groups.at_least import AtLeast
 from dbsp.operators.groups.choice import ChoiceDomain
@@ -213,4 +215,5 @@ class SetMethods(graph.Stream):
             {('Ada', 1): -1, ('Cid', 3): 1}
         """
         order = self.schema.indices(listed(by, "by="))
+        Schema((*self.schema.names, name), (*self.schema.types, INT))  # refuses a name that is taken
         return NumberRows(order, name, first, step)(self.distinct())

@@ -109,3 +109,9 @@ def test_what_cannot_be_numbered() -> None:
     circuit.output("out", scope.leave(variable))
     with pytest.raises(CircuitError, match="rows cannot be numbered inside a fixpoint"):
         circuit.start()
+
+
+def test_the_name_of_the_number_must_be_new() -> None:
+    a = Circuit("c").input("a", schema=COLUMNS)
+    with pytest.raises(SchemaError, match="column 'x' occurs twice"):
+        a.number_rows(name="x")

@@ -175,3 +175,23 @@ def test_proofs_end_at_numbers_and_plans_stay() -> None:
     assert str(program.why(run, "out", (0, "a"))).splitlines() == ['out(0, "a")   was numbered by autoinc()']
     with pytest.raises(dbsp.CircuitError, match="this run has no planner"):
         run.replan()
+
+
+def test_the_rows_of_an_aggregate_are_numbered() -> None:
+    """Both rules make a name for a new column, and the physical circuit has no renamings."""
+    text = """
+        .decl sale(x: number, euro: number) .input sale
+        .decl total(x: number, euro: number)
+        total(x, euro) :- sale(x, _), euro = sum e : { sale(x, e) }.
+        .decl id(n: number, x: number) .output id
+        id(autoinc(), x) :- total(x, _).
+        .decl again(n: number, x: number) .output again
+        again(autoinc(), x) :- id(_, x).
+    """
+    run = dbsp.compile(text).start({"sale": [(1, 2), (1, 3), (2, 4)]})
+    assert (run.view("id").rows(), run.view("again").rows()) == ([(0, 1), (2, 2)], [(1, 1), (3, 2)])
+    delta = run.step({"sale": {(1, 2): -1}})
+    assert (delta["id"].to_dict(), delta["again"].to_dict()) == (
+        {(0, 1): -1, (4, 1): 1},
+        {(1, 1): -1, (5, 1): 1},
+    )
