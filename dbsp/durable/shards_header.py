@@ -44,7 +44,12 @@ class ShardsHeader:
     """The signature of the circuit in the snapshots that count; empty if the circuit has never
     changed."""
     since: int = 0
-    """The tick after which the shards have this circuit; earlier snapshots do not count."""
+    """The tick after which the shards have this circuit; earlier snapshots do not count.
+
+    The tick itself counts, also if the commit record has an earlier one: it may be an update.
+    """
+    edition: str = ""
+    """A unique name of the latest update to another program; empty if there was none."""
     hashes: int = value_hashes.VERSION
     """The version of the hash that places rows on shards."""
 
@@ -56,8 +61,13 @@ class ShardsHeader:
             raise ValueError(f"expected different folders of shards, got {self.shards}")
 
     def identity(self, shard: int) -> str:
-        """Return the identity of the query in the checkpoint of a shard."""
-        return f"shard {shard} of {len(self.shards)} of {self.id}: {self.query}"
+        """Return the identity of the query in the checkpoint of a shard.
+
+        Every attempt of an update has its own, so the files of an attempt that does not count are
+        never taken for the state of the run.
+        """
+        edition = f" (edition {self.edition})" if self.edition else ""
+        return f"shard {shard} of {len(self.shards)} of {self.id}{edition}: {self.query}"
 
     def write(self, folder: Path, sync: bool) -> None:
         """Write the header. Raises CheckpointError."""
@@ -76,7 +86,7 @@ def read_shards_header(folder: Path) -> ShardsHeader | None:
         del document["format"], document["version"]
         header = ShardsHeader(**document)
         texts = [text for text in (header.circuit, header.physical) if text is not None]
-        texts += [header.id, header.name, header.query, header.signature, *header.shards]
+        texts += [header.id, header.name, header.query, header.signature, header.edition, *header.shards]
         got = (header.since, header.hashes, header.supersteps, *texts)
         if tuple(map(type, got)) != (int, int, bool, *[str] * len(texts)):
             raise TypeError(f"unexpected types in {got}")

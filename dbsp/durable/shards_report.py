@@ -54,7 +54,7 @@ def _read(folder: Path) -> tuple[ShardsHeader, Commit]:
     header = read_shards_header(folder)
     if header is None:
         raise unreadable(folder / HEADER, "the file is missing")
-    return header, CommitRecord(folder, header.id, sync=False).read()
+    return header, max(CommitRecord(folder, header.id, sync=False).read(), Commit(header.since))
 
 
 def _expect_tick(folder: Path, tick: int) -> int:

@@ -353,25 +353,29 @@ class Store:
 
     def begin_update(self, run: RunBase) -> StoredUpdate:
         """Prepare the update of the run to another program; raises CheckpointError."""
-        owner = self._expect_owner()
-        owner.check()
+        newest = self._begin_update(run)
+        return StoredUpdate(self._files((newest, *self._earlier(newest))), self._continue_update)
+
+    def _begin_update(self, run: RunBase) -> Manifest:
+        """Let the folder rest, and return its newest manifest. Raises CheckpointError."""
+        self._expect_owner().check()
         self._settle_background()
         self._recorder.begin(run)
-        newest = self._expect_manifest()
-        return StoredUpdate(
-            CheckpointFiles(
-                self.folder,
-                self.sync,
-                self._snapshots,
-                self._journal,
-                self._recorder,
-                self._history,
-                self._writer,
-                owner,
-                (newest, *self._earlier(newest)),
-                self.label,
-            ),
-            self._continue_update,
+        return self._expect_manifest()
+
+    def _files(self, manifests: Sequence[Manifest]) -> CheckpointFiles:
+        """Return what an update needs; `manifests` are those that it replaces, latest first."""
+        return CheckpointFiles(
+            self.folder,
+            self.sync,
+            self._snapshots,
+            self._journal,
+            self._recorder,
+            self._history,
+            self._writer,
+            self._expect_owner(),
+            manifests,
+            self.label,
         )
 
     def _continue_update(self, saved: SavedSnapshot, result: TickResult) -> None:

@@ -69,6 +69,19 @@ class StoredUpdate(UpdateLog):
     def record(
         self, program: UpdatedProgram, staged: Mapping[str, Batch], run: RunBase, done: Updated
     ) -> None:
+        files, before = self._files, self._files.manifests[0]
+        saved = self._write_state(program, staged, run, done)
+        for earlier in files.manifests[:0:-1]:
+            files.history.add(earlier, before, saved.manifest.tick)
+        files.history.add(before, saved.manifest, saved.manifest.tick, always=True)
+        self._remove_previous()
+        self._saved = saved
+        saved.manifest.write(files.folder, files.sync)
+
+    def _write_state(
+        self, program: UpdatedProgram, staged: Mapping[str, Batch], run: RunBase, done: Updated
+    ) -> SavedSnapshot:
+        """Write the record of the tick and the state after it, but not the manifest."""
         files, before, tick = self._files, self._files.manifests[0], done.deltas.number
         files.owner.check()
         place = files.recorder.record_update(tick, staged, run, files.label, program.identity)
@@ -78,7 +91,7 @@ class StoredUpdate(UpdateLog):
             before,
             name=run.graph.name,
             query=program.identity,
-            source=program.source,
+            source=program.source or None,  # the shards of a run have none
             tick=tick,
             label=files.label,
             journal=place.digest,
@@ -86,12 +99,7 @@ class StoredUpdate(UpdateLog):
             time=place.tick_time,
             interned=place.end,
         )
-        for earlier in files.manifests[:0:-1]:
-            files.history.add(earlier, before, tick)
-        files.history.add(before, manifest, tick, always=True)
-        self._remove_previous()
-        self._saved = SavedSnapshot(place, manifest, manifest, written)
-        manifest.write(files.folder, files.sync)
+        return SavedSnapshot(place, manifest, manifest, written)
 
     def _remove_previous(self) -> None:
         """Remove the manifest before the current one. Raises CheckpointError."""

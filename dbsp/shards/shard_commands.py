@@ -102,6 +102,10 @@ class UpdateProgram(Command):
     """By changed input, the number of buffers of its packet."""
     changed: frozenset[str]
     """The inputs whose facts change on any shard."""
+    query: str = ""
+    """The identity of the new program in the checkpoint of the shard, if it has one."""
+    snapshot: int | None = None
+    """The tick of the common snapshot, if the shard has a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +231,8 @@ class Updating(Ready):
 
     relations: Mapping[str, str] = field(default_factory=dict)
     """What happened to each relation, as in `Updated`."""
+    signature: str = ""
+    """The signature of the circuit in snapshots; empty without a checkpoint."""
     kept: int = 0
     rebuilt: int = 0
     dropped: int = 0

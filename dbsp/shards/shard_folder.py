@@ -25,6 +25,7 @@ from typing import TypeVar
 
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.background import wait_for_folder
+from dbsp.durable.circuit_match import expect_query
 from dbsp.durable.commit_record import Commit, CommitRecord
 from dbsp.durable.lock import FolderOwner
 from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest, read_manifest
@@ -86,7 +87,7 @@ class ShardFolder:
                 self._expect_new()
             else:
                 self._record = CommitRecord(self.folder, self.header.id, sync)
-                self.commit_of = self._record.read()
+                self.commit_of = max(self._record.read(), Commit(self.header.since))
         except BaseException:
             self.close()
             raise
@@ -191,20 +192,24 @@ class ShardFolder:
         common: set[int] | None = None
         failure: CheckpointError | None = None
         deadline = time.monotonic() + PATIENCE
-        for name in header.shards:
+        for shard, name in enumerate(header.shards):
             folder = self.folder / name
             _wait_for_owner(folder, deadline)
-            found, damage = self._snapshots(folder)
+            found, damage = self._snapshots(folder, header.identity(shard))
             failure = failure or damage
             common = found if common is None else common & found
         if not common:
             raise failure or unreadable(self.folder, "its shards have no snapshots of the same tick")
         return sorted(common, reverse=True)
 
-    def _snapshots(self, folder: Path) -> tuple[set[int], CheckpointError | None]:
-        """Return the ticks of the snapshots of a shard, and what is wrong with one of them."""
+    def _snapshots(self, folder: Path, query: str) -> tuple[set[int], CheckpointError | None]:
+        """Return the ticks of the snapshots of a shard, and what is wrong with one of them.
+
+        A snapshot of another query does not count: it is of the program before an update, or of an
+        update that was withdrawn. Raises CheckpointError if there is no other one.
+        """
         found: set[int] = set()
-        damage = None
+        damage = other = None
         for file in (CURRENT, PREVIOUS):
             try:
                 manifest = read_manifest(folder / file)
@@ -213,11 +218,15 @@ class ShardFolder:
                     raise
                 damage = damage or error
                 continue
-            if manifest is not None:
+            if manifest is not None and manifest.query != query:
+                other = manifest
+            elif manifest is not None:
                 self._expect_counted(folder / file, manifest)
                 header = self.expect_header()
                 if manifest.tick >= header.since and is_of_circuit(manifest, header.signature):
                     found.add(manifest.tick)
+        if not found and damage is None and other is not None:
+            expect_query(folder, other, query)
         if not found and damage is None and not self.tick:
             found.add(0)  # the run ended before this shard wrote its first file
         return found, damage or (None if found else unreadable(folder / CURRENT, "the file is missing"))
@@ -281,6 +290,21 @@ class ShardFolder:
         """Return the header with another circuit, of which all shards have snapshots."""
         return replace(self.expect_header(), **asdict(circuit), signature=signature, since=self.tick)
 
+    def next_program(self, name: str, query: str, circuit: WrittenCircuit, tick: int) -> ShardsHeader:
+        """Return the header after the update to another program, without its signature.
+
+        The header decides the update, and with it the tick.
+        """
+        return replace(
+            self.expect_header(),
+            name=name,
+            query=query,
+            **asdict(circuit),
+            signature="",
+            since=tick,
+            edition=uuid.uuid4().hex,
+        )
+
     def switch(self, header: ShardsHeader) -> None:
         """Continue with another circuit. Raises CheckpointError if it does not count."""
         try:
@@ -288,14 +312,20 @@ class ShardFolder:
         except CheckpointError:
             if not self.switched(header):
                 raise
-        self.plan.continue_from(self.tick)
+        self._continue_after(header)
 
     def switched(self, header: ShardsHeader) -> bool:
         """Return whether a header counts whose writing was interrupted or has failed."""
         found = read_shards_header(self.folder)
         if found == header:
             self.header = header
+            self._continue_after(header)
         return found == header
+
+    def _continue_after(self, header: ShardsHeader) -> None:
+        """Note the tick of a header that counts, of which all shards have snapshots."""
+        self.commit_of = max(self.commit_of, Commit(header.since))
+        self.plan.continue_from(self.tick)
 
     # --- ticks ------------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ class Shard:
         """The error of work after the commit of the latest tick."""
         store: ShardStore | None = None
         if start.place is not None:
-            store = ShardStore(start.place, self._decide, self._before_repeating)
+            store = ShardStore(start.place, self._decide, self._before_repeating, self._decide_update)
         self.store = store
         """The checkpoint of the shard, if the run has one."""
         self.run = Run(
@@ -276,8 +276,11 @@ class Shard:
             self._gathered = command.graph.gathered
             self._exchanges.counters.clear()  # their names are those of the circuit before
 
+        if self.store is not None and command.snapshot is not None:
+            self.store.order_snapshot(command.snapshot)
         try:
-            self.run.switch_program(ProposedUpdate(receive_graph(command.graph), "", {}, {}, adopt), encode)
+            graph = receive_graph(command.graph)
+            self.run.switch_program(ProposedUpdate(graph, command.query, {}, {}, adopt), encode)
         finally:
             self._link.changed = None
 
@@ -292,6 +295,7 @@ class Shard:
             done.deltas.present,
             self._status(),
             relations=done.relations,
+            signature="" if self.store is None else signature(run.graph),
             kept=done.kept,
             rebuilt=done.rebuilt,
             dropped=done.dropped,

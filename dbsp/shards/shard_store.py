@@ -21,13 +21,17 @@ from dbsp.durable.journal_replay import Replay
 from dbsp.durable.manifest import CURRENT, Manifest
 from dbsp.durable.recovery import read_intact
 from dbsp.durable.sealed_files import unreadable
+from dbsp.durable.snapshot_writer import SavedSnapshot
 from dbsp.durable.store import Store
 from dbsp.durable.tick_journal import TickChanges
+from dbsp.errors import expect_present
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.tick_result import TickResult
+from dbsp.runtime.update_report import Updated
 from dbsp.shards.common_decision import WithdrawnError
+from dbsp.shards.shard_update import ShardUpdate
 from dbsp.shards.snapshot_plan import ShardStatus
 
 
@@ -52,9 +56,10 @@ class ShardPlace:
 class ShardStore(Store):
     """The checkpoint of one shard.
 
-    `decide` is called when the shard has computed and recorded a tick. It returns whether the tick
-    counts on every shard; if it does not, the tick is rolled back and removed from the journal. If
-    `decide` raises, nobody knows: then the tick stays in the journal until it is opened.
+    `decide` is called when the shard has computed and recorded a tick, `decide_update` when it has
+    written the state of another program. It returns whether the tick counts on every shard; if it
+    does not, the tick is rolled back and removed from the journal. If `decide` raises, nobody
+    knows: then the tick stays in the journal until it is opened.
     `before_repeating` is called with the run and each tick of the journal before it is repeated.
     """
 
@@ -63,10 +68,14 @@ class ShardStore(Store):
         place: ShardPlace,
         decide: Callable[[RunBase], bool],
         before_repeating: Callable[[Run, int], None] = lambda run, tick: None,
+        decide_update: Callable[[RunBase, Updated], bool] = lambda run, done: False,
     ) -> None:
         self.place = place
         self.decide = decide
         self.before_repeating = before_repeating
+        self.decide_update = decide_update
+        self.identity = place.query
+        """The identity of the query; manifests of another one do not count."""
         self.signature = place.signature
         """The signature of the circuit that counts on every shard; without it, any."""
         self._decided = 0
@@ -74,6 +83,10 @@ class ShardStore(Store):
         self._ordered: int | None = None
         """The tick of the common snapshot, if a snapshot is ordered."""
         super().__init__(place.folder, **place.options)
+        self._manifests = [
+            each for each in self._manifests if not isinstance(each, Manifest) or each.query == self.identity
+        ]
+        self._manifest = next((each for each in self._manifests if isinstance(each, Manifest)), None)
 
     def _refuse_shards(self) -> None:
         """A shard opens its own folder."""
@@ -159,6 +172,25 @@ class ShardStore(Store):
         the header of the run has that circuit. Raises CheckpointError.
         """
         self._write_now(lambda newest: (self._common(common), []), always=other_circuit)
+
+    def begin_update(self, run: RunBase) -> ShardUpdate:
+        """Prepare the update to another program; `order_snapshot` has named the common snapshot.
+
+        Raises CheckpointError.
+        """
+        self._begin_update(run)
+        common = self._common(expect_present(self._ordered, "the common snapshot of an update"))
+        self._ordered = None
+
+        def withdrawn() -> None:
+            self._manifests, self._manifest = [common], common
+
+        return ShardUpdate(self._files((common,)), self._continue_update, self.decide_update, withdrawn)
+
+    def _continue_update(self, saved: SavedSnapshot, result: TickResult) -> None:
+        super()._continue_update(saved, result)
+        files = expect_present(saved.manifest.snapshot, "the snapshot of an update")
+        self.identity, self.signature, self._decided = saved.manifest.query, files.signature, result.number
 
     def snapshot(self) -> None:
         """Do nothing, as after `compact` of the shard: all shards write snapshots together."""

@@ -3,6 +3,7 @@
     propose:  compile and distribute the new program             (coordinator)
     rebuild:  move the state into the new circuit                (shards)
     step:     apply the facts that only one program has          (shards)
+    record:   write the new state, if there is a checkpoint      (shards)
     answer:   ready with the differences of outputs, or failed   (shards)
     decide:   commit if all are ready, else roll back            (coordinator)
     sum the differences                                          (coordinator)
@@ -10,7 +11,9 @@
 A stream is kept if both circuits compute it on the same shards: exchanges are nodes of the circuit,
 and how an input is dealt is part of its operator. A stream that the new circuit has in other places
 is moved there, from the rows that the shards keep (see `dbsp.runtime.moved_integrals`). An update
-is one tick, all or nothing: it is committed by all shards or by none.
+is one tick, all or nothing: it is committed by all shards or by none. With a checkpoint, the header
+of the run decides, and with it the tick: it then names the new program, and the snapshots of the
+shards that count.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.batch import Batch
-from dbsp.errors import CircuitError, expect_present, expect_type
+from dbsp.durable.shards_header import ShardsHeader
+from dbsp.errors import expect_present, expect_type
 from dbsp.runtime.latest_tick import LatestTick, up_to
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.program_update import (
@@ -50,8 +55,10 @@ class ShardedUpdates(ShardedReplanning):
 
         The result is that of one process, except for the number of traces: exchanges need their
         own. A relation is kept if its rules are the same in both programs, and the new circuit has
-        its rows on the same shards; rows that belong on other shards are moved there. All or
-        nothing: when this raises, all shards continue with their program.
+        its rows on the same shards; rows that belong on other shards are moved there.
+
+        All or nothing: when this raises, all shards continue with their program. With a folder, the
+        update is a durable tick when this returns, and the folder belongs to the new program.
 
         Parameters:
             program: the new program, as `dbsp.compile` returns it.
@@ -62,6 +69,7 @@ class ShardedUpdates(ShardedReplanning):
 
         Raises:
             CircuitError: as `Run.update`; or shards cannot run the program.
+            CheckpointError: the folder cannot be written.
             ShardError: the run is closed, or the process of a shard has ended.
             DbspError: the evaluation of a new rule fails.
 
@@ -81,6 +89,8 @@ class ShardedUpdates(ShardedReplanning):
         self.begin(work)
         try:
             done = self._compute_update(work)
+            if self._folder is not None:
+                self._folder.switch(expect_present(work.header, "the header of an update"))
             work.decided = True
             self.commit_update(work)
         finally:
@@ -124,12 +134,6 @@ class ShardedUpdates(ShardedReplanning):
     def _proposed(self, method: str, program: Any) -> tuple[ProposedUpdate, ReadyCircuit]:
         """Return another program and its distributed circuit. Raises DbspError, changes nothing."""
         self.refuse_inside_tick(method)
-        if self._folder is not None:
-            raise CircuitError(
-                "a run on shards with a checkpoint cannot be updated; close it, and start the new program "
-                "with shards=... in another folder",
-                code="update-refused",
-            )
         proposed = expect_updatable(self.program).update_to(self, program)
         ready = self._ready(self._place(proposed.graph))
         refuse_dropped_changes(self._handles, ready.ports.inputs, ready.placed.graph)
@@ -140,7 +144,7 @@ class ShardedUpdates(ShardedReplanning):
         self._ports = work.ready.ports
         self.install(work.ready.placed.graph, self._scope)
         facts = self.encoded(work.proposed.facts)
-        answers = self._together(lambda: self._compute_update_once(work.ready, facts))
+        answers = self._together(lambda: self._compute_update_once(work, facts))
         result, _ = self._outcome(self._ticks + 1)
         outputs = {name: delta.stored for name, delta in result.items()}
         work.latest = LatestTick(None, up_to(self.kept_changes, outputs), update=True)
@@ -156,8 +160,11 @@ class ShardedUpdates(ShardedReplanning):
         )
         return work.updated
 
-    def _compute_update_once(self, ready: ReadyCircuit, facts: Mapping[str, Batch]) -> list[Updating]:
-        group = self._group
+    def _compute_update_once(self, work: OpenShardedUpdate, facts: Mapping[str, Batch]) -> list[Updating]:
+        group, folder, ready, header = self._group, self._folder, work.ready, None
+        if folder is not None:
+            written, graph = ready.placed.written(), ready.placed.graph
+            header = folder.next_program(graph.name, work.proposed.identity, written, self._ticks + 1)
         epoch = group.next_epoch()
         self._generation += 1
         dealt = Dealer(ready.ports.inputs, group.shards, self.interner).deal(facts)
@@ -165,7 +172,14 @@ class ShardedUpdates(ShardedReplanning):
         for shard, changes in zip(group, dealt, strict=True):
             packed = shard.post.pack(changes, self.inputs)
             command = UpdateProgram(
-                epoch, self._generation, ready.placed.shipped, packed.names, packed.packets, changed
+                epoch,
+                self._generation,
+                ready.placed.shipped,
+                packed.names,
+                packed.packets,
+                changed,
+                "" if header is None else header.identity(shard.number),
+                None if folder is None else folder.plan.common,
             )
             messages.append((command, packed.buffers))
         shards = group.ask(messages, "during the update")
@@ -173,12 +187,16 @@ class ShardedUpdates(ShardedReplanning):
         self._sum_up(shards, answers)
         self._statuses = [answer.status for answer in answers if answer.status is not None]
         group.succeeded()
+        if header is not None:
+            work.header = replace(header, signature=answers[0].signature)
         return answers
 
     def commit_update(self, work: OpenShardedUpdate) -> None:
         """Make a decided update final. If this is interrupted, call it again."""
         result = expect_present(work.updated, "the report of a decided update").deltas
         self.continue_with(work.ready)
+        if self.log is not None:
+            self.log.committed(result, self.log.label)
         self._ticks, self._latest = result.number, work.latest
         self._stays_gathered = ""
         work.proposed.adopt()
@@ -194,6 +212,7 @@ class OpenShardedUpdate(OpenWork):
         "_ports",
         "_run",
         "committed",
+        "header",
         "latest",
         "proposed",
         "ready",
@@ -211,10 +230,14 @@ class OpenShardedUpdate(OpenWork):
         self.ready = ready
         self.updated: Updated | None = None
         self.latest: LatestTick | None = None
+        self.header: ShardsHeader | None = None
+        """The header of the checkpoint after the update: if it is written, the update counts."""
         self.committed = False
 
     def settle(self) -> None:
         run = self._run
+        if not self.decided and self.header is not None and run._folder is not None:
+            self.decided = run._folder.switched(self.header)
         if self.decided:
             if not self.committed:
                 run.commit_update(self)

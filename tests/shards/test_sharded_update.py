@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dbsp
-from dbsp import CircuitError, DbspError, InputError, ShardError
+from dbsp import CheckpointError, CircuitError, DbspError, InputError, Run, ShardError
 from dbsp.compiler.program import Program
+from dbsp.durable.folder_report import verify_folder
+from dbsp.durable.shards_header import ShardsHeader
+from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.sharded_run import ShardedRun
-from tests.compiler.test_program_update import GRAPH, OTHER, RED, ROWS, compiled
+from tests.compiler.test_program_update import GRAPH, OTHER, RED, ROWS, compiled, ticks_of
 from tests.harness import deltas_of, views
+from tests.random_edits import versions
 from tests.shards.shop_circuit import ENDS, FAILS, act
+from tests.shards.test_sharded_agreement import some
 from tests.shards.test_sharded_run import InterruptAt
 
 TICK: Any = {"edge": {(3, 4): -1, (21, 5): 1}, "colour": [(9, "red"), (4, "blue")]}
@@ -256,3 +266,273 @@ def test_programs_that_shards_cannot_run() -> None:
         pytest.raises(CircuitError, match="update needs a run of a compiled program"),
     ):
         many.update(calls("b(x) :- a(x)."))
+
+
+# --- with a checkpoint ----------------------------------------------------------------------------
+
+
+def expect_continued(folder: Path, text: str, one: Run, shards: int = 2) -> None:
+    """Check that a folder continues where a run of one process is."""
+    with compiled(text).start(shards=shards, checkpoint=folder) as many:
+        assert (many.tick, views(many)) == (one.tick, views(one))
+        assert deltas_of(many.step(TICK)) == deltas_of(one.step(TICK))
+        assert views(many) == views(one)
+
+
+@pytest.mark.parametrize("every", [1, 3, 1000])
+def test_an_update_is_durable(tmp_path: Path, every: int) -> None:
+    folder = ShardFolder(tmp_path, snapshot_every=every)
+    with Pair(checkpoint=folder) as pair:
+        pair.tick({"edge": {(3, 4): -1}})
+        pair.update(compiled(FACTS))
+        assert pair.many.log is not None
+        assert pair.many.log.result is not None
+        assert deltas_of(pair.many.log.result) == {
+            name: pair.one.changed_output(name).to_dict()
+            for name in pair.one.outputs
+            if len(pair.one.changed_output(name))
+        }
+    assert not list(verify_folder(tmp_path).problems)
+    with pytest.raises(CheckpointError, match="is the checkpoint of another query"):
+        compiled(RED).start(shards=2, checkpoint=tmp_path)
+    with compiled(FACTS).start(shards=2, checkpoint=tmp_path) as many:
+        assert (many.tick, views(many)) == (pair.one.tick, views(pair.one))
+        assert many.log is not None
+        assert many.log.result is not None
+        assert deltas_of(many.log.result)["n"] == pair.one.view("n").to_dict()
+        pair.many = many
+        pair.tick(TICK)
+        pair.update(compiled(OTHER))
+        pair.tick({"colour": [(7, "red")]})
+        many.snapshot()
+        pair.tick({"colour": [(8, "red")]})
+        os.kill(many.stats()[1].process, signal.SIGKILL)
+        pair.tick({"edge": [(9, 1)]})
+    expect_continued(tmp_path, OTHER, pair.one)
+    with compiled(OTHER).start(shards=3, checkpoint=ShardFolder(tmp_path, reshard=True)) as many:
+        assert (many.tick, views(many)) == (pair.one.tick, views(pair.one))
+
+
+def test_before_the_first_tick(tmp_path: Path) -> None:
+    one = compiled(RED).start()
+    with compiled(RED).start(shards=2, checkpoint=tmp_path) as many:
+        assert deltas_of(many.update(compiled(FACTS)).deltas) == deltas_of(one.update(compiled(FACTS)).deltas)
+    expect_continued(tmp_path, FACTS, one)
+
+
+def at_the_decision(before: Callable[[], None], after: Callable[[], None]) -> Any:
+    """Call functions before and after the header of the new program is written."""
+    genuine = ShardFolder.switch
+
+    def switch(self: ShardFolder, header: ShardsHeader) -> None:
+        before()
+        genuine(self, header)
+        after()
+
+    return mock.patch.object(ShardFolder, "switch", switch)
+
+
+@pytest.mark.parametrize("ticks", [0, 3])
+def test_a_crash_before_or_after_the_decision(tmp_path: Path, ticks: int) -> None:
+    """Copies of the folder are what a crash of all processes at that moment would leave."""
+    with Pair(checkpoint=ShardFolder(tmp_path / "run", snapshot_every=2)) as pair:
+        old = compiled(RED).start(ROWS)
+        for number in range(ticks):
+            change = {"edge": [(number, 7)]}
+            pair.tick(change)
+            old.step(change)
+
+        def copy(name: str) -> Callable[[], None]:
+            return lambda: shutil.copytree(tmp_path / "run", tmp_path / name) and None
+
+        with at_the_decision(copy("before"), copy("after")):
+            pair.update(compiled(FACTS))
+        copy("committed")()
+    for name in ("after", "committed"):
+        new = compiled(RED).start(ROWS)
+        for number in range(ticks):
+            new.step({"edge": [(number, 7)]})
+        new.update(compiled(FACTS))
+        assert not list(verify_folder(tmp_path / name).problems)
+        expect_continued(tmp_path / name, FACTS, new)
+    assert not list(verify_folder(tmp_path / "before").problems)
+    with compiled(RED).start(shards=2, checkpoint=tmp_path / "before") as many:
+        assert (many.tick, views(many)) == (old.tick, views(old))
+        for change in (TICK, {"edge": [(9, 1)]}, {"colour": [(6, "red")]}):  # beyond the tick of the update
+            assert deltas_of(many.step(change)) == deltas_of(old.step(change))
+        many.update(compiled(OTHER))
+        old.update(compiled(OTHER))
+    expect_continued(tmp_path / "before", OTHER, old)
+
+
+@pytest.mark.parametrize("stage", ["nothing", "journal", "state", "previous"])
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_crash_while_one_shard_writes(tmp_path: Path, stage: str, late: int) -> None:
+    """One shard has written its new state, and another one has come to a stage before."""
+    with Pair(checkpoint=ShardFolder(tmp_path / "run", snapshot_every=2)) as pair:
+        pair.tick({"edge": [(2, 7)]})
+        pair.tick({"edge": [(3, 7)]})
+        pair.many.snapshot()
+        pair.tick({"edge": [(4, 7)]})
+        shutil.copytree(tmp_path / "run", tmp_path / "pristine")
+
+        def stop() -> None:
+            shutil.copytree(tmp_path / "run", tmp_path / "crashed")
+
+        with at_the_decision(stop, nothing):
+            pair.many.update(compiled(FACTS))
+    shard, before = (tmp_path / name / f"shard-{late}" for name in ("crashed", "pristine"))
+    if stage == "nothing":
+        shutil.rmtree(shard)
+        shutil.copytree(before, shard)
+    else:
+        shutil.copy(before / "manifest.json", shard)
+        if stage != "previous":
+            shutil.copy(before / "manifest.previous.json", shard)
+        if stage == "journal":
+            for part in ("runs", "small", "memory", "interned", "tables"):
+                shutil.rmtree(shard / part)
+                shutil.copytree(before / part, shard / part)
+    with compiled(RED).start(shards=2, checkpoint=tmp_path / "crashed") as many:
+        assert (many.tick, views(many)) == (pair.one.tick, views(pair.one))
+        pair.many = many
+        pair.tick({"edge": [(5, 7)]})
+        pair.update(compiled(OTHER))
+    expect_continued(tmp_path / "crashed", OTHER, pair.one)
+
+
+def full(*arguments: object) -> None:
+    raise CheckpointError("the disk is full", code="checkpoint-write")
+
+
+def test_an_update_that_is_withdrawn_is_not_continued(tmp_path: Path) -> None:
+    """All shards have written their states, but the header could not be written."""
+    with Pair(checkpoint=ShardFolder(tmp_path, snapshot_every=3)) as pair:
+        graph = pair.many.graph
+        for number in range(3):
+            with (
+                mock.patch.object(ShardFolder, "switch", side_effect=full),
+                pytest.raises(CheckpointError, match="the disk is full"),
+            ):
+                pair.many.update(compiled(FACTS))
+            assert pair.many.graph is graph
+            assert list(pair.many.inputs) == ["edge", "colour"]
+            pair.compare()
+            assert not list(verify_folder(tmp_path).problems)
+            pair.tick({"edge": [(number, 8)]})
+        os.kill(pair.many.stats()[0].process, signal.SIGKILL)
+        pair.tick({"edge": [(5, 8)]})
+        would = pair.many.preview_update(compiled(FACTS))
+        assert deltas_of(would.deltas) == deltas_of(pair.one.preview_update(compiled(FACTS)).deltas)
+        pair.tick({"edge": [(6, 8)]})
+    expect_continued(tmp_path, RED, pair.one)
+
+
+def test_the_same_program_after_a_crash_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+    """The attempt has the circuit and the identity of the run, but another state."""
+    with Pair(checkpoint=tmp_path / "run") as pair:
+
+        def stop() -> None:
+            shutil.copytree(tmp_path / "run", tmp_path / "crashed")
+
+        with at_the_decision(stop, nothing):
+            pair.many.update(compiled(RED))
+    with compiled(RED).start(shards=2, checkpoint=tmp_path / "crashed") as many:
+        assert many.tick == 1
+        many.step({"edge": [(3, 8)]})
+        pair.one.step({"edge": [(3, 8)]})
+    expect_continued(tmp_path / "crashed", RED, pair.one)
+
+
+def nothing() -> None:
+    pass
+
+
+def test_a_shard_that_ends_is_started_again(tmp_path: Path) -> None:
+    """Before its answer the update is repeated, and after the decision the run continues."""
+    with Pair(checkpoint=tmp_path) as pair:
+        for text, after in ((FACTS, False), (RED, True), (OTHER, False)):
+            process = pair.many.stats()[1].process
+
+            def kill(process: int = process) -> None:
+                os.kill(process, signal.SIGKILL)
+
+            with at_the_decision(nothing if after else kill, kill if after else nothing):
+                pair.update(compiled(text))
+            pair.tick(TICK)
+            pair.tick({"edge": {(21, 5): -1}})
+        genuine, killed = ShardGroup.ask, [False]
+
+        def ask(group: ShardGroup, messages: Any, when: str) -> Any:
+            if when == "during the update" and not killed[0]:
+                killed[0] = True
+                next(iter(group)).process.kill()
+            return genuine(group, messages, when)
+
+        with mock.patch.object(ShardGroup, "ask", ask):
+            pair.update(compiled(FACTS))
+        assert killed[0]
+        pair.tick(TICK)
+    expect_continued(tmp_path, FACTS, pair.one)
+
+
+def test_an_interrupt_at_any_line_with_a_checkpoint(tmp_path: Path) -> None:
+    with Pair(checkpoint=ShardFolder(tmp_path, snapshot_every=3)) as pair:
+        texts = [FACTS, RED]
+        line = undone = done = 0
+        while True:
+            line += 331
+            before, program = pair.one.tick, compiled(texts[0])
+            interrupted = InterruptAt(line).call(lambda program=program: pair.many.update(program))
+            if pair.many.tick > before:
+                done += 1
+                pair.one.update(program)
+                texts.reverse()
+            else:
+                undone += 1
+            pair.compare()
+            if line % 3 == 0:
+                pair.tick({"edge": {(line % 7, line % 5): 1 if line % 2 else -1}})
+            if not interrupted:
+                break
+        assert undone > 3
+        assert done
+        pair.tick(TICK)
+    expect_continued(tmp_path, texts[1], pair.one)
+
+
+@some(5)
+@given(
+    versions(3) | versions(3, kinds=True),
+    ticks_of,
+    st.lists(st.sampled_from(["", "snapshot", "end", "kill"]), min_size=6, max_size=6),
+    st.sampled_from([1, 2, 1000]),
+)
+def test_random_programs_with_a_checkpoint(
+    texts: list[str], ticks: Any, pauses: list[str], every: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        pair = Pair(texts[0], 2, None, checkpoint=ShardFolder(name, snapshot_every=every))
+        waiting = iter(pauses)
+        try:
+            for place, text in enumerate(texts):
+                if place:
+                    pair.update(compiled(text))
+                    pause(pair, text, name, next(waiting))
+                for tick in ticks[place]:
+                    pair.tick(tick)
+                pause(pair, text, name, next(waiting))
+                pair.compare()
+        finally:
+            pair.many.close()
+        assert not verify_folder(Path(name)).problems
+
+
+def pause(pair: Pair, text: str, folder: str, act: str) -> None:
+    if act == "end":
+        pair.many.close()
+        pair.many = compiled(text).start(shards=2, checkpoint=folder)
+    elif act == "snapshot":
+        pair.many.snapshot()
+    elif act == "kill":
+        os.kill(pair.many.stats()[0].process, signal.SIGKILL)
