@@ -99,14 +99,18 @@ class History:
         """Keep a manifest that is about to be replaced, if the window needs it.
 
         `following` is the manifest after it, and `latest` is the latest tick. With `always`, an
-        earlier manifest that is near does not replace it. Raises CheckpointError when it cannot be
-        written.
+        earlier manifest that is near does not replace it; nor does that of another program, since
+        the ticks of a program begin with its first manifest. Raises CheckpointError when it cannot
+        be written.
         """
         window = HistoryWindow.of(following.keep or 0)
         if not window or window.begins_at(following, latest, clock()):
             return
         kept = self._manifests()
-        if kept and (kept[-1].tick >= manifest.tick or not (always or window.wants(manifest, kept[-1]))):
+        if kept and kept[-1].tick >= manifest.tick:
+            return
+        always = always or not kept or kept[-1].query != manifest.query
+        if not always and not window.wants(manifest, kept[-1]):
             return
         folder = self.folder / HISTORY
         with reports_full_disk(folder):

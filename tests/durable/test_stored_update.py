@@ -648,3 +648,21 @@ def test_the_last_snapshot_of_the_old_program_stays_in_a_long_history(tmp_path: 
     run.update(compiled(NEW))
     closed(run)
     assert (tmp_path / "history" / "3.json").exists()
+
+
+def test_the_first_snapshot_of_each_program_stays_in_a_long_history(tmp_path: Path) -> None:
+    """Snapshots that are near to each other replace each other, but not those of two programs."""
+    store = Store(tmp_path, keep=1_000, snapshot_every=1, background=False)
+    run = compiled(OLD).start(ROWS, checkpoint=store)
+    run.snapshot()
+    held = {run.tick: (OLD, views(run))}
+    for text in (NEW, OLD):
+        run.update(compiled(text))
+        held[run.tick] = (text, views(run))
+        run.snapshot()
+        run.step(MORE)
+        held[run.tick] = (text, views(run))
+        run.snapshot()
+    closed(run)
+    for tick, (text, expected) in held.items():
+        assert views(compiled(text).open(tmp_path, as_of=tick)) == expected, tick
