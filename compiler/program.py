@@ -745,16 +745,16 @@ class Program(QuestionMethods, Displayed):
             return Report(COMPILER.text_after(after, self.source, context))
         circuit = run.graph if run else self.circuit_for(plans).circuit(Stage.PHYSICAL)
         report = explain(self.rewritten, plans, circuit, run, self.rewrites)
-        if isinstance(run, Run):
-            lines = [report]
-            if run.latest_update is not None:
-                tick, relations = run.latest_update
-                lines += ["", f"update (tick {tick})", *state_lines(relations)]
-            if analyze:
-                lines += ["", "operators", *_operators(run)]
-            return Report("\n".join(lines))
-        physical = circuit if run is None else self.circuit_for(plans).circuit(Stage.PHYSICAL)
-        return Report("\n".join((report, "", *exchange_lines(physical))))
+        lines = [report]
+        if not isinstance(run, Run):
+            physical = circuit if run is None else self.circuit_for(plans).circuit(Stage.PHYSICAL)
+            lines += ["", *exchange_lines(physical)]
+        if run is not None and run.latest_update is not None:
+            tick, relations = run.latest_update
+            lines += ["", f"update (tick {tick})", *state_lines(relations)]
+        if isinstance(run, Run) and analyze:
+            lines += ["", "operators", *_operators(run)]
+        return Report("\n".join(lines))
 
     def _display(self) -> Document:
         from dbsp.compiler.datalog.circuits.program_display import program_document

@@ -48,6 +48,8 @@ class ShardedUpdates(ShardedReplanning):
 
     program: RunningProgram | None = None
     """The program that the run was started from; None for a circuit that was built by hand."""
+    latest_update: tuple[int, Mapping[str, str]] | None = None
+    """The tick of the latest update, and what happened to each relation; None without one."""
 
     @ends_at_caller
     def update(self, program: Any) -> Updated:
@@ -193,12 +195,14 @@ class ShardedUpdates(ShardedReplanning):
 
     def commit_update(self, work: OpenShardedUpdate) -> None:
         """Make a decided update final. If this is interrupted, call it again."""
-        result = expect_present(work.updated, "the report of a decided update").deltas
+        done = expect_present(work.updated, "the report of a decided update")
+        result = done.deltas
         self.continue_with(work.ready)
         if self.log is not None:
             self.log.committed(result, self.log.label)
         self._ticks, self._latest = result.number, work.latest
         self._stays_gathered = ""
+        self.latest_update = result.number, done.relations
         work.proposed.adopt()
         self.drop_handles()
         work.committed = True

@@ -82,6 +82,10 @@ def test_updates_return_what_one_process_returns(shards: int) -> None:
         # Shards rebuild what one process changes.
         rebuilt = {name: "rebuilt" if state == "changed" else state for name, state in done.relations.items()}
         assert relations == would.relations == rebuilt
+        assert compiled(FACTS).explain(pair.many).partition("\nupdate (tick 2)\n")[2].splitlines() == [
+            f"  {state}: {', '.join(sorted(name for name in relations if relations[name] == state))}"
+            for state in ("kept", "rebuilt")
+        ]
         pair.tick(TICK)
         pair.update(compiled(GRAPH.replace(".input colour", "") + " red(x) :- edge(x, _), x > 5."))
         pair.tick({"edge": {(1, 2): -1, (9, 3): 1}})
