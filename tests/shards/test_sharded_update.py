@@ -84,7 +84,7 @@ def test_updates_return_what_one_process_returns(shards: int) -> None:
         assert relations == would.relations == rebuilt
         assert compiled(FACTS).explain(pair.many).partition("\nupdate (tick 2)\n")[2].splitlines() == [
             f"  {state}: {', '.join(sorted(name for name in relations if relations[name] == state))}"
-            for state in ("kept", "rebuilt")
+            for state in ("kept", "rebuilt", "added")
         ]
         pair.tick(TICK)
         pair.update(compiled(GRAPH.replace(".input colour", "") + " red(x) :- edge(x, _), x > 5."))
