@@ -1,7 +1,8 @@
 """Measure a contestant: load, ticks of all sizes, memory, and a checksum of the result.
 
 Each contestant runs in a new process, so that contestants share no memory and no compiled code. It
-plays the tiny size of the workload first, so that compilation at first use is not measured.
+plays the tiny size of the workload first, so that compilation at first use is not measured, nor the
+load of compiled code.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Contestant(Protocol):
     """A contestant. `prepare`, which is not timed, converts changes to the form that `tick` takes.
 
     After `load` and after every `tick` the whole result must be available. A contestant with
-    threads also has a method `close`.
+    threads also has a method `close`. A method `warm_up` is called once, before the tiny size.
     """
 
     def load(self, base: dict[str, Codes]) -> None: ...
@@ -131,6 +132,9 @@ def measure(entry: Entry, name: str, source: Callable[[], Workload], seconds: fl
     Ticks beyond the limit are applied together, untimed, so that the final results are comparable.
     """
     first = entry.create(name)
+    warm_up: Callable[[], None] | None = getattr(first, "warm_up", None)
+    if warm_up is not None:
+        warm_up()
     play(first, make(name, "tiny"), Result(entry.name), seconds=1.0)
     _close(first)
     del first

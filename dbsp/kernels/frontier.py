@@ -1,13 +1,21 @@
 """The iterations of a linear recursion in one call: rows, and what is derived from them.
 
-A *table* has the rows that the iterations have derived. Two numbers follow the columns of each row:
-its derivations so far, and a mark, 2 * iteration + present, with the latest iteration that derived
-it. A row is present if it was so before or has a derivation. `slots` find a row by its hash (open
-addressing); there are twice as many of them as the table has room for, a power of two.
+Some columns may be *carried*: every join derives a row with the same values in them. Then a row
+depends on rows with its own carried values only, its *group*, and each group iterates on its own.
+A closure is a search from one node after another: the rows of one search fit the processor's cache.
+The carried columns lead in all rows here; without any, all rows are one group.
+
+A *table* has the rows of the groups, one group after another. Two numbers follow the columns of
+each row: its derivations so far, and a mark, 4 * iteration + 2 * earlier + present, with the latest
+iteration of its group that derived it. A row is present if it was so before these iterations (it is
+`earlier`) or has a derivation. `slots` find a row of the current group by its hash (open
+addressing); there are twice as many of them as the table has room for. Those in use are a power of
+two, at least twice the rows of the group; all others are 0.
 
 `queue` has the numbers of the present rows in the order in which they became so. Those of one
 iteration are its *frontier*: the next iteration joins them with the runs of every join. The end of
-`queue` has the rows that the current iteration has derived and that were not present before it.
+`queue` has the frontiers of groups that have ended at a limit, and before them the rows that the
+current iteration has derived and that were not present before it.
 
 A join is described by JOIN numbers and two lists of columns:
 
@@ -23,34 +31,60 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows, RunCodes, Words
 from dbsp.kernels.bloom_filter import may_have
-from dbsp.kernels.hashing import mix_columns
 from dbsp.kernels.jit import add_weights, at_address, codes_at, kernel
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
+from dbsp.kernels.sort import compare_rows
 
 JOIN = 4
 """How many numbers of a join come before its lists of columns."""
 
-USED, QUEUED, CURSOR, FRONTIER, NEW, ITERATION, MATCHES, DERIVED, NEEDED = range(9)
+(
+    USED,
+    QUEUED,
+    CURSOR,
+    FRONTIER,
+    NEW,
+    ASIDE,
+    EMPTIED,
+    STARTED,
+    GROUP,
+    HASHED,
+    ITERATION,
+    LATEST,
+    MATCHES,
+    DERIVED,
+    NEEDED,
+) = range(15)
 """The numbers of the state: the rows in the table; the rows in the queue; the next row of the queue
-to join; the end of the frontier; the absent rows that this iteration has derived; this iteration,
-at least 1; the matches of all joins so far; the rows that the iterations have derived, each counted
-once in an iteration; and the rows for which the table needs room to continue."""
+to join; the end of the frontier; the absent rows that this iteration has derived; the rows of the
+frontiers that are set aside; the rows that were queued or set aside before the table was emptied;
+the given rows whose groups have started; the first row of the current group in the table; the slots
+in use; the iteration of this group, at least 1; the greatest number of iterations of a group; the
+matches of all joins so far; the rows that the iterations have derived, each counted once in an
+iteration; and the rows for which the table needs room to continue."""
 
-STATE = 9
+STATE = 15
 
 BLOCK = 64
 """So many derived rows are looked up together."""
 
+CACHED = 1 << 10
+"""The rows of a group of so many fit the cache that is closest to the processor."""
+
+LEAST_HASHED = 16
+"""The least number of slots in use."""
+
 CALL_MATCHES, MOST_QUEUED, MOST_ROWS, LAST, MOST_WORK, ITERATION_WORK, MATCH_WORK, ROW_WORK = range(8)
-"""The limits: the matches of one call; the rows of a frontier and of the table, the last iteration,
-and the work, at which an iteration ends with LEFT; the work of an iteration, of each match and
-derived row, and of each row of the queue."""
+"""The limits: the matches of one call; the rows of a frontier and of a group, and the last
+iteration, at which a group is set aside; the work at which all iterations end; the work of an
+iteration, of each match and derived row, and of each row of the queue."""
 
 LIMITS = 8
 
-COMPLETE, FULL, PAUSED, LEFT = range(4)
-"""Why `expand_frontier` returns: no rows are left, the table has no room, the matches that one call
-may make are made, or an iteration has ended at a limit."""
+COMPLETE, FULL, CROWDED, PAUSED, LEFT = range(5)
+"""Why `expand_frontier` returns: no rows are left, or only frontiers that are set aside; the table
+has no room; it has little room for the next group, which does not need the rows of those before;
+the matches that one call may make are made; or the limit of work is reached."""
 
 
 @kernel
@@ -66,13 +100,16 @@ def _search(run: RunCodes, k: int, low: int, high: int, keys: Rows, i: int, m: i
 
 
 @kernel
-def _near_slot(rows: Rows, i: int, k: int, size: int) -> int:
-    """Return where the search for k columns of row i starts in `size` slots, a power of two.
+def _near_slot(rows: Rows, i: int, first: int, k: int, size: int) -> int:
+    """Return where the search for columns[first:k] of row i starts in `size` slots, a power of two.
 
     Rows that differ only in the low bits of their last column have neighbouring slots: iterations
     often visit neighbours one after another, and these share a line of the cache.
     """
-    mixed = mix_columns(rows, i, k - 1)
+    mixed = np.uint64(0x9E3779B97F4A7C15)
+    for c in range(first, k - 1):
+        mixed = (mixed ^ np.uint64(rows[i, c])) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(29)
     value = np.uint64(rows[i, k - 1])
     mixed = (mixed ^ (value >> np.uint64(3))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = ((mixed >> np.uint64(32)) << np.uint64(3)) | (value & np.uint64(7))
@@ -81,19 +118,30 @@ def _near_slot(rows: Rows, i: int, k: int, size: int) -> int:
 
 
 @kernel
-def insert_rows(table: Rows, used: int, slots: Codes) -> None:
-    """Insert the first `used` rows of a table, all different, into slots that are all 0."""
-    size = slots.shape[0]
-    for number in range(used):
-        slot = _near_slot(table, number, table.shape[1] - 2, size)
+def _find_slots(
+    table: Rows, slots: Codes, carried: int, group: int, used: int, hashed: int, rows: int
+) -> int:
+    """Insert the rows of the table from `group` on into slots for so many rows; return their
+    number."""
+    for slot in range(hashed):
+        slots[slot] = 0
+    size = LEAST_HASHED
+    while size < 2 * rows:
+        size *= 2
+    for number in range(group, used):
+        slot = _near_slot(table, number, carried, table.shape[1] - 2, size)
         while slots[slot] != 0:
             slot = (slot + 1) & (size - 1)
         slots[slot] = number + 1
+    return size
 
 
 @kernel
-def collect_rows(table: Rows, numbers: Codes) -> tuple[Rows, Codes]:
-    """Return the rows of a table with these numbers, and their derivations. O(numbers)."""
+def collect_rows(table: Rows, numbers: Codes, places: Codes) -> tuple[Rows, Codes]:
+    """Return the rows of a table with these numbers, and their derivations. O(numbers).
+
+    Column c of the result is column places[c] of the table.
+    """
     n = numbers.shape[0]
     k = table.shape[1] - 2
     rows = np.empty((n, k), np.int64)
@@ -101,7 +149,7 @@ def collect_rows(table: Rows, numbers: Codes) -> tuple[Rows, Codes]:
     for i in range(n):
         number = numbers[i]
         for c in range(k):
-            rows[i, c] = table[number, c]
+            rows[i, c] = table[number, places[c]]
         found[i] = table[number, k]
     return rows, found
 
@@ -153,88 +201,31 @@ def _list_starts(joins: Codes, width: int, room: int, runs: int) -> tuple[Rows, 
 
 
 @kernel
-def _was_present(table: Rows, i: int, past: Rows, committed: int, runs: int, noted: Words) -> int:
-    """Return 1 if the weights of row i in the runs have a positive sum, else 0."""
-    k = table.shape[1] - 2
-    if noted.shape[0] and not may_have(table, i, k, noted):
+def _was_present(row: Rows, past: Rows, committed: int, runs: int, noted: Words) -> bool:
+    """Return whether the weights of a row in the runs have a positive sum."""
+    k = row.shape[1]
+    if noted.shape[0] and not may_have(row, 0, k, noted):
         runs = committed
     weight = 0
     for r in range(runs):
         run = codes_at(past[r, 0])
         size = past[r, 2]
-        at = _search(run, k, 0, size, table, i, k)
-        if at < size and compare_prefix(run, at * k, table, i, k) == 0:
+        at = _search(run, k, 0, size, row, 0, k)
+        if at < size and compare_prefix(run, at * k, row, 0, k) == 0:
             weights, mask = weights_at(past[r, 1])
             weight = add_weights(weight, weights[at & mask])
-    return 1 if weight > 0 else 0
-
-
-@kernel
-def _absorb(
-    block: Rows,
-    size: int,
-    places: Rows,
-    table: Rows,
-    slots: Codes,
-    queue: Codes,
-    past: Rows,
-    committed: int,
-    runs: int,
-    noted: Words,
-    state: Codes,
-) -> None:
-    """Add derivations of the rows of a block to the table; the last column has their number.
-
-    First it reads the slots and the rows that are there, without a branch: so the processor waits
-    for several of them at the same time.
-    """
-    width = table.shape[1] - 2
-    mask = slots.shape[0] - 1
-    iteration = state[ITERATION]
-    for b in range(size):
-        places[b, 0] = _near_slot(block, b, width, slots.shape[0])
-        places[b, 1] = slots[places[b, 0]]
-    for b in range(size):
-        # Only a read whose result is stored is not dropped by the compiler.
-        places[b, 1] = table[max(places[b, 1] - 1, 0), 0]
-    count = state[USED]
-    for b in range(size):
-        slot = places[b, 0]
-        number = -1
-        while slots[slot] != 0:
-            number = slots[slot] - 1
-            for c in range(width):
-                if table[number, c] != block[b, c]:
-                    number = -1
-                    break
-            if number >= 0:
-                break
-            slot = (slot + 1) & mask
-        if number < 0:
-            number = count
-            slots[slot] = count + 1
-            for c in range(width):
-                table[count, c] = block[b, c]
-            table[count, width] = 0
-            table[count, width + 1] = _was_present(table, count, past, committed, runs, noted)
-            count += 1
-        mark = table[number, width + 1]
-        if mark >> 1 != iteration:
-            table[number, width + 1] = 2 * iteration + (mark & 1)
-            state[DERIVED] += 1
-            if mark & 1 == 0:
-                state[NEW] += 1
-                queue[queue.shape[0] - state[NEW]] = number
-        table[number, width] = add_weights(table[number, width], block[b, width])
-    state[USED] = count
+    return weight > 0
 
 
 @kernel
 def expand_frontier(
+    given: Rows,
     table: Rows,
     queue: Codes,
     slots: Codes,
     joins: Codes,
+    places: Codes,
+    carried: int,
     past: Rows,
     committed: int,
     runs: int,
@@ -248,11 +239,13 @@ def expand_frontier(
 
         F' = distinct(sum over the joins of (F join E)) - present
 
-    A row that is new in the table was present before if its weights in the first `runs` runs of the
-    run table `past` have a positive sum. The filter `noted` has the rows of the runs from
-    `committed` on, or no words. After FULL, call it again with more room in the
-    table and in the queue; after PAUSED, as it is. O(matches), and O(log) for each search in
-    a run. Raises OverflowError if a number of derivations is outside int64.
+    The first frontier are the given rows, sorted by their `carried` leading columns. Column c of a
+    row of the stream is column places[c] here. A row that is new in the table was present before if
+    its weights in the first `runs` runs of the run table `past` have a positive sum. The filter
+    `noted` has the rows of the runs from `committed` on, or no words. After FULL, call it again
+    with more room in the table, in the queue and in the slots; after CROWDED, with an empty table
+    and queue, or as after FULL; after PAUSED, as it is. O(matches), and O(log) for each search in a
+    run. Raises OverflowError if a number of derivations is outside int64.
     """
     room = table.shape[0]
     width = table.shape[1] - 2
@@ -266,14 +259,48 @@ def expand_frontier(
     spans, starts = _list_starts(joins, width, room, searches)
     ranges = np.empty((searches, 2), np.int64)
     key = np.empty((1, widest), np.int64)
+    row = np.empty((1, width), np.int64)
     block = np.empty((BLOCK, width + 1), np.int64)
-    places = np.empty((BLOCK, 2), np.int64)
+    found = np.empty((BLOCK, 2), np.int64)
     size = 0
-    pause = state[MATCHES] + limits[CALL_MATCHES]
-    while True:
-        iteration = state[ITERATION]
-        while state[CURSOR] < state[FRONTIER]:
-            source = queue[state[CURSOR]]
+    used, queued, cursor, frontier = state[USED], state[QUEUED], state[CURSOR], state[FRONTIER]
+    new, aside, first_given, group = state[NEW], state[ASIDE], state[STARTED], state[GROUP]
+    hashed, iteration, latest = state[HASHED], state[ITERATION], state[LATEST]
+    made, derived = state[MATCHES], state[DERIVED]
+    pause = made + limits[CALL_MATCHES]
+    end = -1
+    while end < 0:
+        if cursor == queued and new == 0:
+            if first_given == given.shape[0]:
+                end = COMPLETE
+                break
+            until = first_given + 1
+            while until < given.shape[0] and compare_rows(given, first_given, given, until, carried) == 0:
+                until += 1
+            rows = max(until - first_given, used - group)  # the next group is like the one before
+            if used + 2 * rows > room:
+                state[NEEDED] = used + 2 * rows
+                end = CROWDED
+                break
+            hashed = _find_slots(table, slots, carried, 0, 0, hashed, rows)
+            group = used
+            for i in range(first_given, until):
+                for c in range(width):
+                    table[used, c] = given[i, c]
+                table[used, width] = 0
+                table[used, width + 1] = 3
+                slot = _near_slot(table, used, carried, width, hashed)
+                while slots[slot] != 0:
+                    slot = (slot + 1) & (hashed - 1)
+                queue[queued] = used
+                used += 1
+                queued += 1
+                slots[slot] = used
+            first_given = until
+            frontier = queued
+            iteration = 1
+        while cursor < frontier:
+            source = queue[cursor]
             # First find all matches of the row: its result must fit.
             matches = 0
             search = 0
@@ -303,62 +330,121 @@ def expand_frontier(
                     matches += high - low
                     search += 1
                 at += JOIN + m + width
-            needed = state[USED] + size + matches
-            if needed > room:
-                _absorb(block, size, places, table, slots, queue, past, committed, runs, noted, state)
-                state[NEEDED] = state[USED] + matches
-                return FULL
-            search = 0
-            at = 0
-            while at < joins.shape[0]:
-                k = joins[at + 1]
-                result = at + JOIN + joins[at]
-                side = at_address(joins[at + 3])
-                for r in range(joins[at + 2]):
-                    run = codes_at(side[3 * r])
-                    weights, mask = weights_at(side[3 * r + 1])
-                    for j in range(ranges[search, 0], ranges[search, 1]):
+            needed = used + size + matches
+            fits = needed <= room
+            if fits:
+                if 2 * (needed - group) > hashed:
+                    hashed = _find_slots(table, slots, carried, group, used, hashed, needed - group)
+                if size + matches > block.shape[0]:
+                    larger = np.empty((2 * (size + matches), width + 1), np.int64)
+                    larger[:size] = block[:size]
+                    block = larger
+                search = 0
+                at = 0
+                while at < joins.shape[0]:
+                    k = joins[at + 1]
+                    result = at + JOIN + joins[at]
+                    side = at_address(joins[at + 3])
+                    for r in range(joins[at + 2]):
+                        run = codes_at(side[3 * r])
+                        weights, mask = weights_at(side[3 * r + 1])
+                        for j in range(ranges[search, 0], ranges[search, 1]):
+                            for c in range(width):
+                                v = joins[result + c]
+                                block[size, c] = table[source, v] if v >= 0 else run[j * k - v - 1]
+                            block[size, width] = weights[j & mask]
+                            size += 1
+                        search += 1
+                    at = result + width
+                cursor += 1
+                made += matches
+            elif size == 0:
+                state[NEEDED] = needed
+                end = FULL
+                break
+            if fits and size < BLOCK and cursor < frontier and made <= pause:
+                continue
+            # Add the derived rows of the block to the table.
+            for first in range(0, size, BLOCK):
+                count = min(BLOCK, size - first)
+                for b in range(count):
+                    found[b, 0] = _near_slot(block, first + b, carried, width, hashed)
+                    found[b, 1] = slots[found[b, 0]]
+                if used - group > CACHED:
+                    # Read the rows without a branch, so that the processor waits for several of
+                    # them at the same time. A read whose result is not stored would be dropped.
+                    for b in range(count):
+                        found[b, 1] = table[max(found[b, 1] - 1, 0), 0]
+                for b in range(count):
+                    slot = found[b, 0]
+                    number = -1
+                    while slots[slot] != 0:
+                        number = slots[slot] - 1
+                        for c in range(carried, width):
+                            if table[number, c] != block[first + b, c]:
+                                number = -1
+                                break
+                        if number >= 0:
+                            break
+                        slot = (slot + 1) & (hashed - 1)
+                    if number < 0:
+                        number = used
+                        used += 1
+                        slots[slot] = used
                         for c in range(width):
-                            v = joins[result + c]
-                            block[size, c] = table[source, v] if v >= 0 else run[j * k - v - 1]
-                        block[size, width] = weights[j & mask]
-                        size += 1
-                        if size == BLOCK:
-                            _absorb(
-                                block, size, places, table, slots, queue, past, committed, runs, noted, state
-                            )
-                            size = 0
-                    search += 1
-                at = result + width
-            state[CURSOR] += 1
-            state[MATCHES] += matches
-            if state[MATCHES] > pause and state[CURSOR] < state[FRONTIER]:
-                _absorb(block, size, places, table, slots, queue, past, committed, runs, noted, state)
-                return PAUSED
-        _absorb(block, size, places, table, slots, queue, past, committed, runs, noted, state)
-        size = 0
+                            table[number, c] = block[first + b, c]
+                        table[number, width] = 0
+                        table[number, width + 1] = 0
+                        if runs:
+                            for c in range(width):
+                                row[0, c] = block[first + b, places[c]]
+                            if _was_present(row, past, committed, runs, noted):
+                                table[number, width + 1] = 3
+                    mark = table[number, width + 1]
+                    if mark >> 2 != iteration:
+                        table[number, width + 1] = 4 * iteration + (mark & 3)
+                        derived += 1
+                        if mark & 1 == 0:
+                            new += 1
+                            queue[room - aside - new] = number
+                    table[number, width] = add_weights(table[number, width], block[first + b, width])
+            size = 0
+            if fits and made > pause and cursor < frontier:
+                end = PAUSED
+                break
+        if end >= 0:
+            break
         # A row of the queue is behind all rows that are still to be read: both are absent rows.
-        queued = state[QUEUED]
-        for place in range(room - state[NEW], room):
+        for place in range(room - aside - new, room - aside):
             number = queue[place]
             if table[number, width] > 0:
                 table[number, width + 1] |= 1
                 queue[queued] = number
                 queued += 1
-        state[NEW] = 0
-        state[QUEUED] = state[FRONTIER] = queued
-        state[ITERATION] = iteration + 1
-        waiting = queued - state[CURSOR]
-        if waiting == 0:
-            return COMPLETE
-        work = limits[ITERATION_WORK] * iteration + limits[ROW_WORK] * queued
-        work += limits[MATCH_WORK] * (state[MATCHES] + state[DERIVED])
-        if (
+        new = 0
+        latest = max(latest, iteration)
+        work = limits[ITERATION_WORK] * latest + limits[MATCH_WORK] * (made + derived)
+        work += limits[ROW_WORK] * (state[EMPTIED] + queued + aside)
+        waiting = queued - cursor
+        if waiting and (
             waiting > limits[MOST_QUEUED]
-            or state[USED] > limits[MOST_ROWS]
+            or used - group > limits[MOST_ROWS]
             or iteration >= limits[LAST]
             or work > limits[MOST_WORK]
         ):
-            return LEFT
-        if state[MATCHES] > pause:
-            return PAUSED
+            # From the end on, since the places may overlap.
+            for place in range(waiting):
+                aside += 1
+                queue[room - aside] = queue[queued - 1 - place]
+            queued = cursor
+        frontier = queued
+        iteration += 1
+        if work > limits[MOST_WORK]:
+            end = LEFT
+        elif made > pause:
+            end = PAUSED
+    state[USED], state[QUEUED], state[CURSOR], state[FRONTIER] = used, queued, cursor, frontier
+    state[NEW], state[ASIDE], state[STARTED], state[GROUP] = new, aside, first_given, group
+    state[HASHED], state[ITERATION], state[LATEST] = hashed, iteration, latest
+    state[MATCHES], state[DERIVED] = made, derived
+    return end

@@ -177,6 +177,8 @@ class IteratedScope:
         rows = MANY_ROWS  # of the iteration before; a guess for the first one
         left = budget.allowed(0) if budget is not None else math.inf
         iteration = start
+        if self._linear is not None:
+            self._linear.begin()
         while iteration is not None:
             if scope.iterations >= self._cap:
                 raise IterationLimitError(

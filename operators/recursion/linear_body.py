@@ -36,6 +36,10 @@ class LinearJoin(NamedTuple):
 class LinearBody(NamedTuple):
     """The nodes of a scope with linear recursion."""
 
+    carried: tuple[int, ...]
+    """The columns of the variable whose values every join leaves as they are; at least one other
+    column is left."""
+
     variable: Node
     distinct: Node
     arrangements: tuple[Node, ...]
@@ -77,7 +81,9 @@ def linear_body(body: Graph) -> LinearBody | None:
     known.update(arrangements)
     if not joins or not all(node in known or _enters(node) for node in body.nodes):
         return None
-    return LinearBody(variable, distinct, tuple(arrangements), tuple(joins))
+    carried = [c for c in range(variable.schema.arity) if all(join.columns[c] == c for join in joins)]
+    del carried[variable.schema.arity - 1 :]
+    return LinearBody(tuple(carried), variable, distinct, tuple(arrangements), tuple(joins))
 
 
 def _linear_join(node: Node, variable: Node) -> tuple[Node, LinearJoin] | None:

@@ -18,18 +18,16 @@ from dbsp.data.batch import Batch
 from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
-    CURSOR,
     DERIVED,
-    ITERATION,
     ITERATION_WORK,
     LAST,
+    LATEST,
     LIMITS,
     MATCH_WORK,
     MATCHES,
     MOST_QUEUED,
     MOST_ROWS,
     MOST_WORK,
-    QUEUED,
     ROW_WORK,
 )
 from dbsp.kernels.limits import INT64_MAX
@@ -37,7 +35,7 @@ from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.recursion.linear_body import LinearBody
 from dbsp.operators.recursion.row_table import RowTable
 from dbsp.operators.time.delay import DelayStep
-from dbsp.operators.traces.arrange import DeferredArrangeStep
+from dbsp.operators.traces.arrange import DeferredArrangeStep, key_first
 from dbsp.runtime.scope import Scope
 from dbsp.state.seen_rows import NO_WORDS
 
@@ -49,13 +47,18 @@ FEW_ROWS = 1 << 8
 SOME_ROWS = 1 << 12
 """They also run here from one with at most so many rows on, if the frontier does not grow."""
 
+GROUPED_ROWS = 1 << 20
+"""They run here from a frontier with at most so many rows on, if these are in small groups: more
+rows would take long in one thread, and the steps use all threads."""
+
 MANY_ROWS = 1 << 13
-"""The iterations end here with a frontier of more rows: the steps take less time for each row."""
+"""The iterations of a group end here with a frontier of more rows: the steps take less time for
+each row."""
 
-TABLE_ROWS = 1 << 16
-"""The iterations end here when the table has more rows: it no longer fits the cache.
+GROUP_ROWS = 1 << 16
+"""The iterations of a group end here when it has more rows: they no longer fit the cache.
 
-They continue in a new one, and find the rows of earlier ones by a filter."""
+They continue in a new table, and find the rows of earlier ones by a filter."""
 
 
 class Prices(NamedTuple):
@@ -80,7 +83,7 @@ class Iterated(NamedTuple):
 class LinearIterations:
     """The iterations of a scope with a linear body and without times."""
 
-    __slots__ = ("_arrangements", "_distinct", "_joins", "_variable")
+    __slots__ = ("_arrangements", "_carried", "_distinct", "_joins", "_order", "_small", "_variable")
 
     def __init__(self, body: LinearBody, scope: Scope) -> None:
         def step_of(node: Node, kind: type[T]) -> T:
@@ -90,18 +93,28 @@ class LinearIterations:
         self._distinct = step_of(body.distinct, UntimedDistinctStep)
         self._arrangements = [step_of(node, DeferredArrangeStep) for node in body.arrangements]
         self._joins = [(step_of(join.side, Arranged), join) for join in body.joins]  # type: ignore[type-abstract]
+        self._carried = len(body.carried)
+        self._order = key_first(body.carried, body.variable.schema.arity)
+        self._small = bool(body.carried)
+        """Whether the rows are in groups, of which none has reached a limit in this tick."""
 
     @property
     def waits(self) -> bool:
         """Whether rows change in the next iteration."""
         return self._variable.held is not None
 
+    def begin(self) -> None:
+        """Begin a tick, or a phase of one."""
+        self._small = self._carried > 0
+
     def pays(self) -> bool:
-        """Whether few rows change in the next iteration, so that a call costs less than its
-        steps."""
+        """Whether a call costs less than the steps: few rows change in the next iteration, or the
+        rows that depend on each other fit the cache."""
         waiting, latest = self._variable.held, self._variable.out
         if waiting is None:
             return False
+        if self._small and len(waiting) <= GROUPED_ROWS:
+            return True
         grows = latest is None or len(waiting) > len(latest)
         return len(waiting) <= (FEW_ROWS if grows else SOME_ROWS)
 
@@ -111,31 +124,36 @@ class LinearIterations:
         No stream enters in these iterations. Cost and errors are those of `expand_frontier`.
         """
         given = expect_present(self._variable.held, "the rows of the next iteration")
-        table = RowTable(given.rows)
+        table = RowTable(given, self._order, self._carried)
         present = self._distinct.changed()
         if len(given) == present.table[: present.runs, 2].sum():
             # These are the rows of the runs, so that no other row must be searched there.
             present = present._replace(committed=0, runs=0, noted=NO_WORDS)
         emitting = 1 + len(self._arrangements)  # the steps that emit a row of a frontier
         limits = np.zeros(LIMITS, np.int64)
-        limits[MOST_QUEUED], limits[MOST_ROWS] = MANY_ROWS, TABLE_ROWS
+        limits[MOST_QUEUED], limits[MOST_ROWS] = MANY_ROWS, GROUP_ROWS
         limits[LAST], limits[MOST_WORK] = iterations, int(min(prices.most, INT64_MAX))
         limits[ITERATION_WORK], limits[MATCH_WORK] = prices.iteration, prices.row
         limits[ROW_WORK] = prices.row * (emitting + 1)
         table.expand(self._plan(), present, limits)
         out = self._deliver(table)
+        self._small &= not self.waits
         state = table.state.tolist()
-        rows = state[DERIVED] + emitting * state[CURSOR] + state[QUEUED] - len(given)
-        run = state[ITERATION] - 1
+        rows = state[DERIVED] + emitting * table.joins + table.queued - table.given
+        run = state[LATEST]
         return Iterated(out, run, prices.iteration * run + prices.row * (state[MATCHES] + rows))
 
     def _plan(self) -> Codes:
         """Describe the joins for the kernel (see `dbsp.kernels.frontier`)."""
         plan: list[int] = []
+        places = [self._order.index(column) for column in range(len(self._order))]
         for side, join in self._joins:
             table = side.table
             width = side.node.schema.arity
-            plan += (len(join.key), width, side.count, table.ctypes.data, *join.key, *join.columns)
+            key = [places[column] for column in join.key]
+            result = [join.columns[column] for column in self._order]
+            result = [places[v] if v >= 0 else v for v in result]
+            plan += (len(key), width, side.count, table.ctypes.data, *key, *result)
         return np.array(plan, np.int64)
 
     def _deliver(self, table: RowTable) -> Batch | None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from dbsp.data.batch import Batch, combine
-from dbsp.kernels import collect_rows, expand_frontier, insert_rows
+from dbsp.kernels import collect_rows, expand_frontier
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
+    ASIDE,
     CALL_MATCHES,
+    CROWDED,
     CURSOR,
+    EMPTIED,
     FRONTIER,
     FULL,
-    ITERATION,
+    GROUP,
+    HASHED,
+    LEAST_HASHED,
     NEEDED,
     NEW,
     PAUSED,
     QUEUED,
+    STARTED,
     STATE,
     USED,
 )
@@ -26,6 +35,10 @@ from dbsp.operators.groups.untimed_distinct_step import ChangedRows
 ROOM = 64
 """The rows for which a new table has room at least."""
 
+PIECE = 1 << 15
+"""The rows for which a table of groups has room at most, unless a group has more: they fit the
+cache."""
+
 CALL = 1 << 22
 """A call of the kernel ends after so many matches, so that signals arrive."""
 
@@ -34,27 +47,59 @@ INTERPRETED_CALL = 1 << 7
 load of the compiler."""
 
 
+class _Piece(NamedTuple):
+    """The rows of some groups, in the columns of the stream."""
+
+    derived: Batch | None
+    """The rows with derivations; their weights are the numbers of these."""
+    present: Batch | None
+    """The rows that have become present, all of which are `derived`. Its weights do not matter."""
+    joined: tuple[Codes, ...]
+    """The rows of all frontiers whose matches are in the table, in any order."""
+    waiting: Codes
+    """The frontiers that are set aside."""
+
+
 class RowTable:
-    """Rows by their hash, with their derivations, and the order in which they became present."""
+    """Rows by their hash, with their derivations, and the order in which they became present.
 
-    __slots__ = ("_given", "_queue", "_slots", "_table", "state")
+    The columns of its rows are in an order that starts with the `carried` columns. When the table
+    is full and the next group begins, its rows become a piece of the result.
+    """
 
-    def __init__(self, given: Codes) -> None:
-        """Begin with rows that are present: they are the frontier of the first iteration."""
-        number, width = given.shape
+    __slots__ = (
+        "_carried",
+        "_counted",
+        "_given",
+        "_ordered",
+        "_pieces",
+        "_places",
+        "_queue",
+        "_slots",
+        "_table",
+        "state",
+    )
+
+    def __init__(self, given: Batch, order: Sequence[int], carried: int) -> None:
+        """Begin with rows that are present: they are the frontiers of the first iterations."""
+        self._ordered = carried > 0 and list(order) == sorted(order)
+        """Whether the pieces are sorted, one after another."""
+        same = list(order) == sorted(order)
+        self._given = given.rows if same else given.rearranged(np.array(order)).rows
+        self._carried = carried
+        self._places = np.argsort(order)
+        self._pieces: list[_Piece] = []
+        self._counted = 0
+        """How many of the given rows are in the pieces."""
+        number, width = self._given.shape
         room = max(ROOM, 1 << (2 * number - 1).bit_length())
-        self._given = number
+        if carried:
+            room = min(room, PIECE)
         self._table = np.empty((room, width + 2), np.int64)
         self._queue = np.empty(room, np.int64)
-        self._slots = np.zeros(2 * room, np.int64)
-        self._table[:number, :-2] = given
-        self._table[:number, -2:] = 0, 1
-        self._queue[:number] = np.arange(number)
-        insert_rows(self._table, number, self._slots)
+        self._slots = np.zeros(max(2 * room, LEAST_HASHED), np.int64)
         self.state = np.zeros(STATE, np.int64)
         """See `dbsp.kernels.frontier`."""
-        self.state[[USED, QUEUED, FRONTIER]] = number
-        self.state[ITERATION] = 1
 
     def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> None:
         """Iterate until no row becomes present, or to a limit.
@@ -65,52 +110,114 @@ class RowTable:
         while True:
             limits[CALL_MATCHES] = INTERPRETED_CALL if interprets_small_calls() else CALL
             end = expand_frontier(
+                self._given,
                 self._table,
                 self._queue,
                 self._slots,
                 joins,
+                self._places,
+                self._carried,
                 *present,
                 self.state,
                 limits,
             )
-            if end == FULL:
+            if end == CROWDED and len(self._queue) >= PIECE and self.state[USED]:
+                self._empty()
+            elif end in (CROWDED, FULL):
                 self._grow()
             elif end != PAUSED:
+                self._empty()
                 return
 
     def _grow(self) -> None:
-        used, queued, new = self.state[[USED, QUEUED, NEW]].tolist()
+        used, queued, new, aside, hashed = self.state[[USED, QUEUED, NEW, ASIDE, HASHED]].tolist()
         room = 2 << int(self.state[NEEDED] - 1).bit_length()
         self._table = _with_room(self._table, used, room)
         queue = _with_room(self._queue, queued, room)
-        if new:
-            queue[-new:] = self._queue[-new:]
+        if new + aside:
+            queue[-new - aside :] = self._queue[-new - aside :]
         self._queue = queue
-        self._slots = np.zeros(2 * room, np.int64)
-        insert_rows(self._table, used, self._slots)
+        slots = np.zeros(max(2 * room, LEAST_HASHED), np.int64)
+        slots[:hashed] = self._slots[:hashed]
+        self._slots = slots
+
+    def _empty(self) -> None:
+        """Make the rows of the table a piece of the result."""
+        used, queued, aside = self.state[[USED, QUEUED, ASIDE]].tolist()
+        before, given = self._counted, self.given
+        numbers = np.flatnonzero(self._table[:used, -2])
+        derived = combine([self._collect(numbers)], owned=True) if len(numbers) else None
+        present = derived
+        if len(numbers) != queued + aside - (given - before):
+            marks = self._table[:used, -1]
+            present = _set_of(self._collect(np.flatnonzero(marks & 3 == 1))[0])
+        if aside:
+            joined: tuple[Codes, ...] = (self._collect(self._queue[:queued])[0],)
+        else:
+            joined = (self._given[before:given].take(self._places, 1),)
+            if present is not None:
+                joined += (present.rows,)
+        waiting, _ = self._collect(self._queue[len(self._queue) - aside :])
+        self._pieces.append(_Piece(derived, present, joined, waiting))
+        self._counted = given
+        self.state[EMPTIED] += queued + aside
+        self.state[[USED, QUEUED, CURSOR, FRONTIER, ASIDE, GROUP]] = 0
+
+    @property
+    def given(self) -> int:
+        """The number of given rows whose groups have started."""
+        return int(self.state[STARTED])
+
+    @property
+    def queued(self) -> int:
+        """The number of rows that were given, or have become present."""
+        return int(self.state[EMPTIED])
+
+    @property
+    def joins(self) -> int:
+        """The number of rows whose matches have been found."""
+        return sum(len(rows) for piece in self._pieces for rows in piece.joined)
 
     def derived(self) -> Batch | None:
         """Return the rows with derivations; their weights are the numbers of these."""
-        numbers = np.flatnonzero(self._table[: self.state[USED], -2])
-        return combine([collect_rows(self._table, numbers)], owned=True) if len(numbers) else None
+        pieces = self._pieces
+        found = self._sum([piece.derived for piece in pieces])
+        if found is not None and all(
+            piece.present is piece.derived and not len(piece.waiting) for piece in pieces
+        ):
+            # Release the rows of the pieces: all of them are in the sum.
+            given = tuple(piece.joined[0] for piece in pieces)
+            self._pieces = [_Piece(found, found, (*given, found.rows), pieces[0].waiting)]
+        return found
 
     def present(self, derived: Batch | None) -> Batch | None:
         """Return the rows that have become present, all of which are `derived`."""
-        if derived is not None and len(derived) == self.state[QUEUED] - self._given:
-            return derived.with_units()
-        return _set_of(self._queued(self._given, QUEUED))
+        if derived is not None and len(derived) == self.queued - self.given:
+            return derived if derived.units else derived.with_units()
+        present = self._sum([piece.present for piece in self._pieces])
+        return None if present is None else present.with_units()
 
     def joined(self) -> Codes:
         """Return the rows whose matches are in the table, those of all frontiers, in any order."""
-        return self._queued(0, CURSOR)
+        return np.concatenate([rows for piece in self._pieces for rows in piece.joined])
 
     def waiting(self) -> Batch | None:
-        """Return the frontier of the next iteration."""
-        return _set_of(self._queued(int(self.state[CURSOR]), QUEUED))
+        """Return the frontiers that are set aside, and the given rows of groups that have not
+        started."""
+        rest = self._given[self.given :].take(self._places, 1)
+        return _set_of(np.concatenate([piece.waiting for piece in self._pieces] + [rest]))
 
-    def _queued(self, start: int, end: int) -> Codes:
-        rows, _ = collect_rows(self._table, self._queue[start : self.state[end]])
-        return rows
+    def _sum(self, pieces: Sequence[Batch | None]) -> Batch | None:
+        found = [piece for piece in pieces if piece is not None]
+        if len(found) < 2:
+            return found[0] if found else None
+        if self._ordered:
+            rows = np.concatenate([piece.rows for piece in found])
+            return Batch(rows, np.concatenate([piece.weights for piece in found]))
+        return combine([(piece.rows, piece.weights) for piece in found])
+
+    def _collect(self, numbers: Codes) -> tuple[Codes, Codes]:
+        return collect_rows(self._table, numbers, self._places)
 
 
 def _set_of(rows: Codes) -> Batch | None:

@@ -24,10 +24,9 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
-from dbsp.kernels import arrange, project, with_time
+from dbsp.kernels import arrange, consolidate_owned, project, with_time
 from dbsp.kernels.arrays import Codes
 from dbsp.lazy_dataclass import dataclass
-from dbsp.parallel.range_sort import rearrange
 from dbsp.state.trace import Trace
 
 
@@ -246,10 +245,16 @@ class DeferredArrangeStep(ArrangeStep):
         self._trace.deferred = True
 
     def receive(self, rows: Codes, weight: int) -> None:
-        """Append different rows, in any order and in the columns of the stream, with one weight."""
-        order = np.arange(rows.shape[1]) if self._order is None else self._order
-        sorted_rows, _ = rearrange(rows, np.ones(len(rows), np.int64), order)
-        self._append(Batch(sorted_rows, np.full(len(rows), weight, np.int64)))
+        """Append different rows, in any order and in the columns of the stream, with one weight.
+
+        Nobody else reads these rows: they are sorted in their own memory.
+        """
+        if self._order is not None:
+            rows = rows.take(self._order, 1)
+        rows, weights = consolidate_owned(rows, np.ones(len(rows), np.int64))
+        if weight != 1:
+            weights = np.full(len(rows), weight, np.int64)
+        self._append(Batch(rows, weights))
         self._trace.deferred = True
 
 

@@ -188,16 +188,18 @@ def test_the_work_of_iterations_is_bounded_by_the_limit_of_matches() -> None:
     state[frontier.USED], limits[frontier.CALL_MATCHES] = 40, 7
     work = tiers._measure_of(frontier.expand_frontier)
     # The table may have any numbers where it has no row yet.
-    found = np.full((512, 4), 1 << 40)
-    assert work((found, weights, weights, joins, table, 1, 2, weights, state, limits)) == 4 * (40 + 7 + 300)
+    found, given = np.full((512, 4), 1 << 40), np.zeros((9, 2), np.int64)
+    state[frontier.STARTED] = 4
+    places = np.arange(2)
+    arguments = (given, found, weights, weights, joins, places, 1, table, 1, 2, weights, state, limits)
+    assert work(arguments) == 4 * (5 + 40 + 7 + 300)
 
 
 def test_spare_room_of_a_table_is_no_work() -> None:
     table, slots, numbers = np.zeros((512, 3), np.int64), np.zeros(1024, np.int64), np.zeros(9, np.int64)
     rows = table[:9]
     for kernel, arguments in {
-        frontier.collect_rows: (table, numbers),
-        frontier.insert_rows: (table, 9, slots),
+        frontier.collect_rows: (table, numbers, np.arange(1)),
         hashing.find_rows: (rows, table, slots, numbers),
         hashing.intern_rows: (rows, table, 100, slots, numbers),
         hashing.place_rows: (table, 9, slots),

@@ -31,6 +31,7 @@ NOW = [
     (merging_stack, "TAIL", 2),
     (linear_iterations, "FEW_ROWS", 0),
     (linear_iterations, "SOME_ROWS", 0),
+    (linear_iterations, "GROUPED_ROWS", 0),
 ]
 NOW += [(wide_merge, "FEW", 2), (wide_merge, "PIECE", 4), (wide_merge, "SLICE", 1)]
 
