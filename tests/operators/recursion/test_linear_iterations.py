@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import IterationLimitError, Run
+from dbsp.data.batch import Batch
 from dbsp.operators.recursion import linear_iterations, modes, row_table
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.recursion.linear_iterations import LinearIterations
 from dbsp.operators.recursion.modes import EvaluationHistory
+from dbsp.operators.recursion.row_table import RowTable
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import seen_rows
@@ -170,6 +172,23 @@ def test_many_tables_in_one_tick(step: str, monkeypatch: pytest.MonkeyPatch, cal
     assert len(calls) > 3
     lost = run.step({"edge": {(59, 0): -1}})["out"].to_dict()
     assert lost == {(x, y): -1 for x in range(size) for y in range(x + 1)}
+
+
+def test_rows_that_are_set_aside_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_iterations, "GROUP_ROWS", 2)
+    found: list[tuple[int, int]] = []
+    present = RowTable.present
+
+    def counted(self: RowTable, derived: Batch | None) -> Batch | None:
+        result = present(self, derived)
+        found.append((self.queued - self.given, 0 if result is None else len(result)))
+        return result
+
+    monkeypatch.setattr(RowTable, "present", counted)
+    run = started("left linear")
+    run.step({"edge": chain(0, 20)})
+    assert view(run) == closure_of(0, 20)
+    assert len(found) > 1 and all(queued == new for queued, new in found)
 
 
 RULES: dict[str, tuple[str, Callable[[Z], Z]]] = {
