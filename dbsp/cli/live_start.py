@@ -24,7 +24,7 @@ def start_in_checkpoint(
     """Return the live program of a checkpoint: that of the file, or the one that continues.
 
     The latter has the edits and watched queries of the console, and may have another text of the
-    file (see `LiveProgram.outdated`). Raises CheckpointError if the folder belongs to a program
+    file (see `LiveProgram.newer`). Raises CheckpointError if the folder belongs to a program
     whose text it does not have.
     """
     is_new = store.query is None

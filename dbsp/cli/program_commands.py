@@ -170,7 +170,7 @@ class ProgramCommands:
 
     def begin(self) -> None:
         """Continue with the program of the file, if the checkpoint has another text of it."""
-        if self._source.outdated:
+        if self._source.newer is not None:
             self._changed(self._source.catch_up())
 
     def save(self, argument: str) -> bool:

@@ -16,19 +16,16 @@ from dbsp.cli.undo_history import TickStep, UndoHistory, UpdateStep, rows_before
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.lost_rows import lost_rows
 from dbsp.compiler.program import Program
-from dbsp.errors import CompileError, InputError, counted
+from dbsp.errors import CompileError, InputError, counted, expect_present
 from dbsp.io.change_script import ScriptTick
 from dbsp.io.results import replace_file
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
-from dbsp.runtime.update_report import STATES, Updated
+from dbsp.runtime.update_report import state_lines
 
-
-def report_lines(done: Updated) -> list[str]:
-    """Return what an update did to the relations, as remarks of a change script."""
-    found = [(state, done.names(state)) for state in STATES]
-    return [f"// {state}: {', '.join(names)}" for state, names in found if names]
+REMARK = "// "
+"""The begin of a remark in a change script."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,9 @@ class LiveProgram:
         self._numbers = max((each.number for each in self.queries), default=0)
         self._history = UndoHistory()
         self._path = Path((file or program).file)
-        self.outdated = file is not None and self.draft.base.identity != file.identity
-        """Whether the file has another text, so that `catch_up` comes next."""
+        outdated = file is not None and self.draft.base.identity != file.identity
+        self.newer = file if outdated else None
+        """The program of the file if it has another text, so that `catch_up` comes next."""
         self._compilation = compilation or Compilation()
         self._watched = watched
         self._seen = self._stamps()
@@ -102,30 +100,35 @@ class LiveProgram:
 
         Without an argument, the edits stay on top of the new text; otherwise they end.
         """
-        seen = self._seen = self._stamps()  # before it is read, to miss no change
-        edits, before = self.draft.edits, self._path
+        self._seen = self._stamps()  # before it is read, to miss no change
         path, draft = self._read(argument)
+        gone = f"of {self._path} are gone; 'undo' restores them"
+        return self._update_to(path, draft, gone if argument else "stay on top of the file")
+
+    def _update_to(
+        self, path: Path, draft: ProgramDraft, fate: str = "stay on top of the file"
+    ) -> ProgramChange:
+        """Continue with the program of a file; `fate` says what becomes of the edits so far."""
+        edits = self.draft.edits
         done = self._switch(draft, self.queries, f"the update to {path}", path)
-        self._seen = {name: seen.get(name, stamp) for name, stamp in self._stamps().items()}
-        if not edits:
-            return done
-        fate = f"of {before} are gone; 'undo' restores them" if argument else "stay on top of the file"
-        return ProgramChange(done.ticks, (*done.remarks, f"// console edits {fate}"))
+        self._seen = {name: self._seen.get(name, stamp) for name, stamp in self._stamps().items()}
+        remarks = (f"// console edits {fate}",) if edits else ()
+        return ProgramChange(done.ticks, (*done.remarks, *remarks))
 
     def catch_up(self) -> ProgramChange:
-        """Continue with the program of the file, whose text is not that of the checkpoint.
+        """Continue with the newer program of the file; the edits stay on top of its text.
 
         Raises InputError if inputs would lose rows: the checkpoint may be the wrong one.
         """
-        self.outdated = False
-        found = lost_rows(self.run, self.program, self._compiled(self._read("")[1], self.queries))
-        for name, rows in found.items():
+        base, self.newer = expect_present(self.newer, "a newer program of the file"), None
+        draft = self.draft.on(base)
+        for name, rows in lost_rows(self.run, self.program, self._compiled(draft, self.queries)).items():
             raise InputError(
                 f"{self._path} has no input '{name}', which has {counted(rows, 'row')} in the checkpoint, so "
                 "the program of the checkpoint continues; write 'update' to drop these rows",
                 code="update-refused",
             )
-        return self.update()
+        return self._update_to(self._path, draft)
 
     def preview(self, argument: str = "") -> ProgramChange:
         """Return what `update` would do, as remarks, and change nothing."""
@@ -136,7 +139,7 @@ class LiveProgram:
             more, less = sum(weight > 0 for weight in weights), sum(weight < 0 for weight in weights)
             if weights:
                 changes.append(f"// {name}: {counted(more, 'row')} more, {counted(less, 'row')} less")
-        return ProgramChange((), (*report_lines(would), *changes))
+        return ProgramChange((), (*state_lines(would.relations, REMARK), *changes))
 
     def _read(self, argument: str) -> tuple[Path, ProgramDraft]:
         """Read the program of its file, with the edits; or that of a file of the argument."""
@@ -230,7 +233,8 @@ class LiveProgram:
             f"// no longer an input: {name}, which had {counted(rows, 'row')}"
             for name, rows in lost_rows(self.run, self.program, program).items()
         ]
-        known = {(found.message, found.span) for found in self.program.warnings}
+        # Those of a file were printed when it was read.
+        known = {(found.message, found.span) for found in (*self.program.warnings, *draft.base.warnings)}
         before = self.run.tick
         try:
             done = self.run.update(program)
@@ -244,7 +248,7 @@ class LiveProgram:
             for warning in program.warnings:
                 if (warning.message, warning.span) not in known:
                     remark(warning.render())
-        return ProgramChange((done.deltas,), (*report_lines(done), *remarks))
+        return ProgramChange((done.deltas,), (*state_lines(done.relations, REMARK), *remarks))
 
     @staticmethod
     def _compiled(draft: ProgramDraft, queries: list[QueryRelation]) -> Program:

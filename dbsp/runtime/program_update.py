@@ -80,8 +80,6 @@ class ProgramUpdates(BulkTicks, StoredRelations):
 
     program: RunningProgram | None = None
     """The program that the run was started from; None for a circuit that was built by hand."""
-    latest_update: tuple[int, Mapping[str, str]] | None = None
-    """The tick of the latest update, and what happened to each relation; None without one."""
 
     @ends_at_caller
     def update(self, program: Any) -> Updated:

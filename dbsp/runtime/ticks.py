@@ -54,6 +54,8 @@ class Ticks(StagedInputs):
         self.kept_changes = KEPT_CHANGES
         """The largest number of changed rows of a tick that the run keeps for `changed`."""
         self._latest: LatestTick | None = None
+        self.latest_update: tuple[int, Mapping[str, str]] | None = None
+        """The tick of the latest update to another program, and what happened to each relation."""
         self._live: SubscriptionHub | None = None
         """The subscriptions of the run, if there have been any."""
         self.log: RunLog | None = None

@@ -61,7 +61,7 @@ class Updated(Displayed):
             >>> done.names("kept"), done.names("added")
             (('a', 'b'), ('c',))
         """
-        return tuple(sorted(name for name, found in self.relations.items() if found == state))
+        return _names(self.relations, state)
 
     def _display(self) -> Document:
         from dbsp.display.document import Document, code_of
@@ -81,12 +81,16 @@ class Updated(Displayed):
         yield from state_lines(self.relations)
 
 
-def state_lines(relations: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each state with the names of its relations, sorted."""
+def state_lines(relations: Mapping[str, str], begin: str = "  ") -> Iterator[str]:
+    """Yield a line for each state with the names of its relations; each starts with `begin`."""
     for state in STATES:
-        names = sorted(name for name, found in relations.items() if found == state)
+        names = _names(relations, state)
         if names:
-            yield f"  {state}: {', '.join(names)}"
+            yield f"{begin}{state}: {', '.join(names)}"
+
+
+def _names(relations: Mapping[str, str], state: str) -> tuple[str, ...]:
+    return tuple(sorted(name for name, found in relations.items() if found == state))
 
 
 def states_of_relations(transplant: Transplant) -> dict[str, str]:

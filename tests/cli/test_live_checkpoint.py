@@ -76,6 +76,17 @@ def test_a_restart_updates_to_the_edited_file(folder: Path, run: Command) -> Non
     ]
 
 
+def test_an_edited_file_is_read_once(folder: Path, run: Command) -> None:
+    run(*LIVE, stdin="+edge(1, 2)\n")
+    (folder / "more.dl").write_text("path(x, x) :- edge(x, alone).\n")
+    (folder / "reach.dl").write_text(REACH + '.include "more.dl"\n')
+    done = run(*LIVE, "--watch", stdin="+edge(2, 3)\n")
+    assert done.out == (
+        "+path(1, 1)\ncommit  // tick 2\n+path(1, 3)\n+path(2, 2)\n+path(2, 3)\ncommit  // tick 3\n"
+    )
+    assert done.err.count("warning:") == 1
+
+
 def test_the_program_of_the_checkpoint_continues_if_the_file_does_not_fit(folder: Path, run: Command) -> None:
     run(*LIVE, stdin="+edge(1, 1)\ncommit\n.decl loop(x: number) .output loop\nloop(x) :- edge(x, x).\n")
     (folder / "reach.dl").write_text(REACH + MORE)
@@ -159,9 +170,9 @@ def continued(checkpoint: Path) -> LiveProgram:
 
 
 def test_the_prompt_begins_with_the_update(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    begun = continued(Path("state"))
-    begun.step({"edge": [(1, 2)]})
-    end(begun)
+    started = continued(Path("state"))
+    started.step({"edge": [(1, 2)]})
+    end(started)
     (folder / "reach.dl").write_text(REACH + MORE.replace("x, x", "_, x"))
     source = continued(Path("state"))
     commands = ConsoleCommands(source.program, source.run, timed=False, source=source)
@@ -181,9 +192,9 @@ def end(source: LiveProgram) -> None:
 
 
 def test_every_end_of_the_process_leaves_a_program_that_continues(folder: Path) -> None:
-    begun = continued(Path("state"))
-    begun.step({"edge": [(1, 1), (1, 2)]})
-    end(begun)
+    started = continued(Path("state"))
+    started.step({"edge": [(1, 1), (1, 2)]})
+    end(started)
 
     def life(checkpoint: Path) -> LiveProgram:
         shutil.copytree("state", checkpoint)
