@@ -19,6 +19,7 @@ The search begins at the relations of both programs and follows their readers.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import field
 from itertools import product
 
 from dbsp.circuit.graph import Graph, Node
@@ -39,24 +40,36 @@ class Parts:
     """Nodes of the new circuit whose deltas are added."""
 
 
+@dataclass(frozen=True)
 class Counterparts:
-    """The counterparts of the nodes of a new circuit whose streams an edit changes.
+    """The counterparts of the nodes of a new circuit whose streams an edit changes."""
+
+    of: dict[Node, Node] = field(default_factory=dict)
+    """By new node its counterpart in the old circuit."""
+    carried: dict[Node, tuple[bool, ...]] = field(default_factory=dict)
+    """By carried node, which of its inputs differ from those of its counterpart."""
+    bridged: dict[Node, Parts] = field(default_factory=dict)
+    """The terms of the delta of each bridged node."""
+
+
+def find_counterparts(
+    old: Graph, new: Graph, numbers: Mapping[Node, int], refused: Collection[Node]
+) -> Counterparts:
+    """Return the counterparts of the nodes of a new circuit.
 
     Nodes of equal `numbers` have equal streams (see `dbsp.circuit.equality`). A node among the
     `refused` ones has no counterpart. O(nodes).
     """
+    return _Search(old, new, numbers, refused).found
 
+
+class _Search:
     def __init__(
         self, old: Graph, new: Graph, numbers: Mapping[Node, int], refused: Collection[Node]
     ) -> None:
         self._numbers = numbers
         self._kept = {numbers[node] for node in new.nodes} & {numbers[node] for node in old.nodes}
-        self.of: dict[Node, Node] = {}
-        """By new node its counterpart in the old circuit."""
-        self.carried: dict[Node, tuple[bool, ...]] = {}
-        """By carried node, which of its inputs differ from those of its counterpart."""
-        self.bridged: dict[Node, Parts] = {}
-        """The terms of the delta of each bridged node."""
+        self.found = Counterparts()
         self._taken: set[Node] = set()
         self._readers: dict[Hashable, list[Node]] = {}
         """The old nodes that may be carried, by operator and inputs."""
@@ -67,21 +80,21 @@ class Counterparts:
         edited = self._edited(old, new)
         for node in new.nodes:
             if node not in refused and not (self._carry(node) or node not in edited):
-                self.bridged[node] = self._parts(node, edited[node])
-                self.of[node] = edited[node]
+                self.found.bridged[node] = self._parts(node, edited[node])
+                self.found.of[node] = edited[node]
 
-    def is_kept(self, node: Node) -> bool:
+    def _is_kept(self, node: Node) -> bool:
         """Return whether both circuits have the stream of a node."""
         return self._numbers[node] in self._kept
 
     def _carry(self, node: Node) -> bool:
         """Find an old node that the node can continue; return whether there is one."""
-        if self.is_kept(node) or not _may_be_carried(node):
+        if self._is_kept(node) or not _may_be_carried(node):
             return False
         choices: list[list[tuple[Hashable, bool]]] = []
         for stream in node.inputs:
-            before = self.of.get(stream.node)
-            choices.append([(self._identity(stream.node), False)] if self.is_kept(stream.node) else [])
+            before = self.found.of.get(stream.node)
+            choices.append([(self._identity(stream.node), False)] if self._is_kept(stream.node) else [])
             if before is not None:
                 choices[-1].append((self._identity(before), True))
         for chosen in product(*choices):
@@ -89,14 +102,14 @@ class Counterparts:
             for before in self._readers.get(key, ()):
                 if before not in self._taken:
                     self._taken.add(before)
-                    self.of[node] = before
-                    self.carried[node] = tuple(differs for _, differs in chosen)
+                    self.found.of[node] = before
+                    self.found.carried[node] = tuple(differs for _, differs in chosen)
                     return True
         return False
 
     def _identity(self, node: Node) -> Hashable:
         """Return an object that is equal for a node and the nodes with the same kept stream."""
-        return ("kept", self._numbers[node]) if self.is_kept(node) else node
+        return ("kept", self._numbers[node]) if self._is_kept(node) else node
 
     def _edited(self, old: Graph, new: Graph) -> dict[Node, Node]:
         """Return pairs of nodes of the two circuits that do the same for the same relations.
@@ -136,7 +149,7 @@ class Counterparts:
         alone, left = self._without_common(_summands(node), _summands(before))
         added, changed = [], []
         for part in alone:
-            counterpart = self.of.get(part)
+            counterpart = self.found.of.get(part)
             if counterpart in left:
                 left.remove(counterpart)
                 changed.append(part)

@@ -11,7 +11,7 @@ Nodes with new state step over totals. Carried nodes step over deltas (see
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator_roles import Forgetful, depends_on_ticks
@@ -30,8 +30,8 @@ from dbsp.runtime.scope import Scope
 class RebuildPlan:
     """Which nodes take part in the step, and how.
 
-    `draft` is a scope of the new circuit without state. Without `counterparts`, no node is carried.
-    `known` are totals that an earlier step has computed.
+    `draft` is a scope of the new circuit without state. `counterparts` may be empty: then no node
+    is carried. `known` are totals that an earlier step has computed.
     Raises CircuitError if a node needs rows that the old circuit does not keep.
     """
 
@@ -40,7 +40,7 @@ class RebuildPlan:
         old: Scope,
         draft: Scope,
         numbers: Mapping[Node, int],
-        counterparts: Counterparts | None,
+        counterparts: Counterparts,
         known: Mapping[Node, Batch | None],
     ) -> None:
         self._old = old
@@ -48,7 +48,7 @@ class RebuildPlan:
         self._numbers = numbers
         self._counterparts = counterparts
         self._known = known
-        self._carried: Collection[Node] = () if counterparts is None else counterparts.carried
+        self._carried = counterparts.carried
         self._inputs = inputs_of(old)
         self._movable = MovableStreams(old, numbers)
         self._equal = equal_nodes_of(old, numbers)
@@ -77,7 +77,7 @@ class RebuildPlan:
         waiting = [node]
         while waiting:
             node = waiting.pop()
-            if node in self.deltas or counterparts is None:
+            if node in self.deltas:
                 continue
             self.deltas.add(node)
             if node in counterparts.carried:
@@ -94,8 +94,6 @@ class RebuildPlan:
 
     def check(self) -> None:
         """Add to `refused` the carried nodes that would not find their state in the new circuit."""
-        if self._counterparts is None:
-            return
         for node in self.deltas & self._counterparts.carried.keys():
             for stream, differs in zip(node.inputs, self._counterparts.carried[node], strict=True):
                 arranged = isinstance(self._draft.by_node[stream.node], Arranged)
@@ -172,7 +170,7 @@ class RebuildPlan:
     def _keeper(self, node: Node) -> KeepingStep | None:
         """Return a step of the old scope that keeps the integral of the node, or of the node that
         it continues; None if there is none."""
-        if node in self._carried and self._counterparts is not None:
+        if node in self._carried:
             return self._old.keeper(self._counterparts.of[node])
         keepers = map(self._old.keeper, self._equal.get(self._numbers[node], ()))
         return next((keeper for keeper in keepers if keeper is not None), None)

@@ -14,7 +14,7 @@ from dbsp.circuit.step_roles import Arranged, KeepingStep, TracedStep
 from dbsp.data.batch import Batch
 from dbsp.kernels import concatenate
 from dbsp.runtime.acting_step import ActingStep, replay, step_as_usual
-from dbsp.runtime.counterparts import Counterparts, Parts
+from dbsp.runtime.counterparts import Counterparts
 from dbsp.runtime.rebuild_plan import RebuildPlan
 from dbsp.runtime.scope import Scope
 
@@ -37,9 +37,7 @@ class LargeDifferenceError(Exception):
 class Rebuilding:
     """One such step of `scope`, by the state of `old`, which both scopes share for kept nodes."""
 
-    def __init__(
-        self, old: Scope, scope: Scope, plan: RebuildPlan, counterparts: Counterparts | None
-    ) -> None:
+    def __init__(self, old: Scope, scope: Scope, plan: RebuildPlan, counterparts: Counterparts) -> None:
         self._old = old
         self._scope = scope
         self._plan = plan
@@ -77,7 +75,7 @@ class Rebuilding:
         """Return the actions on a node in their order: the total of a carried node follows its
         delta, and the delta of a bridged one its total."""
         step, found = self._scope.by_node[node], []
-        carried = self._counterparts is not None and node in self._counterparts.carried
+        carried = node in self._counterparts.carried
         if node in self._plan.deltas and carried:
             found.append(ActingStep(step, self._step_over_deltas))
         if node in self._plan.totals:
@@ -91,10 +89,8 @@ class Rebuilding:
         source = self._plan.totals[node]
         if isinstance(source, KeepingStep):
             kept, change = self._kept[node], self.deltas.get(node)
-            if change is None or self._counterparts is None or node not in self._counterparts.carried:
-                step.out = kept or None
-            else:
-                step.out = summed(kept, change, 1)
+            carried = node in self._counterparts.carried
+            step.out = summed(kept, change if carried else None, 1)
         else:
             if source is step_as_usual:
                 for stream in node.inputs:
@@ -104,7 +100,7 @@ class Rebuilding:
 
     def _step_over_deltas(self, step: Step) -> None:
         node = step.node
-        differs = () if self._counterparts is None else self._counterparts.carried[node]
+        differs = self._counterparts.carried[node]
         some = False
         for stream, changed in zip(node.inputs, differs, strict=True):
             delta = self.deltas[stream.node] if changed else None
@@ -117,7 +113,7 @@ class Rebuilding:
 
     def _bridge(self, step: Step) -> None:
         node = step.node
-        parts = Parts((), (), ()) if self._counterparts is None else self._counterparts.bridged[node]
+        parts = self._counterparts.bridged[node]
         added = [self._totals[part] for part in parts.added]
         added += [self.deltas[part] for part in parts.changed]
         delta: Batch | None = None
@@ -135,7 +131,7 @@ class Rebuilding:
 
     def _is_large(self, node: Node, rows: int) -> bool:
         """Return whether so many changed rows are a large part of the rows of a bridged node."""
-        if rows <= LARGE or self._counterparts is None:
+        if rows <= LARGE:
             return False
         keeper = self._old.keeper(self._counterparts.of[node])
         total = self._totals.get(node)

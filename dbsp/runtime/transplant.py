@@ -36,7 +36,7 @@ from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime import observation
 from dbsp.runtime.acting_step import step_as_usual
-from dbsp.runtime.counterparts import Counterparts
+from dbsp.runtime.counterparts import Counterparts, find_counterparts
 from dbsp.runtime.moved_integrals import same_view
 from dbsp.runtime.port_match import check_inputs, check_ports, outputs_of
 from dbsp.runtime.ports import OutputPort
@@ -66,7 +66,7 @@ class Transplant:
         (check_ports if same_query else check_inputs)(old, self._draft)
         self._numbers = equal_nodes([old.graph, graph])
         self._equal = equal_nodes_of(old, self._numbers)
-        self._counterparts: Counterparts | None = None
+        self._counterparts = Counterparts()
         self._plan: RebuildPlan | None = None
         self.replayed_rows = 0
         """The number of rows that the rebuilding step read from kept state."""
@@ -123,7 +123,7 @@ class Transplant:
     def changes(self, old: Node, new: Node) -> bool:
         """Return whether a node of the new circuit took the difference from a node of the old one,
         and was not evaluated from scratch."""
-        if self._counterparts is None or self._counterparts.of.get(new) is not old:
+        if self._counterparts.of.get(new) is not old:
             return False
         return new in self._counterparts.carried or self.keeps(new)
 
@@ -143,9 +143,7 @@ class Transplant:
         for carries in (True, True, False):
             plan = self._plan = self._planned(refused, known, carries and self._carries)
             counterparts = self._counterparts
-            carried: dict[Node, Node] = {}
-            if counterparts is not None:
-                carried = {node: counterparts.of[node] for node in counterparts.carried}
+            carried = {node: counterparts.of[node] for node in counterparts.carried}
             pairs = self._inside_too(plan.pairs | carried)
             self.scope = continued(old, self._draft.graph, old.interner, pairs)
             try:
@@ -164,10 +162,10 @@ class Transplant:
     def _planned(self, refused: set[Node], known: Mapping[Node, Batch | None], carries: bool) -> RebuildPlan:
         """Return the plan of the rebuilding step; refuse counterparts that cannot be computed."""
         while True:
-            self._counterparts = None
+            self._counterparts = Counterparts()
             if carries:
                 graphs = self.old.graph, self._draft.graph
-                self._counterparts = Counterparts(*graphs, self._numbers, refused)
+                self._counterparts = find_counterparts(*graphs, self._numbers, refused)
             plan = RebuildPlan(self.old, self._draft, self._numbers, self._counterparts, known)
             for before, after in self._changed_outputs():
                 if self._has_delta(before, after):
@@ -202,9 +200,7 @@ class Transplant:
 
     def _has_delta(self, before: OutputPort | None, after: OutputPort) -> bool:
         """Return whether the rebuilding step computes the change of an output."""
-        if before is None or self._counterparts is None:
-            return False
-        return self._counterparts.of.get(_stream(after)) is _stream(before)
+        return before is not None and self._counterparts.of.get(_stream(after)) is _stream(before)
 
     def _inside_too(self, top: dict[Node, Node]) -> dict[Node, Node]:
         """Return pairs of nodes with those in nested scopes."""
