@@ -174,7 +174,7 @@ def kill(run: ShardedRun, shard: int) -> None:
 
 
 def at_the_switch(before: Callable[[], None], after: Callable[[], None]) -> Any:
-    """Call functions before and after the header with the new circuit is written."""
+    """Call functions before and after the header with the new circuit or program is written."""
     genuine = ShardFolder.switch
 
     def switch(self: ShardFolder, header: ShardsHeader) -> None:

@@ -19,7 +19,6 @@ import dbsp
 from dbsp import CheckpointError, CircuitError, DbspError, InputError, Run, ShardError
 from dbsp.compiler.program import Program
 from dbsp.durable.folder_report import verify_folder
-from dbsp.durable.shards_header import ShardsHeader
 from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.shard_group import ShardGroup
 from dbsp.shards.sharded_run import ShardedRun
@@ -28,6 +27,7 @@ from tests.harness import deltas_of, views
 from tests.random_edits import versions
 from tests.shards.shop_circuit import ENDS, FAILS, act
 from tests.shards.test_sharded_agreement import some
+from tests.shards.test_sharded_replan import at_the_switch
 from tests.shards.test_sharded_run import InterruptAt
 
 TICK: Any = {"edge": {(3, 4): -1, (21, 5): 1}, "colour": [(9, "red"), (4, "blue")]}
@@ -206,26 +206,34 @@ def test_a_shard_that_ends_around_the_decision() -> None:
                 pair.many.view("red")
 
 
+def interrupt_at_sampled_lines(pair: Pair, distance: int) -> tuple[int, int, str]:
+    """Update to one of two programs in turn, until an interrupt comes too late.
+
+    Return the number of updates that were undone, of those that took place, and the text of the
+    program that runs.
+    """
+    texts = [FACTS, RED]
+    line = undone = done = 0
+    while True:
+        line += distance
+        before, program = pair.one.tick, compiled(texts[0])
+        interrupted = InterruptAt(line).call(lambda program=program: pair.many.update(program))
+        if pair.many.tick > before:
+            done += 1
+            pair.one.update(program)
+            texts.reverse()
+        else:
+            undone += 1
+        pair.compare()
+        if line % 3 == 0:
+            pair.tick({"edge": {(line % 7, line % 5): 1 if line % 2 else -1}})
+        if not interrupted:
+            return undone, done, texts[1]
+
+
 def test_an_interrupt_at_any_line() -> None:
     with Pair() as pair:
-        programs = [compiled(FACTS), compiled(RED)]
-        line = undone = done = 0
-        while True:
-            line += 211
-            before = pair.one.tick
-            program = programs[0]
-            interrupted = InterruptAt(line).call(lambda program=program: pair.many.update(program))
-            if pair.many.tick > before:
-                done += 1
-                pair.one.update(program)
-                programs.reverse()
-            else:
-                undone += 1
-            pair.compare()
-            if line % 3 == 0:
-                pair.tick({"edge": {(line % 7, line % 5): 1 if line % 2 else -1}})
-            if not interrupted:
-                break
+        undone, done, _ = interrupt_at_sampled_lines(pair, 211)
         assert undone > 3
         assert done > 1
         pair.tick(TICK)
@@ -324,18 +332,6 @@ def test_before_the_first_tick(tmp_path: Path) -> None:
     expect_continued(tmp_path, FACTS, one)
 
 
-def at_the_decision(before: Callable[[], None], after: Callable[[], None]) -> Any:
-    """Call functions before and after the header of the new program is written."""
-    genuine = ShardFolder.switch
-
-    def switch(self: ShardFolder, header: ShardsHeader) -> None:
-        before()
-        genuine(self, header)
-        after()
-
-    return mock.patch.object(ShardFolder, "switch", switch)
-
-
 @pytest.mark.parametrize("ticks", [0, 3])
 def test_a_crash_before_or_after_the_decision(tmp_path: Path, ticks: int) -> None:
     """Copies of the folder are what a crash of all processes at that moment would leave."""
@@ -349,7 +345,7 @@ def test_a_crash_before_or_after_the_decision(tmp_path: Path, ticks: int) -> Non
         def copy(name: str) -> Callable[[], None]:
             return lambda: shutil.copytree(tmp_path / "run", tmp_path / name) and None
 
-        with at_the_decision(copy("before"), copy("after")):
+        with at_the_switch(copy("before"), copy("after")):
             pair.update(compiled(FACTS))
         copy("committed")()
     for name in ("after", "committed"):
@@ -383,7 +379,7 @@ def test_a_crash_while_one_shard_writes(tmp_path: Path, stage: str, late: int) -
         def stop() -> None:
             shutil.copytree(tmp_path / "run", tmp_path / "crashed")
 
-        with at_the_decision(stop, nothing):
+        with at_the_switch(stop, nothing):
             pair.many.update(compiled(FACTS))
     shard, before = (tmp_path / name / f"shard-{late}" for name in ("crashed", "pristine"))
     if stage == "nothing":
@@ -439,7 +435,7 @@ def test_the_same_program_after_a_crash_is_not_taken_for_the_old_one(tmp_path: P
         def stop() -> None:
             shutil.copytree(tmp_path / "run", tmp_path / "crashed")
 
-        with at_the_decision(stop, nothing):
+        with at_the_switch(stop, nothing):
             pair.many.update(compiled(RED))
     with compiled(RED).start(shards=2, checkpoint=tmp_path / "crashed") as many:
         assert many.tick == 1
@@ -461,7 +457,7 @@ def test_a_shard_that_ends_is_started_again(tmp_path: Path) -> None:
             def kill(process: int = process) -> None:
                 os.kill(process, signal.SIGKILL)
 
-            with at_the_decision(nothing if after else kill, kill if after else nothing):
+            with at_the_switch(nothing if after else kill, kill if after else nothing):
                 pair.update(compiled(text))
             pair.tick(TICK)
             pair.tick({"edge": {(21, 5): -1}})
@@ -482,27 +478,11 @@ def test_a_shard_that_ends_is_started_again(tmp_path: Path) -> None:
 
 def test_an_interrupt_at_any_line_with_a_checkpoint(tmp_path: Path) -> None:
     with Pair(checkpoint=ShardFolder(tmp_path, snapshot_every=3)) as pair:
-        texts = [FACTS, RED]
-        line = undone = done = 0
-        while True:
-            line += 331
-            before, program = pair.one.tick, compiled(texts[0])
-            interrupted = InterruptAt(line).call(lambda program=program: pair.many.update(program))
-            if pair.many.tick > before:
-                done += 1
-                pair.one.update(program)
-                texts.reverse()
-            else:
-                undone += 1
-            pair.compare()
-            if line % 3 == 0:
-                pair.tick({"edge": {(line % 7, line % 5): 1 if line % 2 else -1}})
-            if not interrupted:
-                break
+        undone, done, text = interrupt_at_sampled_lines(pair, 331)
         assert undone > 3
         assert done
         pair.tick(TICK)
-    expect_continued(tmp_path, texts[1], pair.one)
+    expect_continued(tmp_path, text, pair.one)
 
 
 @some(5)
