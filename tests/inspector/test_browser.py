@@ -158,10 +158,31 @@ def test_edited_rows_and_their_errors(inspected: Inspected) -> None:
         assert run.asserted("edge").rows() == [(1, 2), (3, 1)]
 
 
+def test_clicks_during_a_tick_are_not_lost(inspected: Inspected) -> None:
+    tab = inspected.tab
+    clicks = "(button, times) => { for (let each = 0; each < times; each++) button.click() }"
+    tab.locator("#step-script").evaluate(clicks, 3)
+    expect(tab.locator("#step-script")).to_have_text("Step (0 left)")
+    expect(tab.locator("#tick")).to_contain_text("tick 3")
+    expect(tab.locator("#problem")).to_be_hidden()  # the third click found no more ticks
+    tab.click("#tab-edit")
+    tab.fill("#edit-cell-0", "8")
+    tab.fill("#edit-cell-1", "9")
+    tab.keyboard.press("Enter")
+    tab.locator("text=Apply as one tick").evaluate(clicks, 2)
+    tab.fill("#edit-cell-1", "10")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#tick")).to_contain_text("tick 4")
+    expect(tab.locator(".edits li")).to_have_count(1)
+    with inspected.page.inspector.held() as run:
+        assert run.tick == 4
+        assert (8, 9) in run.asserted("edge").rows()
+
+
 def test_going_back_over_ticks(inspected: Inspected) -> None:
     tab = inspected.tab
     for _ in range(2):
-        tab.click("#step-script:enabled")
+        tab.click("#step-script")
     expect(tab.locator("#tick")).to_contain_text("tick 3")
     inspected.box("Output path").dispatch_event("click")
     expect(tab.locator("#stream tbody tr")).to_have_count(3)

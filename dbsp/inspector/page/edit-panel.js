@@ -7,6 +7,7 @@ export class EditPanel {
   constructor(section, apply) {
     this.apply = apply;
     this.edits = [];
+    this.sending = false;
     this.inputs = [];
     this.relation = element("select", { id: "edit-relation", change: () => this.fields() });
     this.columns = element("div", { className: "fields" });
@@ -96,7 +97,8 @@ export class EditPanel {
 
   draw() {
     this.count.textContent = this.edits.length ? `${counted(this.edits.length, "edit")} for the next tick` : "No edits yet.";
-    this.commit.disabled = this.drop.disabled = this.edits.length === 0;
+    this.drop.disabled = this.edits.length === 0;
+    this.commit.disabled = this.sending || this.edits.length === 0;
     this.list.replaceChildren(
       ...this.edits.map((edit, index) => {
         const text = `${edit.weight > 0 ? "+" : "−"}${edit.relation}(${edit.cells.map((cell) => cell ?? "nil").join(", ")})`;
@@ -128,10 +130,11 @@ export class EditPanel {
   }
 
   async send() {
-    const sent = this.edits;
-    if (await this.apply(sent)) {
-      this.edits = this.edits.slice(sent.length);
-      this.draw();
-    }
+    const sent = [...this.edits];
+    this.sending = this.commit.disabled = true; // a second click would send them twice
+    const applied = await this.apply(sent);
+    this.sending = false;
+    if (applied) this.edits = this.edits.filter((each) => !sent.includes(each));
+    this.draw();
   }
 }

@@ -16,7 +16,6 @@ let circuit = null;
 let state = null;
 let shown = null; // the tick that the page shows; null for the latest
 let stage = "run";
-let busy = false;
 
 const view = new CircuitView(part("circuit"), (id) => select(id));
 const stream = new StreamPanel(part("stream"), report);
@@ -127,9 +126,8 @@ function showTicks() {
   part("forward").disabled = at < 0 || at === ticks.length - 1;
   part("latest").disabled = shown === null;
   part("step-script").hidden = script.of === 0;
-  part("step-script").disabled = busy || script.left === 0;
+  part("step-script").disabled = script.left === 0;
   part("step-script").textContent = `Step (${script.left} left)`;
-  part("step-empty").disabled = busy;
 }
 
 // --- the selected box -----------------------------------------------------------------------------
@@ -205,10 +203,17 @@ part("iteration-all").addEventListener("click", () => iterate(null));
 
 // --- ticks ----------------------------------------------------------------------------------------
 
-/** Step the run; return whether the tick was applied. */
-async function step(body) {
-  if (busy) return false;
-  busy = true;
+let stepping = Promise.resolve();
+
+/** Step the run after the steps before it; return whether the tick was applied. */
+function step(body) {
+  stepping = stepping.then(() => stepOnce(body));
+  return stepping;
+}
+
+async function stepOnce(body) {
+  // A second click can come before the page shows that the first one used the last tick.
+  if (body.kind === "script" && state.script.left === 0) return false;
   try {
     const { absent, present } = await post("step", body);
     const notes = [
@@ -221,7 +226,6 @@ async function step(body) {
     report(error.message);
     return false;
   } finally {
-    busy = false;
     await refresh();
   }
 }
