@@ -30,9 +30,13 @@ class Policy:
     external: frozenset[str] = frozenset()
     decide: Callable[[Conjunction], Strategy] | None = None
     """Chooses the strategy for each conjunction, instead of `strategy`."""
+    recorded: Callable[[Conjunction], ChosenPlan] | None = None
+    """Returns an earlier choice for each conjunction, instead of the planner."""
 
     def choose(self, conjunction: Conjunction) -> ChosenPlan:
         """Return the planner's choice."""
+        if self.recorded is not None:
+            return self.recorded(conjunction)
         if self.order is not None:
             return choose(conjunction, self.statistics, Strategy.BINARY, self.order)
         strategy = self.strategy if self.decide is None else self.decide(conjunction)
