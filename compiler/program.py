@@ -16,6 +16,7 @@ from dbsp.circuit.pass_manager import AppliedPass
 from dbsp.circuit.pictures.circuit_picture import circuit_picture
 from dbsp.circuit.pictures.plan_tree import plan_tree
 from dbsp.circuit.stage import Stage, StageName
+from dbsp.compiler.continued_plans import continue_plans
 from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
 from dbsp.compiler.datalog.circuits.program_report import explain
 from dbsp.compiler.datalog.compile_options import CompileOptions
@@ -36,7 +37,7 @@ from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.datalog.rewrites.demanded_keys import why_few_keys
 from dbsp.compiler.first_tick import count_relations, load
 from dbsp.compiler.lost_rows import lost_rows
-from dbsp.compiler.program_planner import ProgramPlanner
+from dbsp.compiler.program_planner import ProgramPlanner, stored_plans
 from dbsp.compiler.question_methods import QuestionMethods
 from dbsp.compiler.sharded_load import load_sharded
 from dbsp.compiler.started_program import StartedProgram
@@ -135,11 +136,23 @@ class Program(QuestionMethods, Displayed):
                 selected.update((name, current[name]) for name in search.columns if name in current)
             elif why:
                 selected.update((name, f"{column}: {why}") for name, column in search.columns.items())
-        if not selected:
+        return self._deriving(selected)
+
+    def on_demand(self, relations: Mapping[str, str]) -> Program | None:
+        """Return the program with these relations on demand, for the reasons given by name.
+
+        None if this program has no choice about one of them.
+        """
+        choices = {name for search in self._searches for name in search.columns}
+        return self._deriving(relations) if choices.issuperset(relations) else None
+
+    def _deriving(self, demanded: Mapping[str, str]) -> Program:
+        if not demanded:
             return self
         suited = copy(self)
-        suited.__dict__.pop("_query", None)
-        suited.options = replace(self.options, demanded=selected)
+        for cached in ("_query", "_physical"):
+            suited.__dict__.pop(cached, None)
+        suited.options = replace(self.options, demanded=demanded)
         suited._rewrite(CompileContext.of(self.source, suited.options))
         return suited
 
@@ -161,6 +174,12 @@ class Program(QuestionMethods, Displayed):
         planned = PlannedProgram(self.rewritten, dict(plans))
         circuit: Circuit = COMPILER.run(planned, context, start=PLANNED, until="build")
         return circuit
+
+    def physical_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Graph:
+        """Return the physical circuit that evaluates the rules by these plans."""
+        if plans is self.plans and max_iterations == MAX_ITERATIONS:
+            return self._physical
+        return self.circuit_for(plans, max_iterations).circuit(Stage.PHYSICAL)
 
     @property
     def text(self) -> str:
@@ -355,6 +374,10 @@ class Program(QuestionMethods, Displayed):
     def _query(self) -> Circuit:
         return self.circuit_for(self.plans)
 
+    @cached_property
+    def _physical(self) -> Graph:
+        return self._query.circuit(Stage.PHYSICAL)
+
     @overload
     def start(
         self,
@@ -487,8 +510,8 @@ class Program(QuestionMethods, Displayed):
             expect_unobserved(observe)
             stage = Stage.PHYSICAL
         planner = started = None
+        chosen = self.plans if plans is None else plans
         if circuit is None:
-            chosen = self.plans if plans is None else plans
             if stage == Stage.PHYSICAL:
                 started = StartedProgram(self, chosen, max_iterations)
             if self._replans(stage):
@@ -503,6 +526,8 @@ class Program(QuestionMethods, Displayed):
                 initial,
                 planner,
                 started,
+                plans=None if started is None else stored_plans(self, chosen),
+                max_iterations=max_iterations,
                 ranges=self.ranges,
                 adapt=plans is None,
                 shards=shards,
@@ -511,10 +536,11 @@ class Program(QuestionMethods, Displayed):
                 identity=self.identity,
                 scopes=policy,
             )
+        stored: Checkpoint | None = None
         if checkpoint is None:
             run = circuit.start(stage, memory_limit=limit)
         else:
-            opened = open_checkpoint(checkpoint)
+            stored = opened = open_checkpoint(checkpoint)
 
             def resumed(written: str | None) -> Run:
                 graph = self._graph_of(circuit, stage, written)
@@ -527,9 +553,11 @@ class Program(QuestionMethods, Displayed):
             run.program = started
             if observe:
                 run.observe()
+            if started is not None and stored is not None and stored.circuit is not None:
+                continue_plans(self, run.stored_plans, run.graph, max_iterations, planner, started)
+            elif started is not None:
+                run.stored_plans = stored_plans(self, chosen)
             if run.tick:
-                if planner is not None:
-                    planner.restored = True
                 return run
             return load(self, run, initial, planner if plans is None else None)
         except BaseException:
@@ -597,7 +625,7 @@ class Program(QuestionMethods, Displayed):
         run = past.open(as_of)
         if self._replans(stage):
             run.planner = planner = ProgramPlanner(self, self.plans, MAX_ITERATIONS)
-            planner.restored = True
+            continue_plans(self, run.stored_plans, run.graph, MAX_ITERATIONS, planner, None)
         run.ranges = {name: found for name, found in self.ranges.items() if name in run.inputs}
         return run
 
@@ -673,7 +701,9 @@ class Program(QuestionMethods, Displayed):
         """Return the graph to run: that of a checkpoint if it has one; a new plan may differ."""
         if written is None:
             return circuit.runnable(stage)
-        return read_circuit(written, self.options.functors, like=circuit.circuit(stage))
+        own = circuit is self._query and stage == Stage.PHYSICAL
+        like = self._physical if own else circuit.circuit(stage)
+        return read_circuit(written, self.options.functors, like=like)
 
     def explain(
         self,

@@ -14,6 +14,7 @@ from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.meaning.checked import CheckedProgram, Rule
 from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
+from dbsp.compiler.datalog.plans.stored_plans import written_plans
 from dbsp.data.schema import Schema
 from dbsp.data.values import encode_value
 from dbsp.kernels.arrays import Codes
@@ -53,15 +54,15 @@ class ProgramPlanner:
         """The program with the relations that the run derives on demand."""
         self.plans = plans
         """The plan of every rule in the run, by the number of the rule."""
-        self.restored = False
-        """Whether the circuit comes from a checkpoint, so that its plans are unknown."""
+        self.is_unknown = False
+        """Whether the run has other plans, because its checkpoint does not say which."""
         self._max_iterations = max_iterations
         self._written = program
         self._proposed = (program, plans)
 
     def use(self, program: PlannableProgram, plans: Mapping[int, RulePlan]) -> None:
         """Record that the run uses these plans of the program, with these relations on demand."""
-        self.program, self.plans = program, plans
+        self.program, self.plans, self.is_unknown = program, plans, False
 
     def propose(self, run: CountedRun) -> Proposal | None:
         """Return the circuit for the current rows of the run, or None if no plan changes."""
@@ -85,7 +86,7 @@ class ProgramPlanner:
 
     def _proposal(self, program: PlannableProgram, plans: Mapping[int, RulePlan]) -> Proposal | None:
         """Return the circuit for these plans, or None if the run already uses them."""
-        other = self.restored or program.options.demanded.keys() != self.program.options.demanded.keys()
+        other = self.is_unknown or program.options.demanded.keys() != self.program.options.demanded.keys()
         changed = [
             rule
             for rule in program.rewritten.clauses
@@ -95,12 +96,17 @@ class ProgramPlanner:
             return None
         self._proposed = (program, plans)
         circuit = program.circuit_for(plans, self._max_iterations).circuit(Stage.PHYSICAL)
-        return Proposal(circuit, tuple(f"{rule.span}: {show_rule(rule)}" for rule in changed))
+        changes = tuple(f"{rule.span}: {show_rule(rule)}" for rule in changed)
+        return Proposal(circuit, changes, stored_plans(program, plans))
 
     def adopt(self, proposal: Proposal) -> None:
         """Record that the run switched to the latest proposal."""
-        self.program, self.plans = self._proposed
-        self.restored = False
+        self.use(*self._proposed)
+
+
+def stored_plans(program: PlannableProgram, plans: Mapping[int, RulePlan]) -> str | None:
+    """Return the plans for a checkpoint; None if they are those of the text, without counts."""
+    return written_plans(program.rewritten, program.plans, plans, program.options.demanded)
 
 
 def worth_counting(rules: Iterable[Rule], plans: Mapping[int, RulePlan]) -> list[Rule]:

@@ -13,7 +13,13 @@ from dbsp.circuit.stage import Stage
 from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
 from dbsp.compiler.datalog.plans.kept_plans import kept_plans
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
-from dbsp.compiler.program_planner import PlannableProgram, ProgramPlanner, statistics, worth_counting
+from dbsp.compiler.program_planner import (
+    PlannableProgram,
+    ProgramPlanner,
+    statistics,
+    stored_plans,
+    worth_counting,
+)
 from dbsp.compiler.subscribed_program import CompiledProgram, SubscribedProgram
 from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
@@ -65,6 +71,10 @@ class StartedProgram(SubscribedProgram):
         self._plans = plans
         """The plans of a run that is never replanned."""
 
+    def use(self, plans: Mapping[int, RulePlan]) -> None:
+        """Record that the run uses these plans."""
+        self._plans = plans
+
     def update_to(self, run: UpdatedRun, program: Any) -> ProposedUpdate:
         """Return the circuit of another program for the run, and change nothing."""
         if not isinstance(program, type(self.program)):
@@ -98,7 +108,12 @@ class StartedProgram(SubscribedProgram):
             run.ranges = {name: found for name, found in program.ranges.items() if name in run.input_ports}
 
         return ProposedUpdate(
-            graph, program.identity, program.stored_source, self._changed_facts(program), adopt
+            graph,
+            program.identity,
+            program.stored_source,
+            stored_plans(suited, plans),
+            self._changed_facts(program),
+            adopt,
         )
 
     def _comparable_rows(self, run: UpdatedRun, program: UpdatableProgram) -> Source:

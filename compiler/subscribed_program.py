@@ -132,8 +132,8 @@ class SubscribedProgram:
         """
         program: PlannableProgram = self._compiled
         if isinstance(run.planner, ProgramPlanner):
-            if run.planner.restored:
-                return False  # a checkpoint does not say what its circuit restricts
+            if run.planner.is_unknown:
+                return False  # its plans do not say what its circuit restricts
             program = run.planner.program
         rewritten = program.rewritten
         if demand_name(name) in rewritten.relations:

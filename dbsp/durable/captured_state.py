@@ -52,6 +52,8 @@ class CapturedState:
     result: tuple[Any, list[Codes]]
     """The frames of the result of the tick."""
     graph: Graph
+    plans: str | None
+    """The plans of the circuit (see `RunBase.stored_plans`)."""
     interner: Interner
     traces: list[tuple[SortedRun, ...]]
     memories: list[tuple[Node, Any]]
@@ -72,6 +74,7 @@ class CapturedState:
             journal=journal,
             result=written_result(result),
             graph=run.graph,
+            plans=run.stored_plans,
             interner=run.interner,
             traces=[tuple(trace.runs) for trace in scope.traces],
             memories=captured_memories(scope),

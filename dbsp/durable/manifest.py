@@ -47,6 +47,8 @@ class SnapshotFiles:
     digests: dict[str, str]
     tables: list[list[tuple[str, int]]] = field(default_factory=list)
     """By table its pieces, oldest first, each with the number of its entries."""
+    plans: str | None = None
+    """The plans of the circuit as JSON, for its compiler; None if the program alone gives them."""
 
     def __post_init__(self) -> None:
         named = {file for files in self.traces for file in files if isinstance(file, str)}

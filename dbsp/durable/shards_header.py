@@ -40,6 +40,8 @@ class ShardsHeader:
     """The physical circuit that it was made from, as JSON."""
     supersteps: bool = False
     """Whether recursions without a pivot exchange rows."""
+    plans: str | None = None
+    """The plans of the circuit as JSON, for its compiler; None if the program alone gives them."""
     signature: str = ""
     """The signature of the circuit in the snapshots that count; empty if the circuit has never
     changed."""
@@ -85,7 +87,8 @@ def read_shards_header(folder: Path) -> ShardsHeader | None:
     with decoding(path):
         del document["format"], document["version"]
         header = ShardsHeader(**document)
-        texts = [text for text in (header.circuit, header.physical) if text is not None]
+        optional = (header.circuit, header.physical, header.plans)
+        texts = [text for text in optional if text is not None]
         texts += [header.id, header.name, header.query, header.signature, header.edition, *header.shards]
         got = (header.since, header.hashes, header.supersteps, *texts)
         if tuple(map(type, got)) != (int, int, bool, *[str] * len(texts)):

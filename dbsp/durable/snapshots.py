@@ -253,6 +253,7 @@ class Snapshots:
                 next_file=next_file,
                 digests=digests,
                 tables=tables if any(tables) else [],
+                plans=state.plans,
             )
         except BaseException:
             written.remove()
@@ -352,7 +353,7 @@ class Snapshots:
                         runs.append(SortedRun(batch.rows, batch.weights))
             trace.restore(runs)
         scope.state.first_tick = False
-        run.tick = loaded.manifest.tick
+        run.tick, run.stored_plans = loaded.manifest.tick, files.plans
         self._files = files
         with decoding(self.folder / files.result):
             return read_result(*content[files.result], run)

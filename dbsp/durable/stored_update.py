@@ -85,7 +85,8 @@ class StoredUpdate(UpdateLog):
         files, before, tick = self._files, self._files.manifests[0], done.deltas.number
         files.owner.check()
         place = files.recorder.record_update(tick, staged, run, files.label, program.identity)
-        state = replace(files.snapshots.capture(run, done.deltas, place), tick=tick)
+        captured = files.snapshots.capture(run, done.deltas, place)
+        state = replace(captured, tick=tick, plans=program.plans)
         written = self._written = files.snapshots.write(state, before.id)
         manifest = replace(
             before,

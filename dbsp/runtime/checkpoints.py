@@ -33,6 +33,10 @@ class Checkpoint(Protocol):
     def source(self) -> dict[str, Any] | None:
         """The program of the checkpoint as JSON, if `resume` got it."""
 
+    @property
+    def circuit(self) -> str | None:
+        """The circuit of the snapshot as JSON; None without a snapshot or a JSON form."""
+
     def resume(
         self,
         query: Graph | str,

@@ -62,6 +62,8 @@ class ProposedUpdate:
     """Identifies the new program in a checkpoint."""
     source: dict[str, Any]
     """The new program as JSON, for a checkpoint."""
+    plans: str | None
+    """The plans of its rules, as for `Proposal`."""
     facts: Mapping[str, InputChange]
     """By input, the facts that only the new program has, and retractions of those that it lacks."""
     adopt: Callable[[], None]
@@ -156,7 +158,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             for observer in self.observers:
                 observer.begin_update()
             self._compute_update(work, proposed.graph, encode)
-            work.adopt = proposed.adopt
+            work.plans, work.adopt = proposed.plans, proposed.adopt
             if log is not None:
                 self._record_update(work, log, proposed)
             work.decided = True
@@ -270,6 +272,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
         self._scope.commit()
         self._ticks = done.deltas.number
         self._latest = work.latest
+        self.stored_plans = work.plans
         self.latest_update = done.deltas.number, done.relations
         if work.log is not None:
             work.log.committed(done.deltas)
@@ -298,6 +301,7 @@ class OpenUpdate(OpenWork):
         "facts",
         "latest",
         "log",
+        "plans",
         "recording",
         "rows",
         "savepoint",
@@ -326,6 +330,7 @@ class OpenUpdate(OpenWork):
         self.transplant: Transplant | None = None
         self.updated: Updated | None = None
         self.latest: LatestTick | None = None
+        self.plans: str | None = None
         self.adopt: Callable[[], None] | None = None
         self.rows = 0
         """The number of rows that the update read and emitted."""

@@ -24,6 +24,8 @@ class Proposal:
 
     graph: Graph
     changes: tuple[str, ...] = ()
+    plans: str | None = None
+    """The plans as JSON, for a checkpoint; None if the query alone gives them."""
 
 
 class CountedRun(Protocol):

@@ -202,17 +202,21 @@ class Run(Subscribing, Compaction, Watching, Displayed):
             proposal.graph.to_json()  # a later snapshot writes the circuit; raises if it cannot
             self.log.wait()
         self._notify()
-        transplant = self.switch_circuit(proposal.graph)
+        transplant = self.switch_circuit(proposal.graph, plans=proposal.plans)
         return Replanned(proposal.changes, transplant.kept, transplant.rebuilt, transplant.dropped)
 
     def switch_circuit(
-        self, graph: Graph, agree: Callable[[Transplant], None] = lambda transplant: None
+        self,
+        graph: Graph,
+        agree: Callable[[Transplant], None] = lambda transplant: None,
+        plans: str | None = None,
     ) -> Transplant:
         """Switch to another circuit unless `agree` raises, which is called with the new circuit.
 
+        `plans` are those of the circuit (see `Proposal`).
         Raises the errors of `switch_to` and of `agree`; the run then has its circuit of before.
         """
-        work = OpenSwitch(self, sys._getframe())
+        work = OpenSwitch(self, sys._getframe(), plans)
         self.begin(work)
         try:
             transplant = work.transplant = Transplant(self._scope, graph)
@@ -232,17 +236,19 @@ def _table_bytes(run: Run | None) -> int:
 class OpenSwitch(OpenWork):
     """The switch of a run to another circuit."""
 
-    __slots__ = ("_graph", "_run", "_scope", "transplant")
+    __slots__ = ("_graph", "_plans", "_run", "_scope", "transplant")
 
-    def __init__(self, run: Run, frame: FrameType) -> None:
+    def __init__(self, run: Run, frame: FrameType, plans: str | None) -> None:
         super().__init__("replan", frame)
         self._run = run
+        self._plans = plans
         self._graph = run.graph
         self._scope = run._scope
         self.transplant: Transplant | None = None
 
     def settle(self) -> None:
         if self.transplant is not None and self.decided:
+            self._run.stored_plans = self._plans
             self.transplant.release()
             return
         self._run.install(self._graph, self._scope)

@@ -22,6 +22,10 @@ from dbsp.state.memory_budget import MemoryBudget
 class RunBase:
     """A circuit and the scope that steps it; replanning replaces both."""
 
+    stored_plans: str | None = None
+    """The plans that chose the circuit, as the planner reads them from a checkpoint; None if the
+    query alone gives them, or if they are not known."""
+
     def __init__(
         self,
         graph: Graph,

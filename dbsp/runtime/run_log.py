@@ -22,6 +22,10 @@ class UpdatedProgram(Protocol):
     def source(self) -> dict[str, Any]:
         """The program as JSON, for its compiler."""
 
+    @property
+    def plans(self) -> str | None:
+        """The plans of its rules as JSON; None if the program alone gives them."""
+
 
 class UpdateLog(Protocol):
     """Makes the update of a run to another program durable, as one tick.

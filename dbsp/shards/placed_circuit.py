@@ -27,6 +27,8 @@ class PlacedCircuit:
     """The positions of the fixpoints that have all rows on the first shard."""
     supersteps: bool = False
     """Whether scopes without a pivot exchange rows."""
+    plans: str | None = None
+    """The plans of the physical circuit (see `dbsp.runtime.replanning.Proposal`)."""
 
     @cached_property
     def shipped(self) -> ShippedGraph:
@@ -36,7 +38,7 @@ class PlacedCircuit:
     def written(self) -> WrittenCircuit:
         """Return the circuit for the header of a checkpoint."""
         physical = None if self.physical is None else written_circuit(self.physical)
-        return WrittenCircuit(written_circuit(self.graph), physical, self.supersteps)
+        return WrittenCircuit(written_circuit(self.graph), physical, self.supersteps, self.plans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class WrittenCircuit:
     circuit: str | None = None
     physical: str | None = None
     supersteps: bool = False
+    plans: str | None = None
 
 
 Distribute = Callable[[Graph, bool], PlacedCircuit]

@@ -280,7 +280,7 @@ class Shard:
             self.store.order_snapshot(command.snapshot)
         try:
             graph = receive_graph(command.graph)
-            self.run.switch_program(ProposedUpdate(graph, command.query, {}, {}, adopt), encode)
+            self.run.switch_program(ProposedUpdate(graph, command.query, {}, None, {}, adopt), encode)
         finally:
             self._link.changed = None
 

@@ -138,13 +138,19 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
     def switch_to(self, proposal: Proposal) -> Replanned:
         """Switch to a circuit that the caller has chosen, as `replan` does."""
         self.refuse_inside_tick("replan")
-        return self._switch(self._place(proposal.graph), proposal.changes)
+        return self._switch(self._place(proposal.graph, proposal.plans), proposal.changes)
 
-    def _place(self, graph: Graph) -> PlacedCircuit:
-        """Distribute a physical circuit; a distributed one stays as it is."""
+    @property
+    def placed(self) -> PlacedCircuit:
+        """The circuit of the run, and the physical circuit that it was made from."""
+        return self._placed
+
+    def _place(self, graph: Graph, plans: str | None) -> PlacedCircuit:
+        """Distribute a physical circuit with these plans; a distributed one stays as it is."""
         if self._distribute is None or _is_distributed(graph):
             return PlacedCircuit(graph)
-        return self._distribute(graph, self._placed.supersteps or self._scopes == "exchange")
+        placed = self._distribute(graph, self._placed.supersteps or self._scopes == "exchange")
+        return replace(placed, plans=plans)
 
     def _ready(self, placed: PlacedCircuit) -> ReadyCircuit:
         """Return a circuit with its ports. Raises CircuitError if the shards cannot run it."""
@@ -212,7 +218,7 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
         if fits or self._stays_gathered:
             return
         try:
-            self._switch(self._distribute(placed.physical, True))
+            self._switch(replace(self._distribute(placed.physical, True), plans=placed.plans))
         except CircuitError as error:  # its state cannot be rebuilt; the run continues
             self._stays_gathered = error.message
 

@@ -135,7 +135,7 @@ class ShardedUpdates(ShardedReplanning):
         """Return another program and its distributed circuit. Raises DbspError, changes nothing."""
         self.refuse_inside_tick(method)
         proposed = expect_updatable(self.program).update_to(self, program)
-        ready = self._ready(self._place(proposed.graph))
+        ready = self._ready(self._place(proposed.graph, proposed.plans))
         refuse_dropped_changes(self._handles, ready.ports.inputs, ready.placed.graph)
         return proposed, ready
 

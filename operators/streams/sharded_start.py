@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
@@ -81,17 +82,18 @@ def start_sharded(
     query: str | None = None,
     interner: Interner | None = None,
     functors: Mapping[str, Callable[..., Any]] | None = None,
+    plans: str | None = None,
 ) -> ShardedRun:
     """Start a physical circuit on shards; the folder is released if that fails.
 
     A folder with ticks has the circuit with which the run continues.
-    `query` is the identity of the query, by default that of the circuit. Raises the errors of
-    `ShardedRun`.
+    `query` is the identity of the query, by default that of the circuit. `plans` are those of the
+    circuit (see `dbsp.runtime.replanning.Proposal`). Raises the errors of `ShardedRun`.
     """
     from dbsp.shards.sharded_run import ShardedRun
 
     try:
-        placed = place(physical, scopes is ScopePolicy.EXCHANGE)
+        placed = replace(place(physical, scopes is ScopePolicy.EXCHANGE), plans=plans)
         query = signature(physical) if query is None else query
         if folder is not None:
             placed = _circuit_of(folder, query, placed, functors or {})
@@ -142,7 +144,7 @@ def _circuit_of(
     with starting(folder.folder, header.circuit):
         graph = read_circuit(header.circuit, functors, like=placed.graph)
         if header.physical is None:
-            return PlacedCircuit(graph, supersteps=header.supersteps)
+            return PlacedCircuit(graph, supersteps=header.supersteps, plans=header.plans)
         physical = read_circuit(header.physical, functors, like=placed.graph)
     gathered = () if header.supersteps else _gathered(physical, graph)
-    return PlacedCircuit(graph, physical, gathered, header.supersteps)
+    return PlacedCircuit(graph, physical, gathered, header.supersteps, header.plans)

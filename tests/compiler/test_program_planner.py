@@ -130,7 +130,7 @@ def test_a_durable_run_continues_with_the_circuit_of_its_snapshot(tmp_path: Path
     program = compile(PAIRS)
     run = program.start({"vip": [(1,)], "follows": [(1, 2), (2, 1)]}, checkpoint=tmp_path)
     run.step({"follows": grid(30)})
-    run.replan(compile(PAIRS, "binary").circuit("physical"))
+    run.replan(compile(PAIRS, "wcoj").circuit("physical"))
     assert run.log is not None
     run.step({"vip": [(4,)]})
     run.log.snapshot()

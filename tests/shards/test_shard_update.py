@@ -26,7 +26,7 @@ def test_a_withdrawn_update_leaves_the_common_snapshot_only(tmp_path: Path) -> N
     before = shards.views()
     store.order_snapshot(2)
     with pytest.raises(WithdrawnError):
-        run.switch_program(ProposedUpdate(graph, "another program", {}, {}, lambda: None), lambda: None)
+        run.switch_program(ProposedUpdate(graph, "another program", {}, None, {}, lambda: None), lambda: None)
     assert store.status().snapshot == 2, "it counts a snapshot that the folder has not"
     for file in (CURRENT, PREVIOUS):
         found = read_manifest(store.folder / file)

@@ -303,7 +303,7 @@ class ThreadShards:
             return staged if changed else None
 
         try:
-            return run.switch_program(ProposedUpdate(graph, "", {}, {}, lambda: None), encode)
+            return run.switch_program(ProposedUpdate(graph, "", {}, None, {}, lambda: None), encode)
         except BaseException:
             self.meeting.abandon()
             raise
