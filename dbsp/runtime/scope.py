@@ -86,6 +86,9 @@ class Scope:
         """The objects that the steps share and that come from outside of the scope."""
         self._shared: dict[type, Any] = {type(found): found for found in self.given}
         self._held: set[Node] = set()
+        self._counted: frozenset[Step] = frozenset()
+        self.emitted: int | None = None
+        """The rows of the counted deltas of the latest run, if it has released deltas (see `hold`)."""
         self.by_node: dict[Node, Step] = {}
         for node in graph.nodes:
             self.state.starting = node
@@ -219,6 +222,7 @@ class Scope:
         if release and not self.observers and self.stats is None:
             self.run_steps(self.schedule, release=self._release_plan)
             return
+        self.emitted = None
         if not self.observers:
             self.run_steps(self.schedule if self.stats is None else self.steps)
             return
@@ -242,10 +246,15 @@ class Scope:
         step: Step | None = None
         try:
             if release is not None:
-                for step, (act, finished) in zip(steps, release, strict=True):  # noqa: B007, for errors
+                counted = self._counted
+                rows = 0
+                for step, (act, finished) in zip(steps, release, strict=True):
                     act()
+                    if step in counted and step.out is not None:
+                        rows += len(step.out)
                     for each in finished:
                         each.finish()
+                self.emitted = rows
             elif self.stats is None and seconds is None:
                 for step in steps:
                     step.step()
@@ -267,9 +276,13 @@ class Scope:
             self._located(error, step)
             raise
 
-    def hold(self, nodes: Iterable[Node]) -> None:
-        """Keep the deltas of these nodes, and of no others, until the end of every tick."""
+    def hold(self, nodes: Iterable[Node], counted: Iterable[Step] = ()) -> None:
+        """Keep the deltas of these nodes, and of no others, until the end of every tick.
+
+        A run that releases deltas counts the rows of the `counted` steps in `emitted`.
+        """
         self._held = set(nodes)
+        self._counted = frozenset(counted)
         self.__dict__.pop("_release_plan", None)
 
     @cached_property

@@ -85,8 +85,6 @@ class IteratedScope:
         merging = [step for step in scope.steps if isinstance(step, KeepingStep | FeedbackStep)]
         self._merging = [step for step in merging if decisions.counts(step.node)]
         """The steps whose rows count as work: no two shards emit the same row."""
-        # These deltas are read after an iteration; the others may be released within it.
-        scope.hold({step.node for step in (*growing, *merging)})
         self._resetting = [step for step in scope.steps if isinstance(step, ResettingStep)]
         self._timed = [step for step in scope.steps if isinstance(step, TimedStep)]
         self._untimed_traces = [] if timed else scope.traces
@@ -96,6 +94,9 @@ class IteratedScope:
         self._each = STEP_ROWS * self.size
         linear = None if timed or decisions.shared else linear_body(body)
         self._linear = None if linear is None else LinearIterations(linear, scope)
+        # These deltas are read after an iteration; the others may be released within it.
+        read = [*growing, *([] if self._linear is None else self._feedback)]
+        scope.hold({step.node for step in read}, self._merging)
 
     def next_time(self) -> Time | None:
         """The earliest time of the outer scope at which work waits inside."""
@@ -203,7 +204,10 @@ class IteratedScope:
             # Every feedback step must advance: build a list, because any() stops early.
             moving = [step.advance() for step in self._feedback]
             following = iteration + 1 if any(moving) else self._next_iteration()
-            rows = sum([len(step.out) for step in self._merging if step.out is not None])
+            if scope.emitted is not None:
+                rows = scope.emitted
+            else:
+                rows = sum([len(step.out) for step in self._merging if step.out is not None])
             counts: Sequence[int] = [matches.found - found, rows]
             if budget is not None:
                 counts = [*counts, *self._removals(), *self._growth()]
