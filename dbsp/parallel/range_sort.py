@@ -161,7 +161,7 @@ def _plan(columns: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Co
         used = min(bits, left)
         left -= used
         plan += (column, smallest, bits - used, left)
-        if bits > used:
+        if not left:  # the next column would be shifted by 64, which has no defined result
             break
     return np.array(plan, np.int64)
 

@@ -124,6 +124,14 @@ def test_keys_never_decrease_in_the_order_of_the_rows(spans: tuple[int, ...]) ->
     assert len(set(keys)) > 100
 
 
+def test_a_key_has_no_column_without_bits() -> None:
+    """A shift by all 64 bits of a column has no defined result."""
+    low, high = [0, -(2**63)], [2**62 - 1, 2**63 - 1]
+    rows = np.array([low, high])
+    plan = range_sort._plan([0, 1], low, high)
+    assert kernels.range_keys(rows, plan).tolist() == [0, 2**62 - 1]
+
+
 def _below_64(bits: int) -> int:
     return min(bits, 63)
 
