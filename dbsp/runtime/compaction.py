@@ -13,6 +13,7 @@ from dbsp.runtime.memory import give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.run_inspection import Inspection
 from dbsp.runtime.value_freeing import ValueFreeing
+from dbsp.state.shared_codes import share_codes
 
 if TYPE_CHECKING:
     from dbsp.display.document import Document
@@ -90,6 +91,8 @@ class Compaction(ValueFreeing, Inspection):
             scopes = [self._scope, *(() if self._live is None else self._live.scopes)]
             for trace in [trace for scope in scopes for trace in scope.traces]:
                 trace.compact()
+            if self.budget is None:
+                share_codes(self._scope.traces)
             values, value_bytes = self.free_values(0.0)
             if self.budget is not None:
                 self.budget.end_tick(len(self.interner))

@@ -14,6 +14,7 @@ from dbsp.runtime import observation
 from dbsp.runtime.node_stats import NodeStats
 from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.scope import Scope
+from dbsp.state.shared_codes import stored_bytes
 
 if TYPE_CHECKING:
     from dbsp.circuit.circuit_drawing import CircuitDrawing
@@ -187,7 +188,7 @@ class Inspection(RunBase):
     def state_bytes(self) -> int:
         """The bytes in memory of the rows and weights in all traces, and of the tables."""
         scope = self.scope
-        return sum(trace.nbytes for trace in scope.traces) + sum(table.nbytes for table in scope.tables)
+        return stored_bytes(scope.traces) + sum(table.nbytes for table in scope.tables)
 
     @property
     def file_bytes(self) -> int:

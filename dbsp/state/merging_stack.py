@@ -285,17 +285,19 @@ class MergingStack(RunStack):
             whole.born = self.searches
             self._push(self.current, whole)
 
-    def unite(self) -> None:
-        """Merge the runs of this tick into one if they are large; no step reads its delta again.
+    def unite(self) -> bool:
+        """Merge the runs of this tick into one if they are large; return whether it did.
 
-        O(n) for the rows of this tick.
+        No step reads its delta again. O(n) for the rows of this tick.
         """
         self.searches = 0
         if len(self.current) < 2 or self._budget is not None or self._bound > INT64_MAX:
-            return
-        if sum([run.size for run in self.current]) > TAIL * SMALL:
-            self.fresh = 0
-            self._merge_newest(0)
+            return False
+        if sum([run.size for run in self.current]) <= TAIL * SMALL:
+            return False
+        self.fresh = 0
+        self._merge_newest(0)
+        return True
 
 
 def _tail(runs: list[SortedRun]) -> int:

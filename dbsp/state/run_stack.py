@@ -8,6 +8,7 @@ import numpy as np
 
 from dbsp.data.types import Type
 from dbsp.kernels import register_run
+from dbsp.kernels.arrays import StoredRows
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state import narrow_rows
 from dbsp.state.journal import Journalled
@@ -87,6 +88,14 @@ class RunStack:
         run.codes = mapped.codes
         run.stored = mapped.stored
         run.file = mapped.file
+        self._register(index, run)
+        self._replacing = False
+
+    def refer(self, run: SortedRun, codes: StoredRows) -> None:
+        """Let a run use another array of the same rows; if interrupted, call `repair`."""
+        index = [id(each) for each in (*self.runs, *self.current)].index(id(run))
+        self._replacing = True
+        run.codes = codes
         self._register(index, run)
         self._replacing = False
 

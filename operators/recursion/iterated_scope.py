@@ -22,6 +22,7 @@ from dbsp.operators.recursion.shared_decisions import Decisions
 from dbsp.operators.shards.exchange import PlacingStep
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.scope_state import CarriedState
+from dbsp.state.shared_codes import share_codes
 
 if TYPE_CHECKING:
     from dbsp.operators.recursion.restart_budget import RestartBudget
@@ -270,8 +271,9 @@ class IteratedScope:
         """Return the results of complete iterations."""
         for step in self._distinct:
             step.reset()  # release the memory of the filter
-        for trace in self._untimed_traces:
-            trace.unite()
+        united = [trace.unite() for trace in self._untimed_traces]
+        if any(united):
+            share_codes(self._untimed_traces)
         results = [
             keeping(export).integral() or None
             if collected is None
