@@ -18,7 +18,7 @@ from dbsp.kernels import column_limits, pack_part, scatter_keys, sum_scattered, 
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.packed_parts import DIGIT
 from dbsp.kernels.thread_pool import in_pieces
-from dbsp.parallel.range_sort import Part
+from dbsp.parallel.packed_part import PackedPart, Part, Piece, layout_of, pack_again, row_count
 
 LARGE = 1 << 16
 """Fewer rows are sorted by one call of a kernel."""
@@ -32,99 +32,136 @@ DIGIT_ROWS = 1 << 13
 RANGE = 1 << 15
 """A thread sorts leading digits with about this many rows at a time."""
 
+_NONE = np.empty(0, np.int64)
 
-_NOTHING: Part = (np.empty((0, 0), np.int64), np.empty(0, np.int64))
 
-
-def sum_parts(parts: list[Part], *, owned: bool = False) -> Part | None:
+def sum_parts(parts: list[Part] | list[Piece], *, owned: bool = False) -> Part | None:
     """Return the sum of parts, consolidated; None if the rows do not fit into one word each.
 
-    At least one row and one column. If `owned`, the list is cleared, and each part is released when
-    its rows have been packed. O(rows) per 11 bits of a row. Raises OverflowError if the weight of a
-    row is outside int64.
+    At least one row and one column. If `owned`, the list is cleared, and the memory of each part is
+    used again or released as soon as possible. O(rows) per 11 bits of a row. Raises OverflowError
+    if the weight of a row is outside int64.
     """
-    chunks = [
-        (rows[at : at + CHUNK], weights[at : at + CHUNK])
-        for rows, weights in parts
-        for at in range(0, len(weights), CHUNK)
-    ]
-    starts = np.cumsum([0, *[len(weights) for _, weights in chunks]]).tolist()
-    total = starts[-1]
-    width = chunks[0][0].shape[1]
-    columns = np.arange(width)
-    limits = in_pieces(len(chunks), lambda piece: column_limits(chunks[piece][0], columns))
-    layout = _layout(np.array(limits).reshape(-1, 2, width), total)
+    chunks = [chunk for part in parts for chunk in _chunks(part, owned)]
+    total = row_count(parts)
+    limits = in_pieces(len(chunks), lambda piece: chunks[piece].limits())
+    leading = min(DIGIT, max(1, (total // DIGIT_ROWS).bit_length()))
+    width = len(limits[0]) // 2
+    layout = layout_of(np.array(limits).reshape(-1, 2, width), leading)
     if layout is None:
         return None
-    units = all(in_pieces(len(chunks), lambda piece: bool((chunks[piece][1] == 1).all())))
-    keys = np.empty(total, np.int64)
-    weights = np.empty(0 if units else total, np.int64)
-    digits = 1 << int(layout[1] - layout[2])
-    counts = np.zeros((len(chunks), digits), np.int64)
+    units = all(in_pieces(len(chunks), lambda piece: chunks[piece].units()))
+    counts = np.zeros((len(chunks), 1 << int(layout[1] - layout[2])), np.int64)
     if owned:
         parts.clear()
-
-    def pack(piece: int) -> None:
-        rows, given = chunks[piece]
-        place = slice(starts[piece], starts[piece + 1])
-        pack_part(rows, layout, keys[place], counts[piece])
-        if not units:
-            weights[place] = given
-        chunks[piece] = _NOTHING
-
-    in_pieces(len(chunks), pack)
+    in_pieces(len(chunks), lambda piece: chunks[piece].pack(layout, counts[piece]))
     # The place of the first key of each chunk and digit: digits one after the other.
     places = np.ascontiguousarray((np.cumsum(counts.T) - counts.T.ravel()).reshape(counts.T.shape).T)
     moved = np.empty(total, np.int64)
-    weights_moved = np.empty(len(weights), np.int64)
+    weights_moved = np.empty(0 if units else total, np.int64)
 
     def scatter(piece: int) -> None:
-        place = slice(starts[piece], starts[piece + 1])
-        scatter_keys(keys[place], weights[place], layout, places[piece], moved, weights_moved)
+        keys, weights = chunks[piece].take(units)
+        scatter_keys(keys, weights, layout, places[piece], moved, weights_moved)
 
     in_pieces(len(chunks), scatter)
     ranges = _ranges(np.cumsum(counts.sum(axis=0)).tolist())
-    sums = keys  # the memory is used again
 
-    def sort(piece: int) -> int:
+    def sort(piece: int) -> Codes:
         start, ends = ranges[piece]
         place = slice(start, ends[-1])
+        sums = np.empty(ends[-1] - start, np.int64)
+        spare = _NONE if units else np.empty_like(sums)
         offsets = np.array(ends) - start
-        return sum_scattered(
-            moved[place], sums[place], weights_moved[place], weights[place], offsets, int(layout[2])
-        )
+        left = sum_scattered(moved[place], sums, weights_moved[place], spare, offsets, int(layout[2]))
+        return sums[:left].copy()  # releases the rest of the memory
 
-    sizes = in_pieces(len(ranges), sort)
-    firsts = np.cumsum([0, *sizes]).tolist()
+    sums = in_pieces(len(ranges), sort)
+    firsts = np.cumsum([0, *map(len, sums)]).tolist()
     out_rows = np.empty((firsts[-1], width), np.int64)
     out_weights = np.empty(firsts[-1], np.int64)
 
     def unpack(piece: int) -> None:
         start, _ = ranges[piece]
-        left = slice(start, start + sizes[piece])
         target = slice(firsts[piece], firsts[piece + 1])
-        unpack_part(moved[left], layout, out_rows[target])
-        out_weights[target] = sums[left]
+        unpack_part(moved[start : start + len(sums[piece])], layout, out_rows[target])
+        out_weights[target] = sums[piece]
 
     in_pieces(len(ranges), unpack)
     return out_rows, out_weights
 
 
-def _layout(limits: Codes, total: int) -> Codes | None:
-    """Return the layout of the keys (see `dbsp.kernels.packed_parts`), or None without one.
+class _RowsChunk:
+    """Some rows of a part, which become keys in the layout of all parts."""
 
-    `limits` has the minimum and the maximum of each column, for each chunk.
+    __slots__ = ("_keys", "_rows", "_weights")
+
+    def __init__(self, rows: Codes, weights: Codes) -> None:
+        self._rows = rows
+        self._weights = weights
+        self._keys = _NONE
+
+    def limits(self) -> Codes:
+        """Return the minimum of each column, and then the maximum of each."""
+        return column_limits(self._rows, np.arange(self._rows.shape[1]))
+
+    def units(self) -> bool:
+        """Return whether all weights are 1."""
+        return bool((self._weights == 1).all())
+
+    def pack(self, layout: Codes, counts: Codes) -> None:
+        """Make the keys, count their leading digits, and release the rows."""
+        self._keys = np.empty(len(self._rows), np.int64)
+        pack_part(self._rows, layout, self._keys, counts)
+        self._rows = self._rows[:0].copy()
+
+    def take(self, units: bool) -> Part:
+        """Return and release the keys and their weights; no weights if all of all chunks are 1."""
+        keys, weights = self._keys, _NONE if units else self._weights
+        self._keys = self._weights = _NONE
+        return keys, weights
+
+
+class _KeysChunk:
+    """Some keys of a packed part, which become keys in the layout of all parts.
+
+    The other methods are those of `_RowsChunk`.
     """
-    low, high = limits[:, 0].min(axis=0).tolist(), limits[:, 1].max(axis=0).tolist()
-    numbers: list[int] = []
-    used = 0
-    for column in range(len(low) - 1, -1, -1):
-        numbers = [column, low[column], used, *numbers]
-        used += (high[column] - low[column]).bit_length()
-        if used > 64:
-            return None
-    leading = min(used, DIGIT, max(1, (total // DIGIT_ROWS).bit_length()))
-    return np.array([len(low), used, used - leading, *numbers], np.int64)
+
+    __slots__ = ("_keys", "_part", "_weights")
+
+    def __init__(self, part: PackedPart, place: slice, owned: bool) -> None:
+        self._keys = part.keys[place] if owned else part.keys[place].copy()
+        self._weights = part.given[place]
+        self._part = part
+
+    def limits(self) -> Codes:
+        return self._part.limits
+
+    def units(self) -> bool:
+        return not len(self._weights)
+
+    def pack(self, layout: Codes, counts: Codes) -> None:
+        pack_again(self._keys, self._part.layout, layout, counts)
+        self._part = _NO_PART
+
+    def take(self, units: bool) -> Part:
+        keys, weights = self._keys, self._weights
+        if not units and not len(weights):
+            weights = np.ones(len(keys), np.int64)
+        self._keys = self._weights = _NONE
+        return keys, weights
+
+
+_NO_PART = PackedPart(_NONE, _NONE, _NONE, _NONE)
+
+
+def _chunks(part: Piece, owned: bool) -> list[_RowsChunk | _KeysChunk]:
+    places = [slice(at, at + CHUNK) for at in range(0, row_count([part]), CHUNK)]
+    if isinstance(part, PackedPart):
+        return [_KeysChunk(part, place, owned) for place in places]
+    rows, weights = part
+    return [_RowsChunk(rows[place], weights[place]) for place in places]
 
 
 def _ranges(ends: Sequence[int]) -> list[tuple[int, list[int]]]:

@@ -88,7 +88,7 @@ class Scope:
         self._held: set[Node] = set()
         self._counted: frozenset[Step] = frozenset()
         self.emitted: int | None = None
-        """The rows of the counted deltas of the latest run, if it has released deltas (see `hold`)."""
+        """The rows of the counted deltas of the latest run, if it released deltas (see `hold`)."""
         self.by_node: dict[Node, Step] = {}
         for node in graph.nodes:
             self.state.starting = node

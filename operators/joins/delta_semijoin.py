@@ -24,7 +24,8 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch
+from dbsp.data.piece_batch import summed
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError, counted
 from dbsp.kernels import arrange
@@ -35,6 +36,7 @@ from dbsp.operators.groups.distinct_steps import presence_change
 from dbsp.operators.joins.join import JoinStep, check_key_positions, joined_on, without_null
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.arrange import expect_order
+from dbsp.parallel.packed_part import Piece
 from dbsp.parallel.probe_pieces import sum_weights
 
 
@@ -138,7 +140,7 @@ class SemijoinStep(JoinStep):
     def step(self) -> None:
         self.out = None  # release the latest delta before the next one is computed
         left, right = self._left, self._right
-        parts: list[tuple[Codes, Codes]] = []
+        parts: list[Piece] = []
         if right.out is not None and left.before:
             keys = self._changed_keys(right.out)
             if keys is not None:
@@ -148,10 +150,10 @@ class SemijoinStep(JoinStep):
             if self._in_order and not parts:
                 self.out = restricted
                 return
-            # `combine` sorts in the memory of a part, and the batch may share that of the delta.
+            # The sum sorts in the memory of a part, and the batch may share that of the delta.
             rows = restricted.rows.take(self._columns, axis=1)
             parts.append((rows, restricted.weights.copy()))
-        self.out = combine(parts, owned=True)
+        self.out = summed(parts)
 
     def _changed_keys(self, delta: Batch) -> Batch | None:
         """Return the keys that appear or disappear, with the sign of the change of the output.

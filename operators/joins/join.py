@@ -43,6 +43,7 @@ from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, expect_order, key_first, order_of
 from dbsp.operators.traces.column_orders import Lowering
+from dbsp.parallel.packed_part import Piece, packed, row_count
 from dbsp.parallel.probe_pieces import in_slices, pays
 
 
@@ -322,7 +323,7 @@ class JoinStep(AgendaStep):
     def step(self) -> None:
         self.out = None  # release the latest delta before the next one is computed
         left, right = self._left, self._right
-        parts = self._agenda.take() if self._scope.depth else []
+        parts: list[Piece] = [*self._agenda.take()] if self._scope.depth else []
         if left.out is not None and right.before:
             self._probe(parts, left.out, right, right.before, self._right_width, self._from_left)
         if right.out is not None and left.count:
@@ -336,7 +337,7 @@ class JoinStep(AgendaStep):
 
     def _probe(
         self,
-        parts: list[tuple[Codes, Codes]],
+        parts: list[Piece],
         delta: Batch,
         side: Arranged,
         runs: int,
@@ -369,7 +370,7 @@ class JoinStep(AgendaStep):
 
     def _probe_in_pieces(
         self,
-        parts: list[tuple[Codes, Codes]],
+        parts: list[Piece],
         arguments: Sequence[Any],
         size: int,
         table: Codes,
@@ -387,12 +388,14 @@ class JoinStep(AgendaStep):
             operator = self.node.operator
             join = getattr(kernels, self.kernel)
             summed = SummedPieces(not (isinstance(operator, DeltaJoin) and operator.injective))
-            found = in_slices(
-                size,
-                lambda part: summed.add(*join(*sliced(part), table, runs, width, columns)),
-            )
-            matches = sum([count for _, _, count in found])
-            parts += [(rows, weights) for rows, weights, _ in found if len(weights)]
+
+            def joined(part: slice) -> tuple[Piece, int]:
+                rows, weights, matches = summed.add(*join(*sliced(part), table, runs, width, columns))
+                return packed(rows, weights), matches
+
+            found = in_slices(size, joined)
+            matches = sum([count for _, count in found])
+            parts += [piece for piece, _ in found if row_count([piece])]
         else:
             now, join_timed = self._scope.now, getattr(kernels, self.timed_kernel)
             timed = in_slices(

@@ -23,9 +23,9 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.kernels import concatenate
-from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
+from dbsp.parallel.packed_part import Piece
 
 
 def same_types(*inputs: Schema) -> Schema:
@@ -127,7 +127,7 @@ class UnionStep(Step):
         if len(changed) < 2 or not any(isinstance(source.out, PieceBatch) for source in changed):
             self.step()
             return
-        pieces: list[tuple[Codes, Codes]] = []
+        pieces: list[Piece] = []
         for source in changed:
             batch = source.out
             if isinstance(batch, PieceBatch) and source in released:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from dbsp.kernels.thread_count import set_threads
-from dbsp.parallel import packed_sum, probe_pieces, range_sort, split_merge
+from dbsp.parallel import packed_part, packed_sum, probe_pieces, range_sort, split_merge
 from dbsp.state import wide_merge
 
 THREADS = (1, 2, 4)
@@ -22,6 +22,8 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(range_sort, "PIECE", 3)
         patch.setattr(range_sort, "CHUNK", 4)
         patch.setattr(range_sort, "SAMPLES", 2)
+        patch.setattr(packed_part, "LEAST", 1)
+        patch.setattr(packed_part, "_CACHED", 2)
         patch.setattr(packed_sum, "LARGE", 2)
         patch.setattr(packed_sum, "CHUNK", 4)
         patch.setattr(packed_sum, "RANGE", 3)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from dbsp import kernels
 from dbsp.data import batch
 from dbsp.data.batch import combine
-from dbsp.parallel import packed_sum
+from dbsp.parallel import packed_part, packed_sum
+from dbsp.parallel.packed_part import PackedPart, Part, Piece, packed, row_count
 from dbsp.parallel.packed_sum import sum_parts
-from dbsp.parallel.range_sort import Part
 
 from .small_pieces import THREADS, small_pieces
 from .test_range_sort import batches, part_of, plain, together, weights
@@ -89,3 +89,60 @@ def test_combine_packs_large_parts(monkeypatch: pytest.MonkeyPatch) -> None:
             assert found is not None
             assert plain((found.rows, found.weights)) == expected
     assert calls == [2] * 4
+
+
+@given(batches(weights), st.lists(st.booleans(), min_size=3, max_size=3), st.booleans())
+def test_packed_parts_have_the_same_sum(parts: list[Part], chosen: list[bool], owned: bool) -> None:
+    """Some parts are packed, each in the layout of its own rows."""
+    for threads in THREADS:
+        with small_pieces(threads):
+            pieces: list[Piece] = [
+                packed(rows.copy(), given.copy()) if pack else (rows, given)
+                for (rows, given), pack in zip(parts, chosen, strict=False)
+            ]
+            assert row_count(pieces) == row_count(parts)
+            assert [plain(unpacked(piece)) for piece in pieces] == list(map(plain, parts))
+            try:
+                expected: object = sum_parts(list(parts))
+            except OverflowError as error:
+                expected = str(error)
+            try:
+                found: object = sum_parts(pieces, owned=owned)
+            except OverflowError as error:
+                found = str(error)
+        if isinstance(expected, tuple) and isinstance(found, tuple):
+            assert plain(found) == plain(expected)
+        else:
+            assert found == expected
+        if not owned:
+            assert [plain(unpacked(piece)) for piece in pieces] == list(map(plain, parts))
+
+
+def unpacked(piece: Piece) -> Part:
+    return (piece.rows(), piece.weights()) if isinstance(piece, PackedPart) else piece
+
+
+def test_few_or_long_rows_are_not_packed() -> None:
+    size = packed_part.LEAST
+    rows = np.arange(2 * size).reshape(size, 2)
+    ones = np.ones(size, np.int64)
+    found = packed(rows, ones)
+    assert isinstance(found, PackedPart)
+    assert (len(found.keys), len(found.given)) == (size, 0)
+    assert isinstance(packed(rows, ones + 1), PackedPart)
+    assert not isinstance(packed(rows[1:], ones[1:]), PackedPart)
+    assert not isinstance(packed(rows * 2**50, ones), PackedPart)
+    assert not isinstance(packed(rows[:, :0], ones), PackedPart)
+
+
+@pytest.mark.parametrize("span", [0, 1, 2**32, 2**63, 2**64 - 1])
+def test_packed_rows_of_up_to_64_bits(span: int) -> None:
+    column = np.array([0, span, span // 2] * packed_part.LEAST, np.uint64) - np.uint64(2**63)
+    rows = column.view(np.int64).reshape(-1, 1)
+    piece = packed(rows, np.ones(len(rows), np.int64))
+    assert isinstance(piece, PackedPart)
+    assert (piece.rows() == rows).all()
+    found = sum_parts([piece, (rows, np.ones(len(rows), np.int64))])
+    expected = kernels.consolidate(np.concatenate([rows, rows]), np.ones(2 * len(rows), np.int64))
+    assert found is not None
+    assert plain(found) == plain(expected)

@@ -19,6 +19,7 @@ from dbsp.data.piece_batch import PieceBatch
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.ports.output import OutputStep
 from dbsp.operators.recursion import iterated_scope
+from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.runtime import ticks as run_ticks
 from dbsp.runtime.delta_release import release_plan
 from tests.harness import deltas_of, views
@@ -124,6 +125,24 @@ def test_recursive_unions_of_joins(mode: str) -> None:
         compared(program.start(), program.start(), changes)
 
     check()
+
+
+@pytest.mark.parametrize("mode", ["auto", "incremental"])
+def test_released_iterations_count_the_same_work(mode: str) -> None:
+    """The work decides when a scope restarts, so it must not depend on the release of deltas."""
+    program = dbsp.compile(RULES, recursion=mode)
+    runs = program.start(), program.start()
+    for tick in (
+        {"p": [(x, x + 1) for x in range(9)], "q": [(x, 1, x + 1) for x in range(4)], "s": [(1, 2)]},
+        {"p": {(9, 10): 1}, "q": {(4, 1, 5): 1}},
+        {"p": {(3, 4): -1}},
+    ):
+        with releasing():
+            runs[0].step(tick)
+        runs[1].step(tick)
+        work = [[step.history for step in run._scope.steps if isinstance(step, FixpointStep)] for run in runs]
+        assert work[0] and work[0][0].restart_work > 100
+        assert str(work[0]) == str(work[1])
 
 
 @pytest.mark.usefixtures("always")
