@@ -258,6 +258,22 @@ def test_a_live_query_reads_the_running_relation_after_a_restart(tmp_path: Path)
     closed(run)
 
 
+def test_live_queries_have_all_rows_if_the_plans_are_unknown(tmp_path: Path) -> None:
+    program = dbsp.compile(GRAPH + LEFT + NEAR)
+    rows: Any = {"e": CHAINS, "n": [(20,), (70,)]}
+    run = program.start(rows, checkpoint=tmp_path)
+    assert is_on_demand(program, run)
+    run.snapshot()
+    closed(run)
+    write_document(tmp_path, None)
+    run = program.start(checkpoint=tmp_path)
+    assert planner(run).is_unknown
+    full = dbsp.compile(GRAPH + LEFT + NEAR + ".output p").start(rows)
+    with run.subscribe("p") as subscription:
+        assert subscription.view().to_dict() == full.view("p").to_dict()
+    closed(run)
+
+
 def test_the_past_is_explained_by_its_own_plans(tmp_path: Path) -> None:
     program = dbsp.compile(TEXT)
     run = program.start(ROWS, checkpoint=Store(tmp_path, keep=100))

@@ -42,21 +42,26 @@ def without_the_join(text: str) -> str:
     return text.replace("o(x, w) :- a(x, y), b(y, z), c(z, w).", "")
 
 
-@pytest.mark.parametrize("way", ["first rows", "replan", "update"])
+@pytest.mark.parametrize("way", ["first rows", "the caller", "replan", "update"])
 def test_an_update_after_a_restart_keeps_counted_plans(way: str, tmp_path: Path) -> None:
-    with started(tmp_path, without_the_join(TEXT) if way == "update" else TEXT) as run:
-        if way != "first rows":
-            run.step(ROWS)
-            assert document_in(tmp_path) is None
+    program, folder = dbsp.compile(TEXT), ShardFolder(tmp_path, sync=False)
+    if way == "first rows":
+        run = program.start(ROWS, shards=2, checkpoint=folder)
+    elif way == "the caller":
+        plans = program.plans_for(program.counted(ROWS))
+        run = program.start(ROWS, shards=2, checkpoint=folder, plans=plans)
+    else:
+        first = dbsp.compile(without_the_join(TEXT)) if way == "update" else program
+        run = first.start(shards=2, checkpoint=folder)
+        run.step(ROWS)
+        assert document_in(tmp_path) is None
         if way == "replan":
             assert run.replan().changes
-        if way == "update":
-            run.update(dbsp.compile(TEXT))
-    if way == "first rows":
-        with started(tmp_path / "rows", rows=ROWS) as run:
-            tmp_path = tmp_path / "rows"
+        else:
+            run.update(program)
+    run.close()
     plans = planner(run).plans
-    assert join_steps(plans) != join_steps(dbsp.compile(TEXT).plans)
+    assert join_steps(plans) != join_steps(program.plans)
     for before, text in ((TEXT, EDITED), (EDITED, TWICE)):
         with started(tmp_path, before) as run:
             assert not planner(run).is_unknown

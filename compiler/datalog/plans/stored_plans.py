@@ -188,7 +188,7 @@ def _choice(stored: StoredChoice, conjunction: Conjunction) -> ChosenPlan:
     for node in stored.nodes:
         size = 0 if node.atom is not None else len(node.orders) or 2
         repeated = any(len(set(order)) < len(order) for order in node.orders)
-        if len(line) < size or len(node.orders) == 1 or repeated:
+        if len(line) < size or repeated:
             raise _OtherProgramError
         parts = line[len(line) - size :]
         del line[len(line) - size :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -92,3 +93,33 @@ def test_the_plans_of_random_programs_are_restored(text: str, strategy: str, row
 )
 def test_mixed_plans_aggregates_and_orders_of_the_text(strategy: str, kinds: set[str]) -> None:
     assert compare(CYCLES, strategy, ROWS) == kinds
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [],
+        [0, 1, 2],
+        [0, 1, None],
+        [0, 1, None, None, 2],
+        [0, 1, 1, None, None],
+        [0, 1, -1, None, None],
+        [0, 1, 3, None, None],
+        [0, 1, 2, None, None, None],
+    ],
+)
+def test_trees_of_other_atoms_are_not_restored(nodes: list[int | None]) -> None:
+    program = dbsp.compile(
+        CYCLES.partition(".decl o")[0] + ".output c\n c(x, w) :- a(x, y), b(y, z), a(z, w)."
+    )
+    document = json.loads(written(program, program.plans))
+    choice = document["fields"]["rules"][0]["fields"]["choices"][0]["fields"]
+
+    def tree(atoms: list[int | None]) -> dict[int, RulePlan] | None:
+        fields: list[dict[str, Any]] = [{} if atom is None else {"atom": atom} for atom in atoms]
+        choice["nodes"] = [{"class": "StoredNode", "fields": each} for each in fields]
+        return restored(program, json.dumps(document))
+
+    assert tree([0, 1, None, 2, None]) == program.plans
+    assert tree([2, 1, None, 0, None]) not in (None, program.plans)
+    assert tree(nodes) is None
