@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -147,19 +146,15 @@ class Program(QuestionMethods, Displayed):
         return self._deriving(relations) if choices.issuperset(relations) else None
 
     def _deriving(self, demanded: Mapping[str, str]) -> Program:
-        if not demanded:
-            return self
-        suited = copy(self)
-        for cached in ("_query", "_physical"):
-            suited.__dict__.pop(cached, None)
-        suited.options = replace(self.options, demanded=demanded)
-        suited._rewrite(CompileContext.of(self.source, suited.options))
-        return suited
+        return Program(self._own_source, replace(self.options, demanded=demanded)) if demanded else self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process compiles the same texts, without the included files.
-        sources = replace(self.source.sources, texts=self._texts)
-        return Program, (replace(self.source, sources=sources), self.options)
+        return Program, (self._own_source, self.options)
+
+    @property
+    def _own_source(self) -> SourceText:
+        """The source with the included files, which may change: it compiles to the same program."""
+        return replace(self.source, sources=replace(self.source.sources, texts=self._texts))
 
     def plans_for(
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None

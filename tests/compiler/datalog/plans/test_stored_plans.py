@@ -100,6 +100,7 @@ def test_mixed_plans_aggregates_and_orders_of_the_text(strategy: str, kinds: set
     [
         [],
         [0, 1, 2],
+        [0, 1, None, 2],
         [0, 1, None],
         [0, 1, None, None, 2],
         [0, 1, 1, None, None],
