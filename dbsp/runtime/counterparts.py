@@ -23,7 +23,7 @@ from dataclasses import field
 from itertools import product
 
 from dbsp.circuit.graph import Graph, Node
-from dbsp.circuit.operator_roles import Arranging, Forgetful, Summing, depends_on_ticks, fingerprint
+from dbsp.circuit.operator_roles import Arranging, Summing, depends_on_ticks, fingerprint
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.relation_nodes import relation_nodes
 
@@ -169,9 +169,8 @@ def _may_be_carried(node: Node) -> bool:
     """Return whether a step of the node over the difference gives the state after the edit."""
     return bool(
         node.inputs
-        and not node.strict
+        and not node.strict  # a loop, or state that forgets the rows that a watermark has passed
         and not node.operator.is_port
-        and not isinstance(node.operator, Forgetful)
         and not depends_on_ticks(node)
     )
 
