@@ -65,6 +65,10 @@ iteration; and the rows for which the table needs room to continue."""
 
 STATE = 15
 
+MUCH_ROOM = 1 << 12
+"""With room for so many rows, a run with up to four times as many rows is indexed, else with up to
+an eighth: small tables stand for few searches, often of an interpreted kernel."""
+
 BLOCK = 64
 """So many derived rows are looked up together."""
 
@@ -169,7 +173,7 @@ def _list_starts(joins: Codes, width: int, room: int, runs: int) -> tuple[Rows, 
         table = at_address(joins[at + 3])
         for r in range(joins[at + 2]):
             size = table[3 * r + 2]
-            if joins[at] and 0 < size <= room >> 3:
+            if joins[at] and 0 < size <= (room << 2 if room >= MUCH_ROOM else room >> 3):
                 run = codes_at(table[3 * r])
                 low = run[0]
                 span = run[(size - 1) * joins[at + 1]] - low

@@ -8,6 +8,7 @@ In the first phase of a deletion the rows of the table are those that leave.
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -18,13 +19,10 @@ from dbsp.data.batch import Batch
 from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
-    DERIVED,
     ITERATION_WORK,
     LAST,
-    LATEST,
     LIMITS,
     MATCH_WORK,
-    MATCHES,
     MOST_QUEUED,
     MOST_ROWS,
     MOST_WORK,
@@ -33,7 +31,7 @@ from dbsp.kernels.frontier import (
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.recursion.linear_body import LinearBody
-from dbsp.operators.recursion.row_table import RowTable
+from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep, key_first
 from dbsp.runtime.scope import Scope
@@ -124,7 +122,8 @@ class LinearIterations:
         No stream enters in these iterations. Cost and errors are those of `expand_frontier`.
         """
         given = expect_present(self._variable.held, "the rows of the next iteration")
-        table = RowTable(given, self._order, self._carried)
+        # The tables could exceed a limit of work together.
+        tables = RowTables(given, self._order, self._carried, divided=prices.most == inf)
         present = self._distinct.changed()
         if len(given) == present.table[: present.runs, 2].sum():
             # These are the rows of the runs, so that no other row must be searched there.
@@ -135,13 +134,12 @@ class LinearIterations:
         limits[LAST], limits[MOST_WORK] = iterations, int(min(prices.most, INT64_MAX))
         limits[ITERATION_WORK], limits[MATCH_WORK] = prices.iteration, prices.row
         limits[ROW_WORK] = prices.row * (emitting + 1)
-        table.expand(self._plan(), present, limits)
-        out = self._deliver(table)
+        tables.expand(self._plan(), present, limits)
+        out = self._deliver(tables)
         self._small &= not self.waits
-        state = table.state.tolist()
-        rows = state[DERIVED] + emitting * table.joins + table.queued - table.given
-        run = state[LATEST]
-        return Iterated(out, run, prices.iteration * run + prices.row * (state[MATCHES] + rows))
+        rows = tables.derivations + emitting * tables.joins + tables.queued - tables.given
+        run = tables.iterations
+        return Iterated(out, run, prices.iteration * run + prices.row * (tables.matches + rows))
 
     def _plan(self) -> Codes:
         """Describe the joins for the kernel (see `dbsp.kernels.frontier`)."""
@@ -156,16 +154,16 @@ class LinearIterations:
             plan += (len(key), width, side.count, table.ctypes.data, *key, *result)
         return np.array(plan, np.int64)
 
-    def _deliver(self, table: RowTable) -> Batch | None:
-        """Pass the rows of the table to the steps that keep them; return the new rows."""
+    def _deliver(self, tables: RowTables) -> Batch | None:
+        """Pass the rows of the tables to the steps that keep them; return the new rows."""
         sign = -1 if self._distinct.removing else 1
-        derived = table.derived()
-        out = _signed(table.present(derived), sign)
+        derived = tables.derived()
+        out = _signed(tables.present(derived), sign)
         derived = _signed(derived, sign)
-        waiting = _signed(table.waiting(), sign)
+        waiting = _signed(tables.waiting(), sign)
         if derived is not None:
             self._distinct.receive(derived, out)
-        joined = table.joined()
+        joined = tables.joined()
         for arrangement in self._arrangements:
             arrangement.receive(joined, sign)
         self._variable.hold(waiting)

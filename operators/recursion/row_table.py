@@ -1,8 +1,7 @@
-"""The table of rows that the iterations of a linear recursion derive (`dbsp.kernels.frontier`)."""
+"""A table of rows that the iterations of a linear recursion derive (`dbsp.kernels.frontier`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from dbsp.kernels.frontier import (
     GROUP,
     HASHED,
     LEAST_HASHED,
+    MATCHES,
     NEEDED,
     NEW,
     PAUSED,
@@ -29,7 +29,6 @@ from dbsp.kernels.frontier import (
     STATE,
     USED,
 )
-from dbsp.kernels.tiers import interprets_small_calls
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
 
 ROOM = 64
@@ -39,15 +38,8 @@ PIECE = 1 << 15
 """The rows for which a table of groups has room at most, unless a group has more: they fit the
 cache."""
 
-CALL = 1 << 22
-"""A call of the kernel ends after so many matches, so that signals arrive."""
 
-INTERPRETED_CALL = 1 << 7
-"""An interpreted call ends after so many matches: it is small, and a few of them cost less than the
-load of the compiler."""
-
-
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """The rows of some groups, in the columns of the stream."""
 
     derived: Batch | None
@@ -63,32 +55,29 @@ class _Piece(NamedTuple):
 class RowTable:
     """Rows by their hash, with their derivations, and the order in which they became present.
 
-    The columns of its rows are in an order that starts with the `carried` columns. When the table
-    is full and the next group begins, its rows become a piece of the result.
+    The columns of its rows are in an order that starts with the `carried` columns; column c of the
+    stream is column places[c]. When the table is full and the next group begins, its rows become a
+    piece of the result.
     """
 
     __slots__ = (
         "_carried",
         "_counted",
         "_given",
-        "_ordered",
-        "_pieces",
         "_places",
         "_queue",
         "_slots",
         "_table",
+        "pieces",
         "state",
     )
 
-    def __init__(self, given: Batch, order: Sequence[int], carried: int) -> None:
+    def __init__(self, given: Codes, places: Codes, carried: int) -> None:
         """Begin with rows that are present: they are the frontiers of the first iterations."""
-        self._ordered = carried > 0 and list(order) == sorted(order)
-        """Whether the pieces are sorted, one after another."""
-        same = list(order) == sorted(order)
-        self._given = given.rows if same else given.rearranged(np.array(order)).rows
+        self._given = given
         self._carried = carried
-        self._places = np.argsort(order)
-        self._pieces: list[_Piece] = []
+        self._places = places
+        self.pieces: list[Piece] = []
         self._counted = 0
         """How many of the given rows are in the pieces."""
         number, width = self._given.shape
@@ -101,14 +90,15 @@ class RowTable:
         self.state = np.zeros(STATE, np.int64)
         """See `dbsp.kernels.frontier`."""
 
-    def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> None:
-        """Iterate until no row becomes present, or to a limit.
+    def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> bool:
+        """Iterate until no row becomes present, or to a limit; return whether that is so.
 
-        `present` are the rows that were present before. The other parameters, cost and errors are
-        those of `expand_frontier`, except that the method sets the limit of matches of a call.
+        False means that the table has to be called again: a call makes at most about as many
+        matches as the limits say. `present` are the rows that were present before. The other
+        parameters, cost and errors are those of `expand_frontier`.
         """
+        until = self.state[MATCHES] + limits[CALL_MATCHES]
         while True:
-            limits[CALL_MATCHES] = INTERPRETED_CALL if interprets_small_calls() else CALL
             end = expand_frontier(
                 self._given,
                 self._table,
@@ -127,7 +117,9 @@ class RowTable:
                 self._grow()
             elif end != PAUSED:
                 self._empty()
-                return
+                return True
+            if self.state[MATCHES] >= until:
+                return False
 
     def _grow(self) -> None:
         used, queued, new, aside, hashed = self.state[[USED, QUEUED, NEW, ASIDE, HASHED]].tolist()
@@ -150,7 +142,7 @@ class RowTable:
         present = derived
         if len(numbers) != queued + aside - (given - before):
             marks = self._table[:used, -1]
-            present = _set_of(self._collect(np.flatnonzero(marks & 3 == 1))[0])
+            present = set_of(self._collect(np.flatnonzero(marks & 3 == 1))[0])
         if aside:
             joined: tuple[Codes, ...] = (self._collect(self._queue[:queued])[0],)
         else:
@@ -158,7 +150,7 @@ class RowTable:
             if present is not None:
                 joined += (present.rows,)
         waiting, _ = self._collect(self._queue[len(self._queue) - aside :])
-        self._pieces.append(_Piece(derived, present, joined, waiting))
+        self.pieces.append(Piece(derived, present, joined, waiting))
         self._counted = given
         self.state[EMPTIED] += queued + aside
         self.state[[USED, QUEUED, CURSOR, FRONTIER, ASIDE, GROUP]] = 0
@@ -168,59 +160,15 @@ class RowTable:
         """The number of given rows whose groups have started."""
         return int(self.state[STARTED])
 
-    @property
-    def queued(self) -> int:
-        """The number of rows that were given, or have become present."""
-        return int(self.state[EMPTIED])
-
-    @property
-    def joins(self) -> int:
-        """The number of rows whose matches have been found."""
-        return sum(len(rows) for piece in self._pieces for rows in piece.joined)
-
-    def derived(self) -> Batch | None:
-        """Return the rows with derivations; their weights are the numbers of these."""
-        pieces = self._pieces
-        found = self._sum([piece.derived for piece in pieces])
-        if found is not None and all(
-            piece.present is piece.derived and not len(piece.waiting) for piece in pieces
-        ):
-            # Release the rows of the pieces: all of them are in the sum.
-            given = tuple(piece.joined[0] for piece in pieces)
-            self._pieces = [_Piece(found, found, (*given, found.rows), pieces[0].waiting)]
-        return found
-
-    def present(self, derived: Batch | None) -> Batch | None:
-        """Return the rows that have become present, all of which are `derived`."""
-        if derived is not None and len(derived) == self.queued - self.given:
-            return derived if derived.units else derived.with_units()
-        present = self._sum([piece.present for piece in self._pieces])
-        return None if present is None else present.with_units()
-
-    def joined(self) -> Codes:
-        """Return the rows whose matches are in the table, those of all frontiers, in any order."""
-        return np.concatenate([rows for piece in self._pieces for rows in piece.joined])
-
-    def waiting(self) -> Batch | None:
-        """Return the frontiers that are set aside, and the given rows of groups that have not
-        started."""
-        rest = self._given[self.given :].take(self._places, 1)
-        return _set_of(np.concatenate([piece.waiting for piece in self._pieces] + [rest]))
-
-    def _sum(self, pieces: Sequence[Batch | None]) -> Batch | None:
-        found = [piece for piece in pieces if piece is not None]
-        if len(found) < 2:
-            return found[0] if found else None
-        if self._ordered:
-            rows = np.concatenate([piece.rows for piece in found])
-            return Batch(rows, np.concatenate([piece.weights for piece in found]))
-        return combine([(piece.rows, piece.weights) for piece in found])
+    def rest(self) -> Codes:
+        """Return the given rows of groups that have not started, in the columns of the stream."""
+        return self._given[self.given :].take(self._places, 1)
 
     def _collect(self, numbers: Codes) -> tuple[Codes, Codes]:
         return collect_rows(self._table, numbers, self._places)
 
 
-def _set_of(rows: Codes) -> Batch | None:
+def set_of(rows: Codes) -> Batch | None:
     return combine([(rows, np.ones(len(rows), np.int64))], owned=True) if len(rows) else None
 
 

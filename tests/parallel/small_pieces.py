@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from dbsp.kernels.thread_count import set_threads
+from dbsp.operators.recursion import row_tables
 from dbsp.parallel import packed_part, packed_sum, probe_pieces, range_sort, split_merge
 from dbsp.state import wide_merge
 
@@ -33,6 +34,7 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(probe_pieces, "LARGE", 2)
         patch.setattr(probe_pieces, "LEAST", 1)
         patch.setattr(wide_merge, "PIECE", 16)
+        patch.setattr(row_tables, "DIVIDED_ROWS", 2)
         set_threads(threads)
         try:
             yield

@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import IterationLimitError, Run
 from dbsp.data.batch import Batch
-from dbsp.operators.recursion import linear_iterations, modes, row_table
+from dbsp.kernels.arrays import Codes
+from dbsp.operators.recursion import linear_iterations, modes, row_table, row_tables
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.recursion.linear_iterations import LinearIterations
 from dbsp.operators.recursion.modes import EvaluationHistory
-from dbsp.operators.recursion.row_table import RowTable
+from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import seen_rows
 from tests.harness import apply_set, view
 from tests.operators.recursion.closures import PAIR, SETS, chain, closure_of, reachable, started
+from tests.parallel.small_pieces import small_pieces
 from tests.profiles import examples
 from tests.reference import Z, minus
 from tests.strategies import Tick, ticks
@@ -69,6 +71,7 @@ def fixpoint_of(run: Run) -> FixpointStep:
     call=st.sampled_from([0, 3, 1000]),
     filtered=st.sampled_from([1, 5, 1000]),
     removal=st.sampled_from([0.25, 1e9]),
+    threads=st.sampled_from([1, 3]),
 )
 def test_every_tick_agrees_with_a_recomputation(
     step: str,
@@ -79,12 +82,13 @@ def test_every_tick_agrees_with_a_recomputation(
     call: int,
     filtered: int,
     removal: float,
+    threads: int,
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
+    with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
         patch.setattr(modes, "REMOVAL", removal)
         patch.setattr(row_table, "ROOM", room)
         patch.setattr(row_table, "PIECE", piece)
-        patch.setattr(row_table, "CALL", call)
+        patch.setattr(row_tables, "CALL", call)
         patch.setattr(seen_rows, "LEAST_FILTERED", filtered)
         patch.setattr(seen_rows, "LEAST", 2 * filtered)
         for name, value in limits.items():
@@ -106,8 +110,8 @@ def test_work_and_traces_are_those_of_the_steps(sequence: list[Tick], step: str)
     """So the modes of later ticks do not depend on how iterations run."""
     found: list[tuple[EvaluationHistory, int, list[dict[tuple[int, ...], int]]]] = []
     deletes = any(weight < 0 for tick in sequence for weight in tick.get("edge", {}).values())
-    for few in (0, 1000):
-        with pytest.MonkeyPatch.context() as patch:
+    for few, threads in ((0, 1), (1000, 1), (1000, 2)):
+        with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
             patch.setattr(linear_iterations, "FEW_ROWS", few)
             patch.setattr(linear_iterations, "SOME_ROWS", few)
             patch.setattr(linear_iterations, "GROUPED_ROWS", few)
@@ -124,7 +128,7 @@ def test_work_and_traces_are_those_of_the_steps(sequence: list[Tick], step: str)
             if deletes:  # derivations that cancel in an iteration count here, but emit no rows
                 history = replace(history, restart_work=0, wasted=0)
             found.append((history, scope.iterations, traces))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("step", LINEAR)
@@ -177,18 +181,39 @@ def test_many_tables_in_one_tick(step: str, monkeypatch: pytest.MonkeyPatch, cal
 def test_rows_that_are_set_aside_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_iterations, "GROUP_ROWS", 2)
     found: list[tuple[int, int]] = []
-    present = RowTable.present
+    present = RowTables.present
 
-    def counted(self: RowTable, derived: Batch | None) -> Batch | None:
+    def counted(self: RowTables, derived: Batch | None) -> Batch | None:
         result = present(self, derived)
         found.append((self.queued - self.given, 0 if result is None else len(result)))
         return result
 
-    monkeypatch.setattr(RowTable, "present", counted)
+    monkeypatch.setattr(RowTables, "present", counted)
     run = started("left linear")
     run.step({"edge": chain(0, 20)})
     assert view(run) == closure_of(0, 20)
     assert len(found) > 1 and all(queued == new for queued, new in found)
+
+
+def test_threads_divide_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No part divides a group."""
+    parts: list[list[int]] = []
+    genuine = row_tables._by_groups
+
+    def divided(rows: Codes, carried: int, number: int) -> list[Codes]:
+        found = genuine(rows, carried, number)
+        parts.append([len(part) for part in found])
+        leading = [set(part[:, 0].tolist()) for part in found]
+        assert sum(map(len, leading)) == len(set().union(*leading))
+        return found
+
+    monkeypatch.setattr(row_tables, "_by_groups", divided)
+    edges = [(x, y) for x in range(6) for y in range(x + 1, 8)] + [(9, y) for y in range(20)]
+    with small_pieces(2):
+        run = started("right linear", "insert-only")
+        run.step({"edge": edges})
+        assert view(run) == reachable(dict.fromkeys(edges, 1))
+    assert parts == [[13, 12, 22]]
 
 
 RULES: dict[str, tuple[str, Callable[[Z], Z]]] = {

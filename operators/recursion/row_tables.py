@@ -1,0 +1,160 @@
+"""The rows that the iterations of a linear recursion derive: a table for each part of the groups.
+
+Groups iterate on their own (`dbsp.kernels.frontier`), so several threads expand the tables of
+different groups. All numbers and results are those of one table with all groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dbsp.data.batch import Batch, combine
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.frontier import CALL_MATCHES, DERIVED, EMPTIED, LATEST, MATCHES, STARTED
+from dbsp.kernels.thread_count import threads
+from dbsp.kernels.thread_pool import in_pieces
+from dbsp.kernels.tiers import interprets_small_calls
+from dbsp.operators.groups.untimed_distinct_step import ChangedRows
+from dbsp.operators.recursion.row_table import Piece, RowTable, set_of
+
+DIVIDED_ROWS = 1 << 11
+"""So many given rows are divided among the threads: fewer may derive few rows in all."""
+
+TABLES = 2
+"""The tables for each thread, if there is more than one. Some take longer than others."""
+
+CALL = 1 << 22
+"""Calls of the kernel end after so many matches, so that signals arrive."""
+
+INTERPRETED_CALL = 1 << 7
+"""An interpreted call ends after so many matches: it is small, and a few of them cost less than the
+load of the compiler."""
+
+
+class RowTables:
+    """Tables of the rows of consecutive groups."""
+
+    __slots__ = ("_ordered", "_pieces", "_tables")
+
+    def __init__(self, given: Batch, order: Sequence[int], carried: int, divided: bool) -> None:
+        """Begin with rows that are present: they are the frontiers of the first iterations.
+
+        `order` are the columns of the stream as the tables have them: the `carried` ones lead. The
+        rows are `divided` into several tables if that pays.
+        """
+        same = list(order) == sorted(order)
+        rows = given.rows if same else given.rearranged(np.array(order)).rows
+        self._ordered = carried > 0 and same
+        """Whether the pieces are sorted, one after another."""
+        places = np.argsort(order)
+        tables = TABLES * threads() if threads() > 1 and carried and divided else 1
+        parts = _by_groups(rows, carried, tables) if len(rows) >= DIVIDED_ROWS else [rows]
+        self._tables = [RowTable(part, places, carried) for part in parts]
+        self._pieces: list[Piece] = []
+
+    def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> None:
+        """Iterate until no row becomes present, or to a limit.
+
+        `present` are the rows that were present before. The other parameters, cost and errors are
+        those of `expand_frontier`, except that the method sets the limit of matches of a call.
+        """
+        waiting = self._tables
+        while waiting:
+            limits[CALL_MATCHES] = INTERPRETED_CALL if interprets_small_calls() else CALL
+            waiting = _called(waiting, joins, present, limits)
+        self._pieces = [piece for table in self._tables for piece in table.pieces]
+        for table in self._tables:
+            table.pieces = []
+
+    @property
+    def iterations(self) -> int:
+        """The greatest number of iterations of a group."""
+        return max(int(table.state[LATEST]) for table in self._tables)
+
+    @property
+    def matches(self) -> int:
+        """The number of matches of all joins."""
+        return self._total(MATCHES)
+
+    @property
+    def derivations(self) -> int:
+        """The rows that the iterations have derived, each counted once in an iteration."""
+        return self._total(DERIVED)
+
+    @property
+    def given(self) -> int:
+        """The number of given rows whose groups have started."""
+        return self._total(STARTED)
+
+    @property
+    def queued(self) -> int:
+        """The number of rows that were given, or have become present."""
+        return self._total(EMPTIED)
+
+    @property
+    def joins(self) -> int:
+        """The number of rows whose matches have been found."""
+        return sum(len(rows) for piece in self._pieces for rows in piece.joined)
+
+    def derived(self) -> Batch | None:
+        """Return the rows with derivations; their weights are the numbers of these."""
+        pieces = self._pieces
+        found = self._sum([piece.derived for piece in pieces])
+        if found is not None and all(
+            piece.present is piece.derived and not len(piece.waiting) for piece in pieces
+        ):
+            # Release the rows of the pieces: all of them are in the sum.
+            given = tuple(piece.joined[0] for piece in pieces)
+            self._pieces = [Piece(found, found, (*given, found.rows), pieces[0].waiting)]
+        return found
+
+    def present(self, derived: Batch | None) -> Batch | None:
+        """Return the rows that have become present, all of which are `derived`."""
+        if derived is not None and len(derived) == self.queued - self.given:
+            return derived if derived.units else derived.with_units()
+        present = self._sum([piece.present for piece in self._pieces])
+        return None if present is None else present.with_units()
+
+    def joined(self) -> Codes:
+        """Return the rows whose matches are in the tables, those of all frontiers, in any order."""
+        return np.concatenate([rows for piece in self._pieces for rows in piece.joined])
+
+    def waiting(self) -> Batch | None:
+        """Return the frontiers that are set aside, and the given rows of groups that have not
+        started."""
+        waiting = [piece.waiting for piece in self._pieces]
+        return set_of(np.concatenate(waiting + [table.rest() for table in self._tables]))
+
+    def _sum(self, pieces: Sequence[Batch | None]) -> Batch | None:
+        found = [piece for piece in pieces if piece is not None]
+        if len(found) < 2:
+            return found[0] if found else None
+        if self._ordered:
+            rows = np.concatenate([piece.rows for piece in found])
+            return Batch(rows, np.concatenate([piece.weights for piece in found]))
+        return combine([(piece.rows, piece.weights) for piece in found])
+
+    def _total(self, number: int) -> int:
+        return sum(int(table.state[number]) for table in self._tables)
+
+
+def _called(tables: Sequence[RowTable], joins: Codes, present: ChangedRows, limits: Codes) -> list[RowTable]:
+    """Call each table once; return those that have to be called again."""
+    ended = in_pieces(len(tables), lambda number: tables[number].expand(joins, present, limits))
+    return [table for table, end in zip(tables, ended, strict=True) if not end]
+
+
+def _by_groups(rows: Codes, carried: int, parts: int) -> list[Codes]:
+    """Return at most so many parts of sorted rows, of about equal lengths; none divides a group."""
+    starts = [0]
+    for part in range(1, parts):
+        start = max(len(rows) * part // parts, 1)
+        while start < len(rows) and (rows[start, :carried] == rows[start - 1, :carried]).all():
+            start += 1
+        if start > starts[-1]:
+            starts.append(start)
+    return [
+        rows[start:end] for start, end in zip(starts, [*starts[1:], len(rows)], strict=True) if start < end
+    ]
