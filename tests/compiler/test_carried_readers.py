@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dbsp
-from benchmarks.faults import Injector
 from dbsp import Run
 from dbsp.durable import Store
-from dbsp.errors import expect_present
 from dbsp.runtime import rebuilding
 from dbsp.runtime.update_report import Updated
-from tests.compiler.test_program_update import Prepared
+from tests.faulted_updates import expect_all_or_nothing
 from tests.harness import deltas_of, view, views
 
 SHOP = """
@@ -194,47 +193,16 @@ def update_after_tick(run: Run, text: str) -> Any:
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
 def test_faults_while_readers_are_carried(kind: type[BaseException], durable: bool, tmp_path: Path) -> None:
-    program = dbsp.compile(edited(("amount > 2.", "amount > 3.")) + " customer(45, 3).")
-    right = started()
-    right.update(program)
-    updated = views(right)
-    stepped = deltas_of(right.step(TICK))
-    held, undone_step = views(started()), deltas_of(started().step(TICK))
-    undone, committed, at, number = 0, 0, 17 if kind is MemoryError else 350, 0
+    numbers = count()
 
     def begin() -> Run:
-        run = dbsp.compile(SHOP).start(checkpoint=Store(tmp_path / str(number)) if durable else None)
+        store = Store(tmp_path / str(next(numbers))) if durable else None
+        run = dbsp.compile(SHOP).start(checkpoint=store)
         run.step(ROWS)
         return run
 
-    run = begin()
-    while True:
-        proposed = expect_present(run.program, "a program").update_to(run, program)
-        run.program = Prepared(proposed)
-        injector = Injector(kind, at, None, False)
-        injector.call(lambda run=run: run.update(program))  # type: ignore[misc]
-        if run.tick == 1:
-            undone += 1
-            assert views(run) == held
-            run.program = started().program
-            if undone % 4 == 0:
-                assert deltas_of(run.step(TICK)) == undone_step
-        else:
-            committed += 1
-            assert views(run) == updated
-            assert deltas_of(run.step(TICK)) == stepped
-        if run.tick > 1:
-            if run.log is not None:
-                run.log.close()
-            number += 1
-            run = begin()
-        if not injector.place:
-            break
-        at += 2503 if durable else 1801
-    if run.log is not None:
-        run.log.close()
-    assert undone > 5
-    assert committed > 0
+    program = dbsp.compile(edited(("amount > 2.", "amount > 3.")) + " customer(45, 3).")
+    expect_all_or_nothing(begin, program, TICK, kind, 2503 if durable else 1801)
 
 
 def test_with_runs_in_files() -> None:

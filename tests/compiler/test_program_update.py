@@ -11,12 +11,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from benchmarks.faults import Injector
 from dbsp import ArgumentError, CircuitError, DbspError, InputError, IterationLimitError, Run
 from dbsp.compiler.program import Program
-from dbsp.errors import expect_present
-from dbsp.runtime.program_update import ProposedUpdate
 from dbsp.runtime.update_report import Updated
+from tests.faulted_updates import expect_all_or_nothing
 from tests.harness import deltas_of, view, views
 from tests.profiles import examples
 from tests.random_datalog import CONSTANTS, INPUTS
@@ -363,48 +361,11 @@ def test_an_error_leaves_the_run_as_it_was(clause: str) -> None:
         assert views(run) == views(other)
 
 
-class Prepared:
-    """A program of a run whose update has been compiled before."""
-
-    def __init__(self, proposed: ProposedUpdate) -> None:
-        self._proposed = proposed
-
-    def update_to(self, run: Any, program: Any) -> ProposedUpdate:
-        return self._proposed
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
 def test_faults_at_sampled_steps_of_an_update(kind: type[BaseException]) -> None:
     program = compiled(OTHER + " edge(20, 21). .decl n(x: number) .output n n(x) :- edge(x, 21).")
-    tick: Any = {"edge": {(3, 4): -1, (21, 5): 1}}
-    right = started()
-    right.update(program)
-    updated = views(right)
-    stepped = deltas_of(right.step(tick))
-    before = views(started())
-    undone, committed, at = 0, 0, 11 if kind is MemoryError else 350
-    run = started()
-    while True:
-        proposed = expect_present(run.program, "a program").update_to(run, program)
-        run.program = Prepared(proposed)
-        injector = Injector(kind, at, None, False)
-        injector.call(lambda run=run: run.update(program))  # type: ignore[misc]
-        if run.tick == 1:
-            undone += 1
-            assert views(run) == before
-            assert sorted(run.inputs) == ["colour", "edge"]
-            run.program = started().program
-        else:
-            committed += 1
-            assert views(run) == updated
-            assert deltas_of(run.step(tick)) == stepped
-            run = started()
-        if not injector.place:
-            break
-        at += 1301
-    assert undone > 5
-    assert committed > 0
+    expect_all_or_nothing(started, program, {"edge": {(3, 4): -1, (21, 5): 1}}, kind, 1301)
 
 
 @pytest.mark.parametrize("method", ["drop_handles", "commit_update", "record_sizes"])

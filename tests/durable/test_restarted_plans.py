@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from benchmarks.faults import Injector
 from dbsp import CheckpointError, Run
 from dbsp.compiler.datalog.plans.plan_steps import RulePlan
 from dbsp.compiler.program import Program
@@ -24,10 +26,13 @@ from dbsp.compiler.program_planner import ProgramPlanner
 from dbsp.durable import Store
 from dbsp.durable.manifest import CURRENT, Manifest, SnapshotFiles, read_manifest
 from dbsp.errors import CheckpointWarning, expect_present, expect_type
+from dbsp.runtime.replanning import Proposal
+from dbsp.runtime.transplant import Transplant
 from tests.compiler.datalog.rewrites.test_choose_demand import CHAINS, GRAPH, LEFT, NEAR, RIGHT, is_on_demand
 from tests.compiler.test_program_update import row_changes
 from tests.crashes import Ended, count_operations, ends_after
 from tests.durable.test_updated_start import closed
+from tests.faulted_updates import expect_all_or_nothing
 from tests.harness import deltas_of, views
 from tests.profiles import examples
 from tests.random_edits import layered_versions, versions
@@ -481,10 +486,10 @@ def test_every_end_of_the_process_leaves_plans_that_fit_the_circuit(tmp_path: Pa
 
     shutil.copytree(tmp_path / "started", tmp_path / "all")
     outcomes = set()
-    for count in range(count_operations(lambda: life(tmp_path / "all"))):
-        folder = tmp_path / str(count)
+    for operations in range(count_operations(lambda: life(tmp_path / "all"))):
+        folder = tmp_path / str(operations)
         shutil.copytree(tmp_path / "started", folder)
-        with contextlib.suppress(Ended), ends_after(count):
+        with contextlib.suppress(Ended), ends_after(operations):
             life(folder)
         gc.collect()
         manifest = expect_present(read_manifest(folder / CURRENT), "a manifest")
@@ -497,6 +502,59 @@ def test_every_end_of_the_process_leaves_plans_that_fit_the_circuit(tmp_path: Pa
         closed(run)
         shutil.rmtree(folder)
     assert outcomes == {(True, 0, False), (True, 1, True), (True, 3, False), (False, 4, False)}
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
+def test_a_fault_in_an_update_leaves_the_plans_of_one_program(
+    kind: type[BaseException], tmp_path: Path
+) -> None:
+    numbers = count()
+    edited = dbsp.compile(EDITED.replace("o(x, w) :-", "o(x, 0) :- a(x, _), b(_, x).\no(x, w) :-"))
+    expect_all_or_nothing(lambda: by_first_rows(tmp_path / str(next(numbers))), edited, TICK, kind, 2503)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_fault_in_a_switch_leaves_the_plans_of_one_circuit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = dbsp.compile(TEXT)
+    run = program.start(checkpoint=tmp_path)
+    run.step(ROWS)
+    counted = expect_present(planner(run).propose(run), "another plan")
+    graph, faults, at = run.graph, 0, 17
+    while True:
+        injector = Injector(MemoryError, at, None, False)
+        injector.call(lambda: run.switch_to(counted))
+        if run.graph is not graph:
+            break
+        assert run.stored_plans is None, injector.place
+        faults, at = faults + 1, at + 401
+    assert faults > 5
+    assert run.stored_plans == counted.plans is not None
+    genuine, interrupts = Transplant.release, [KeyboardInterrupt]
+
+    def release(transplant: Transplant) -> None:
+        if interrupts:
+            raise interrupts.pop()
+        genuine(transplant)
+
+    monkeypatch.setattr(Transplant, "release", release)
+    with pytest.raises(KeyboardInterrupt):  # after the decision
+        run.switch_to(Proposal(program.circuit("physical")))
+    assert run.stored_plans is None
+    held = views(run)
+    run.step()
+    run.snapshot()
+    closed(run)
+    run = program.start(checkpoint=tmp_path)
+    assert not planner(run).is_unknown
+    assert not has_counted_plan(run)
+    assert views(run) == held
+    closed(run)
 
 
 # --- random programs ------------------------------------------------------------------------------
