@@ -8,6 +8,7 @@ probably meant. Without such tokens, it continues after the next `.` or at the n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -140,11 +141,13 @@ def _read_item(
                 break
         return builder.item(parser.feed_eof(tokens[position - 1])), position
     except UnexpectedToken:
-        expected = frozenset(parser.accepts())
-    if "$END" in expected and position < len(tokens) and _ends_directive(tokens, start, position):
+        pass
+    if start < position < len(tokens) and _ends_directive(tokens, start, position):
         # A directive has no final dot: it ends where the next item or a line starts.
-        return builder.item(parser.feed_eof(tokens[position - 1])), position
-    return Stop(tokens, start, position, expected)
+        with suppress(UnexpectedToken):
+            return builder.item(parser.copy(deepcopy_values=False).feed_eof(tokens[position - 1])), position
+    # What the parser accepts takes longer to find than to read an item, so only errors need it.
+    return Stop(tokens, start, position, frozenset(parser.accepts()))
 
 
 _LITERALS = frozenset({"NUMBER", "UNSIGNED", "FLOAT", "STRING"})
