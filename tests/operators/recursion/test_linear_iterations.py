@@ -14,7 +14,7 @@ import dbsp
 from dbsp import IterationLimitError, Run
 from dbsp.data.batch import Batch
 from dbsp.kernels.arrays import Codes
-from dbsp.operators.recursion import linear_iterations, modes, row_table, row_tables
+from dbsp.operators.recursion import iterated_scope, linear_iterations, modes, row_table, row_tables
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.recursion.linear_iterations import LinearIterations
 from dbsp.operators.recursion.modes import EvaluationHistory
@@ -274,6 +274,19 @@ def test_rows_that_return_after_a_deletion(calls: list[int]) -> None:
     # Only 0 has a second way, to the end of the chain.
     assert lost == {(x, y): -1 for x in range(21) for y in range(21, 40) if (x, y) != (0, 39)}
     assert len(calls) == 3  # the load, the rows that leave, the row that returns
+
+
+def test_iterations_that_release_deltas_compare_their_rows(
+    calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call runs all iterations from the first one with fewer rows than the one before."""
+    monkeypatch.setattr(iterated_scope, "MANY_ROWS", 0)
+    monkeypatch.setattr(linear_iterations, "GROUPED_ROWS", 0)
+    monkeypatch.setattr(linear_iterations, "FEW_ROWS", 0)
+    run = started("right linear")
+    run.step({"edge": chain(0, 30)})
+    assert view(run) == closure_of(0, 30)
+    assert len(calls) == 1 and calls[0] > 20
 
 
 def test_an_observed_run_steps_each_iteration(calls: list[int]) -> None:
