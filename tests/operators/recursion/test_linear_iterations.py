@@ -18,6 +18,7 @@ from dbsp.operators.recursion import iterated_scope, linear_iterations, modes, r
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.recursion.linear_iterations import LinearIterations
 from dbsp.operators.recursion.modes import EvaluationHistory
+from dbsp.operators.recursion.row_table import RowTable
 from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
@@ -214,6 +215,48 @@ def test_threads_divide_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
         run.step({"edge": edges})
         assert view(run) == reachable(dict.fromkeys(edges, 1))
     assert parts == [[13, 12, 22]]
+
+
+@pytest.mark.parametrize("step", ["right linear", "both linear"])
+def test_a_limit_of_work_counts_all_groups(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[linear_iterations.Iterated] = []
+    genuine = LinearIterations.run
+
+    def limited(
+        self: LinearIterations, iterations: int, prices: linear_iterations.Prices
+    ) -> linear_iterations.Iterated:
+        found.append(genuine(self, iterations, prices._replace(most=200)))
+        return found[-1]
+
+    monkeypatch.setattr(LinearIterations, "run", limited)
+    calls: list[list[tuple[int, int]]] = []
+    for threads in (1, 2):
+        with small_pieces(threads):
+            run = started(step, "insert-only")
+            run.step({"edge": chain(0, 30)})
+            assert view(run) == closure_of(0, 30)
+        calls.append([(each.iterations, each.work) for each in found])
+        found.clear()
+    assert calls[0] == calls[1] and len(calls[0]) > 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_signals_arrive_between_full_tables(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[int] = []
+    genuine = row_tables._called
+
+    def counted(tables: list[RowTable], *arguments: object) -> list[RowTable]:
+        rounds.append(len(tables))
+        return genuine(tables, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(row_tables, "_called", counted)
+    monkeypatch.setattr(row_tables, "CALL", 200)
+    monkeypatch.setattr(row_table, "PIECE", 64)
+    with small_pieces(threads):
+        run = started("right linear", "insert-only")
+        run.step({"edge": chain(0, 60)})
+    assert view(run) == closure_of(0, 60)
+    assert len(rounds) > 3 and rounds[0] == (1 if threads == 1 else 4)
 
 
 RULES: dict[str, tuple[str, Callable[[Z], Z]]] = {
