@@ -160,6 +160,12 @@ class RowTable:
         """The number of given rows whose groups have started."""
         return int(self.state[STARTED])
 
+    def hand_over(self) -> Codes:
+        """Return the given rows of groups that have not started, and forget them."""
+        rest = self._given[self.given :]
+        self._given = self._given[: self.given]
+        return rest
+
     def rest(self) -> Codes:
         """Return the given rows of groups that have not started, in the columns of the stream."""
         return self._given[self.given :].take(self._places, 1)

@@ -19,8 +19,9 @@ from dbsp.kernels.tiers import interprets_small_calls
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
 from dbsp.operators.recursion.row_table import Piece, RowTable, set_of
 
-DIVIDED_ROWS = 1 << 11
-"""So many given rows are divided among the threads: fewer may derive few rows in all."""
+ALONE = 1 << 19
+"""The matches of one table before its other groups are divided among the threads: some 30 ms, in
+which new tables would take as long as they gain."""
 
 TABLES = 2
 """The tables for each thread, if there is more than one. Some take longer than others."""
@@ -36,22 +37,22 @@ load of the compiler."""
 class RowTables:
     """Tables of the rows of consecutive groups."""
 
-    __slots__ = ("_ordered", "_pieces", "_tables")
+    __slots__ = ("_carried", "_divided", "_ordered", "_pieces", "_places", "_tables")
 
     def __init__(self, given: Batch, order: Sequence[int], carried: int, divided: bool) -> None:
         """Begin with rows that are present: they are the frontiers of the first iterations.
 
-        `order` are the columns of the stream as the tables have them: the `carried` ones lead. The
-        rows are `divided` into several tables if that pays.
+        `order` are the columns of the stream as the tables have them: the `carried` ones lead. If
+        there is much to do, the groups are `divided` into several tables.
         """
         same = list(order) == sorted(order)
         rows = given.rows if same else given.rearranged(np.array(order)).rows
+        self._carried = carried
+        self._divided = divided and carried > 0 and threads() > 1
         self._ordered = carried > 0 and same
         """Whether the pieces are sorted, one after another."""
-        places = np.argsort(order)
-        tables = TABLES * threads() if threads() > 1 and carried and divided else 1
-        parts = _by_groups(rows, carried, tables) if len(rows) >= DIVIDED_ROWS else [rows]
-        self._tables = [RowTable(part, places, carried) for part in parts]
+        self._places = np.argsort(order)
+        self._tables = [RowTable(rows, self._places, carried)]
         self._pieces: list[Piece] = []
 
     def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> None:
@@ -63,10 +64,23 @@ class RowTables:
         waiting = self._tables
         while waiting:
             limits[CALL_MATCHES] = INTERPRETED_CALL if interprets_small_calls() else CALL
+            if self._divided:
+                limits[CALL_MATCHES] = min(limits[CALL_MATCHES], ALONE)
             waiting = _called(waiting, joins, present, limits)
+            if waiting and self._divided and self.matches >= ALONE:
+                waiting += self._divide()
         self._pieces = [piece for table in self._tables for piece in table.pieces]
         for table in self._tables:
             table.pieces = []
+
+    def _divide(self) -> list[RowTable]:
+        """Return new tables, which take the groups that have not started."""
+        self._divided = False
+        rest = self._tables[0].hand_over()
+        parts = _by_groups(rest, self._carried, TABLES * threads())
+        tables = [RowTable(part, self._places, self._carried) for part in parts]
+        self._tables = self._tables + tables
+        return tables
 
     @property
     def iterations(self) -> int:

@@ -34,7 +34,7 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(probe_pieces, "LARGE", 2)
         patch.setattr(probe_pieces, "LEAST", 1)
         patch.setattr(wide_merge, "PIECE", 16)
-        patch.setattr(row_tables, "DIVIDED_ROWS", 2)
+        patch.setattr(row_tables, "ALONE", 2)
         set_threads(threads)
         try:
             yield

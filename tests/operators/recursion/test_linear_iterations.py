@@ -214,7 +214,7 @@ def test_threads_divide_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
         run = started("right linear", "insert-only")
         run.step({"edge": edges})
         assert view(run) == reachable(dict.fromkeys(edges, 1))
-    assert parts == [[13, 12, 22]]
+    assert parts == [[11, 9, 20]]
 
 
 @pytest.mark.parametrize("step", ["right linear", "both linear"])
@@ -225,7 +225,7 @@ def test_a_limit_of_work_counts_all_groups(step: str, monkeypatch: pytest.Monkey
     def limited(
         self: LinearIterations, iterations: int, prices: linear_iterations.Prices
     ) -> linear_iterations.Iterated:
-        found.append(genuine(self, iterations, prices._replace(most=200)))
+        found.append(genuine(self, iterations, prices._replace(most=4000)))
         return found[-1]
 
     monkeypatch.setattr(LinearIterations, "run", limited)
@@ -256,7 +256,7 @@ def test_signals_arrive_between_full_tables(threads: int, monkeypatch: pytest.Mo
         run = started("right linear", "insert-only")
         run.step({"edge": chain(0, 60)})
     assert view(run) == closure_of(0, 60)
-    assert len(rounds) > 3 and rounds[0] == (1 if threads == 1 else 4)
+    assert len(rounds) > 3 and rounds[:2] == ([1, 1] if threads == 1 else [1, 5])
 
 
 RULES: dict[str, tuple[str, Callable[[Z], Z]]] = {
