@@ -95,14 +95,17 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         """Whether this is the first phase of a tick with deletions."""
         return self._removed is not None
 
-    def changed(self) -> ChangedRows:
+    def changed(self, known: int) -> ChangedRows:
         """Return the rows that cannot change any more in this phase.
 
-        These are the rows of the set; while rows are removed, those that have left it.
+        These are the rows of the set; while rows are removed, those that have left it. The caller
+        knows some of them: if that is all, there is no run, and no filter is made.
         """
-        trace = self._trace
+        trace = self._trace if self._removed is None else self._removed
+        if known == trace.table[: trace.count, 2].sum():
+            return ChangedRows(trace.table, 0, 0, NO_WORDS)
         if self._removed is not None:
-            return ChangedRows(self._removed.table, 0, self._removed.count, NO_WORDS)
+            return ChangedRows(trace.table, 0, trace.count, NO_WORDS)
         return ChangedRows(trace.table, trace.past, trace.count, self._seen.filter(trace.current))
 
     def receive(self, derived: Batch, out: Batch | None) -> None:

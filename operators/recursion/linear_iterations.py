@@ -35,7 +35,6 @@ from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep, key_first
 from dbsp.runtime.scope import Scope
-from dbsp.state.seen_rows import NO_WORDS
 
 T = TypeVar("T")
 
@@ -124,10 +123,7 @@ class LinearIterations:
         given = expect_present(self._variable.held, "the rows of the next iteration")
         # The tables could exceed a limit of work together.
         tables = RowTables(given, self._order, self._carried, divided=prices.most == inf)
-        present = self._distinct.changed()
-        if len(given) == present.table[: present.runs, 2].sum():
-            # These are the rows of the runs, so that no other row must be searched there.
-            present = present._replace(committed=0, runs=0, noted=NO_WORDS)
+        present = self._distinct.changed(len(given))
         emitting = 1 + len(self._arrangements)  # the steps that emit a row of a frontier
         limits = np.zeros(LIMITS, np.int64)
         limits[MOST_QUEUED], limits[MOST_ROWS] = MANY_ROWS, GROUP_ROWS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import IterationLimitError, Run
 from dbsp.data.batch import Batch
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.recursion import iterated_scope, linear_iterations, modes, row_table, row_tables
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.recursion.linear_iterations import LinearIterations
@@ -23,6 +23,8 @@ from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import seen_rows
+from dbsp.state.seen_rows import SeenRows
+from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
 from tests.operators.recursion.closures import PAIR, SETS, chain, closure_of, reachable, started
 from tests.parallel.small_pieces import small_pieces
@@ -238,6 +240,23 @@ def test_a_limit_of_work_counts_all_groups(step: str, monkeypatch: pytest.Monkey
         calls.append([(each.iterations, each.work) for each in found])
         found.clear()
     assert calls[0] == calls[1] and len(calls[0]) > 1
+
+
+def test_rows_that_the_table_has_need_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    filtered: list[int] = []
+    genuine = SeenRows.filter
+
+    def counted(self: SeenRows, runs: Sequence[SortedRun]) -> Words:
+        filtered.append(sum(len(run) for run in runs))
+        return genuine(self, runs)
+
+    monkeypatch.setattr(SeenRows, "filter", counted)
+    run = started("right linear", "insert-only")
+    run.step({"edge": chain(0, 20)})  # all rows of the distinct wait
+    assert not filtered
+    run.step({"edge": [(30, 0)]})
+    assert filtered
+    assert view(run) == closure_of(0, 20) | {(30, x): 1 for x in range(20)}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
