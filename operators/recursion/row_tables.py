@@ -131,9 +131,9 @@ class RowTables:
         present = self._sum([piece.present for piece in self._pieces])
         return None if present is None else present.with_units()
 
-    def joined(self) -> Codes:
+    def joined(self) -> list[Codes]:
         """Return the rows whose matches are in the tables, those of all frontiers, in any order."""
-        return np.concatenate([rows for piece in self._pieces for rows in piece.joined])
+        return [rows for piece in self._pieces for rows in piece.joined]
 
     def waiting(self) -> Batch | None:
         """Return the frontiers that are set aside, and the given rows of groups that have not

@@ -244,13 +244,18 @@ class DeferredArrangeStep(ArrangeStep):
         super().step_last(released)
         self._trace.deferred = True
 
-    def receive(self, rows: Codes, weight: int) -> None:
+    def receive(self, pieces: Sequence[Codes], weight: int) -> None:
         """Append different rows, in any order and in the columns of the stream, with one weight.
 
-        Nobody else reads these rows: they are sorted in their own memory.
+        The rows are copied once, and sorted in the memory of the copy.
         """
-        if self._order is not None:
-            rows = rows.take(self._order, 1)
+        width = self._trace.width
+        order = np.arange(width) if self._order is None else self._order
+        rows = np.empty((sum(map(len, pieces)), width), np.int64)
+        end = 0
+        for piece in pieces:
+            start, end = end, end + len(piece)
+            piece.take(order, 1, rows[start:end], "clip")  # other modes copy the result once more
         rows, weights = consolidate_owned(rows, np.ones(len(rows), np.int64))
         if weight != 1:
             weights = np.full(len(rows), weight, np.int64)
