@@ -308,7 +308,7 @@ def write_document(folder: Path, document: Any) -> None:
     replace(manifest, snapshot=replace(snapshot, plans=document)).write(folder, False)
 
 
-def begun(folder: Path) -> Any:
+def stored_document(folder: Path) -> Any:
     """Return the document of the plans in a new checkpoint."""
     run = by_first_rows(folder)
     run.snapshot()
@@ -350,7 +350,7 @@ def test_only_plans_that_counts_chose_are_written(tmp_path: Path) -> None:
     ],
 )
 def test_documents_of_another_form_are_refused(document: Any, tmp_path: Path) -> None:
-    right = begun(tmp_path)
+    right = stored_document(tmp_path)
     write_document(tmp_path, document)
     for start in (
         lambda: dbsp.compile(TEXT).start(checkpoint=tmp_path),
@@ -374,7 +374,7 @@ def choice_in(document: Any) -> Any:
 
 
 def test_an_unknown_strategy_is_refused(tmp_path: Path) -> None:
-    document = begun(tmp_path)
+    document = stored_document(tmp_path)
     choice_in(document)["strategy"] = "other"
     write_document(tmp_path, json.dumps(document))
     with pytest.raises(CheckpointError, match="'other' is not a valid Strategy"):
@@ -409,7 +409,7 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_plans_that_do_not_give_the_circuit_are_unknown(name: str, tmp_path: Path) -> None:
-    document = begun(tmp_path)
+    document = stored_document(tmp_path)
     OTHERS[name](document)
     write_document(tmp_path, None if name == "no document" else json.dumps(document))
     run = dbsp.compile(TEXT).start(checkpoint=tmp_path)
@@ -424,7 +424,7 @@ def test_plans_that_do_not_give_the_circuit_are_unknown(name: str, tmp_path: Pat
 
 
 def test_another_strategy_does_not_know_the_plans(tmp_path: Path) -> None:
-    begun(tmp_path)
+    stored_document(tmp_path)
     program = dbsp.compile(TEXT, "wcoj")
     run = program.start(checkpoint=tmp_path)
     assert not planner(run).is_unknown  # the circuit is that of the document all the same

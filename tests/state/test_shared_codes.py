@@ -12,10 +12,8 @@ import dbsp
 from dbsp.state import merging_stack, narrow_rows, shared_codes
 from dbsp.state.shared_codes import share_codes, stored_bytes
 from dbsp.state.trace import Trace
-from tests.harness import apply_set, view
-from tests.operators.recursion.closures import SETS, STEPS, reachable, started
+from tests.operators.recursion.closures import SETS, STEPS, expect_recomputation, started
 from tests.profiles import examples
-from tests.reference import Z, minus
 from tests.strategies import Tick
 
 ROWS = np.arange(12).reshape(6, 2)
@@ -89,14 +87,7 @@ def test_a_merge_leaves_the_other_trace_alone() -> None:
 @given(sequence=SETS)
 def test_every_tick_agrees_with_a_recomputation(step: str, sequence: list[Tick]) -> None:
     run = started(step, "auto")
-    edges: Z = {}
-    before: Z = {}
-    for tick in sequence:
-        edges = apply_set(edges, tick.get("edge", {}))
-        after = reachable(edges)
-        assert run.step(tick)["out"].to_dict() == minus(after, before)
-        assert view(run) == after
-        before = after
+    expect_recomputation(run, sequence)
 
 
 RULES = """

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from dbsp import Circuit, Run, Stream
 from tests import reference
-from tests.reference import Z, add, distinct
-from tests.strategies import rows, set_ticks, small
+from tests.harness import apply_set, view
+from tests.reference import Z, add, distinct, minus
+from tests.strategies import Tick, rows, set_ticks, small
 
 EDGE = {"x": int, "y": int}
 PAIR = rows(small, small)
@@ -53,6 +54,18 @@ def started(step: str, mode: str = "auto", most: int = 1000, kind: str = "set") 
         scope.define(path, (edge + STEPS[step](path, edge)).distinct())
     circuit.output("out", scope.leave(path))
     return circuit.start()
+
+
+def expect_recomputation(run: Run, sequence: list[Tick]) -> None:
+    """Compare every delta and view of a run of `started` with the closure from scratch."""
+    edges: Z = {}
+    before: Z = {}
+    for tick in sequence:
+        edges = apply_set(edges, tick.get("edge", {}))
+        after = reachable(edges)
+        assert run.step(tick)["out"].to_dict() == minus(after, before)
+        assert view(run) == after
+        before = after
 
 
 def chain(start: int, stop: int) -> list[tuple[int, int]]:

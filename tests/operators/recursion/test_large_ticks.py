@@ -18,10 +18,16 @@ from dbsp.operators.recursion.fixpoint_step import FixpointStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
 from dbsp.state import merging_stack, seen_rows, trace, wide_merge
 from dbsp.state.sorted_run import SortedRun
-from tests.harness import apply_set, view
-from tests.operators.recursion.closures import SETS, STEPS, chain, closure_of, reachable, started
+from tests.harness import view
+from tests.operators.recursion.closures import (
+    SETS,
+    STEPS,
+    chain,
+    closure_of,
+    expect_recomputation,
+    started,
+)
 from tests.profiles import examples
-from tests.reference import Z, minus
 from tests.strategies import Tick
 
 NOW = [
@@ -50,14 +56,7 @@ def from_the_first_row() -> Iterator[None]:
 @given(sequence=SETS)
 def test_every_tick_agrees_with_a_recomputation(step: str, mode: str, sequence: list[Tick]) -> None:
     run = started(step, mode)
-    edges: Z = {}
-    before: Z = {}
-    for tick in sequence:
-        edges = apply_set(edges, tick.get("edge", {}))
-        after = reachable(edges)
-        assert run.step(tick)["out"].to_dict() == minus(after, before)
-        assert view(run) == after
-        before = after
+    expect_recomputation(run, sequence)
 
 
 def steps_of(run: Run) -> tuple[FixpointStep, UntimedDistinctStep]:

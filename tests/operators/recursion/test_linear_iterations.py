@@ -26,10 +26,18 @@ from dbsp.state import seen_rows
 from dbsp.state.seen_rows import SeenRows
 from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
-from tests.operators.recursion.closures import PAIR, SETS, chain, closure_of, reachable, started
+from tests.operators.recursion.closures import (
+    PAIR,
+    SETS,
+    chain,
+    closure_of,
+    expect_recomputation,
+    reachable,
+    started,
+)
 from tests.parallel.small_pieces import small_pieces
 from tests.profiles import examples
-from tests.reference import Z, minus
+from tests.reference import Z
 from tests.strategies import Tick, ticks
 
 LINEAR = ("right linear", "left linear", "both linear")
@@ -97,14 +105,7 @@ def test_every_tick_agrees_with_a_recomputation(
         for name, value in limits.items():
             patch.setattr(linear_iterations, name, value)
         run = started(step)
-        edges: Z = {}
-        before: Z = {}
-        for tick in sequence:
-            edges = apply_set(edges, tick.get("edge", {}))
-            after = reachable(edges)
-            assert run.step(tick)["out"].to_dict() == minus(after, before)
-            assert view(run) == after
-            before = after
+        expect_recomputation(run, sequence)
 
 
 @settings(max_examples=examples(60))
