@@ -7,9 +7,9 @@ from sys import getrefcount
 
 import numpy as np
 
-from dbsp.kernels import consolidate, consolidate_few, consolidate_owned, project
+from dbsp.kernels import add_runs, consolidate, consolidate_few, consolidate_owned, project
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.run_tables import merge_some
+from dbsp.kernels.run_tables import merge_some, run_entry
 from dbsp.parallel import packed_sum
 from dbsp.parallel.packed_sum import sum_parts
 from dbsp.parallel.range_sort import pays, rearrange, sort_parts, sorts_in_place
@@ -90,6 +90,21 @@ class Batch:
             few = consolidated_in_place(self.rows.take(columns, 1), self.weights.copy())
             return Batch.empty(len(columns)) if few is None else few
         return Batch(*project(self.rows, self.weights, columns))
+
+    @property
+    def entry(self) -> tuple[int, int, int]:
+        """The rows and weights as an entry of a run table, which does not keep their memory."""
+        return run_entry(self.rows, self.weights)
+
+    def plus(self, other: Batch, sign: int = 1) -> Batch:
+        """Return the batch + sign * other; sign is 1 or -1. O(rows of both).
+
+        Raises OverflowError if a weight is outside int64.
+        """
+        if sign > 0 and len(self) + len(other) <= FEW:
+            parts = [(batch.rows, batch.weights) for batch in (self, other)]
+            return consolidated_in_place(*_joined(parts)) or Batch.empty(self.arity)
+        return Batch(*add_runs(np.array([self.entry, other.entry], np.int64), self.arity, sign))
 
     def __len__(self) -> int:
         return len(self.weights)

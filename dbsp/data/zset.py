@@ -31,7 +31,7 @@ from dbsp.errors import (
     full_repr,
     shorten,
 )
-from dbsp.kernels import arrange, concatenate
+from dbsp.kernels import arrange
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
@@ -499,10 +499,10 @@ class ZSet(Displayed):
         left = self.recoded(schema, self.interner)
         right = other.recoded(schema, self.interner)
         try:
-            rows, weights = concatenate(left.rows, left.weights, right.rows, right.weights, sign)
+            total = left.plus(right, sign)
         except OverflowError as error:
             raise WeightOverflowError(overflow_text(error)) from None
-        return ZSet.wrap(schema, self.interner, Batch(rows, weights))
+        return ZSet.wrap(schema, self.interner, total)
 
     def _with_batch(self, batch: Batch) -> ZSet:
         return ZSet.wrap(self.schema, self.interner, batch)

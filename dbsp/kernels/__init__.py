@@ -31,6 +31,7 @@ from dbsp.kernels import (
 from dbsp.kernels.tiers import entry
 
 accumulate = entry(group_values.accumulate)
+add_runs = entry(run_merge.add_runs)
 arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 bound_timed_groups = entry(timed_bounds.bound_timed_groups)
@@ -39,7 +40,6 @@ change_groups = entry(group_values.change_groups)
 change_presence = entry(presence.change_presence)
 collect_rows = entry(frontier.collect_rows)
 column_limits = entry(key_ranges.column_limits)
-concatenate = entry(sort.concatenate)
 consolidate = entry(sort.consolidate)
 consolidate_few = entry(sort.consolidate_few)
 consolidate_owned = entry(sort.consolidate_owned)
@@ -105,6 +105,7 @@ with_time = entry(sort.with_time)
 
 __all__ = [
     "accumulate",
+    "add_runs",
     "arrange",
     "assert_runs",
     "bound_timed_groups",
@@ -112,7 +113,6 @@ __all__ = [
     "change_groups",
     "change_presence",
     "column_limits",
-    "concatenate",
     "consolidate",
     "consolidate_few",
     "consolidate_owned",

@@ -1,4 +1,4 @@
-"""Merging of sorted runs: of two in pieces, and of several small ones at once."""
+"""Merging of sorted runs: of two in pieces or at once, and of several small ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Pointer, Rows, RunCodes
 from dbsp.kernels.copies import first_codes, first_rows
 from dbsp.kernels.jit import add_weights, at_address, codes_at, kernel
+from dbsp.kernels.limits import INT64_MIN
 from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop, weights_at
 
 
@@ -110,6 +111,55 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
     if stopped:
         state[3] = 1
     return bool(i == n and j == m)
+
+
+@kernel
+def _add(table: Rows, k: int, sign: int, rows: Rows, weights: Codes) -> int:
+    """Write a + sign * b for the first two runs of a table; return how many rows that are.
+
+    Without room for rows, count only.
+    """
+    a, b = codes_at(table[0, 0]), codes_at(table[1, 0])
+    a_weights, a_mask = weights_at(table[0, 1])
+    b_weights, b_mask = weights_at(table[1, 1])
+    n, m = table[0, 2], table[1, 2]
+    room = weights.shape[0]
+    i = j = out = 0
+    while i < n or j < m:
+        order = 1 if i == n else -1 if j == m else compare_run_rows(a, i * k, b, j * k, k)
+        if order < 0:
+            weight = a_weights[i & a_mask]
+        else:
+            weight = b_weights[j & b_mask]
+            if sign < 0 and weight == INT64_MIN:
+                raise OverflowError("weight: the negation of a weight is outside the 64-bit range")
+            weight *= sign
+            if order == 0:
+                weight = add_weights(a_weights[i & a_mask], weight)
+        if weight != 0:
+            if room:
+                for c in range(k):
+                    rows[out, c] = a[i * k + c] if order < 0 else b[j * k + c]
+                weights[out] = weight
+            out += 1
+        i += 1 if order <= 0 else 0
+        j += 1 if order >= 0 else 0
+    return out
+
+
+@kernel
+def add_runs(table: Rows, k: int, sign: int) -> tuple[Rows, Codes]:
+    """Return a + sign * b for the first two sorted runs of a run table; sign is 1 or -1.
+
+    O(rows), in two merges: the first one counts the rows of the result, which is often much smaller
+    than both runs. Raises OverflowError if a weight is outside int64.
+    """
+    size = _add(table, k, sign, np.empty((0, k), np.int64), np.empty(0, np.int64))
+    rows = np.empty((size, k), np.int64)
+    weights = np.empty(size, np.int64)
+    if size:
+        _add(table, k, sign, rows, weights)
+    return rows, weights
 
 
 @kernel

@@ -12,8 +12,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.copies import copy_codes, first_codes, first_rows
-from dbsp.kernels.jit import add_weights, kernel
-from dbsp.kernels.limits import INT64_MIN
+from dbsp.kernels.jit import kernel
 from dbsp.kernels.packed_keys import pack_keys, plan_words, radix_sort, sum_equal_keys, unpack_keys
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
@@ -225,42 +224,6 @@ def consolidate_few(rows: Rows, weights: Codes) -> int:
 def project(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
     """Return the given columns, in that order, consolidated (a bag projection)."""
     return _consolidate_columns(rows, weights, columns, False)
-
-
-@kernel
-def concatenate(
-    a_rows: Rows, a_weights: Codes, b_rows: Rows, b_weights: Codes, sign: int
-) -> tuple[Rows, Codes]:
-    """Return a + sign * b for two consolidated Z-sets, by one merge; sign is 1 or -1."""
-    n, m = a_rows.shape[0], b_rows.shape[0]
-    k = a_rows.shape[1]
-    out_rows = np.empty((n + m, k), np.int64)
-    out_weights = np.empty(n + m, np.int64)
-    i = j = out = 0
-    while i < n or j < m:
-        order = 1 if i == n else -1 if j == m else compare_rows(a_rows, i, b_rows, j, k)
-        if order < 0:
-            for c in range(k):
-                out_rows[out, c] = a_rows[i, c]
-            out_weights[out] = a_weights[i]
-            i += 1
-            out += 1
-            continue
-        if sign < 0 and b_weights[j] == INT64_MIN:
-            raise OverflowError("weight: the negation of a weight is outside the 64-bit range")
-        total = sign * b_weights[j]
-        if order == 0:
-            total = add_weights(a_weights[i], total)
-            i += 1
-        if total != 0:
-            for c in range(k):
-                out_rows[out, c] = b_rows[j, c]
-            out_weights[out] = total
-            out += 1
-        j += 1
-    if out < n + m:
-        return first_rows(out_rows, out, out), first_codes(out_weights, out, out)
-    return out_rows, out_weights
 
 
 @kernel

@@ -174,6 +174,8 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
         return _work_of_merge
     if "slots" in names or names[:2] == ["table", "numbers"]:
         return _measure_in_table(names)
+    if "sign" in names:
+        return _work_of_addition
     if "first" in names:
         return _work_of_sum
     if "runs" not in names:
@@ -210,6 +212,11 @@ def _work_of_merge(arguments: tuple[Any, ...]) -> int:
     table, columns, _, fuel = arguments
     rows = min(fuel, int(table[:2, 2].sum()))
     return int(2 * rows * (columns + 1))
+
+
+def _work_of_addition(arguments: tuple[Any, ...]) -> int:
+    table, columns, _ = arguments
+    return int(2 * table[:2, 2].sum() * (columns + 1))
 
 
 def _work_of_sum(arguments: tuple[Any, ...]) -> int:

@@ -21,7 +21,6 @@ from dbsp.circuit.operator_roles import depends_on_ticks
 from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError
-from dbsp.kernels import concatenate
 from dbsp.runtime.pass_observer import ObservedScope, PassObserver
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.recorded_tick import RecordedTick, leaving
@@ -69,7 +68,7 @@ class _PastState:
         for tick in self._later:
             delta = tick.delta(node)
             if delta is not None:
-                total = Batch(*concatenate(total.rows, total.weights, delta.rows, delta.weights, -1))
+                total = total.plus(delta, -1)
         return total
 
     def _evaluated(self, wanted: Node) -> Batch:
@@ -138,7 +137,7 @@ class _Sum(PassObserver):
         passes = [batch for each in self.pending.passes for _, batch in each.deltas]
         total = Batch.empty(self._node.schema.arity)
         for batch in passes:
-            total = Batch(*concatenate(total.rows, total.weights, batch.rows, batch.weights, 1))
+            total = total.plus(batch)
         return total
 
 

@@ -12,7 +12,6 @@ from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, TracedStep
 from dbsp.data.batch import Batch
-from dbsp.kernels import concatenate
 from dbsp.runtime.acting_step import ActingStep, replay, step_as_usual
 from dbsp.runtime.counterparts import Counterparts
 from dbsp.runtime.rebuild_plan import RebuildPlan
@@ -154,4 +153,4 @@ def summed(batch: Batch | None, other: Batch | None, sign: int) -> Batch | None:
         return batch or None
     if batch is None:
         batch = Batch.empty(other.arity)
-    return Batch(*concatenate(batch.rows, batch.weights, other.rows, other.weights, sign)) or None
+    return batch.plus(other, sign) or None

@@ -14,7 +14,6 @@ from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, InputError, UserFunctionError, cause_text
-from dbsp.kernels import concatenate
 from dbsp.runtime.observed_run import ObservedRun
 from dbsp.runtime.pass_observer import ObservedScope, ObservedTick, PassObserver, PassTime, ScopePass
 from dbsp.runtime.past_integrals import integral_of
@@ -182,7 +181,7 @@ class StreamWatch:
         if before.arity != after.arity or self._types != found.columns.types:
             self._end(f"the update of tick {run.tick} has changed the columns of this stream")
             return
-        change = Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+        change = after.plus(before, -1)
         observed = ObservedTick()
         observed.passes.append(ScopePass(found.node.graph, 0, (), [found.node, change], None))
         observed.rows = len(change)

@@ -30,7 +30,6 @@ from dbsp.data.view import View
 from dbsp.data.zset import ZSet
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import CircuitError, DbspError, expect_present
-from dbsp.kernels import concatenate
 from dbsp.runtime.live_graph import LivePrograms, LiveQuery, Source
 from dbsp.runtime.live_part import LivePart
 from dbsp.runtime.live_parts import LiveParts, PartOwner
@@ -414,11 +413,9 @@ class SubscriptionHub:
             if member.columns.types != columns.types:
                 deliveries.append((member, _changed_columns(member, columns)))
             elif before is not None:
-                past = before[member]
-                change = concatenate(rows.rows, rows.weights, past.rows, past.weights, -1)
-                if len(change[1]):
-                    delta = ZSet.wrap(member.columns, run.interner, Batch(*change))
-                    deliveries.append((member, delta))
+                change = rows.plus(before[member], -1)
+                if change:
+                    deliveries.append((member, ZSet.wrap(member.columns, run.interner, change)))
         call_undisturbed(self._made_again, members, deliveries)
         old.release()
 

@@ -13,7 +13,6 @@ from dbsp.circuit.step import Step
 from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, InputError, counted
-from dbsp.kernels import concatenate
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.observed_run import ObservedRun
 from dbsp.runtime.pass_observer import ObservedScope, ObservedTick, PassObserver, PassTime, ScopePass
@@ -181,7 +180,7 @@ class Recording:
             kept.expect_recorded(found.node)
             after = self._integral(stream, kept.number)
             before = self._integral(stream, kept.number - 1)
-            change = Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+            change = after.plus(before, -1)
         return _shown(found, kept, change)
 
     def deltas(self, tick: int | None = None) -> dict[str, ZSet]:
@@ -377,7 +376,7 @@ class Recording:
         for tick in later[: len(later) - len(same)]:  # of circuits from which the run has switched
             change = tick.change(tick.lookup.find(stream).node)
             if change is not None:
-                total = Batch(*concatenate(total.rows, total.weights, change.rows, change.weights, -1))
+                total = total.plus(change, -1)
         return total
 
     # --- the observer -----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.kernels.arrays import Codes, StoredRows
+from dbsp.kernels.run_tables import run_entry
 from dbsp.state.narrow_rows import widened
 
 
@@ -36,6 +37,10 @@ class RunBatch(Batch):
 
     def __len__(self) -> int:
         return len(self._codes)
+
+    @property
+    def entry(self) -> tuple[int, int, int]:
+        return run_entry(self._codes, self._stored)
 
     @property
     def arity(self) -> int:

@@ -8,7 +8,6 @@ from dbsp.circuit.step_roles import Arranged, KeepingStep, ReplayingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import FEW, Batch
 from dbsp.kernels import (
-    concatenate,
     consolidate_few,
     consolidate_owned,
     distinct_timed_runs,
@@ -142,7 +141,7 @@ class TimedDistinctStep(DistinctStep, AgendaStep):
         early = found[:, -1] <= iteration
         new = positive(Batch(*project(found, weights, columns)))
         old = positive(Batch(*project(found[early], weights[early], columns)))
-        return Batch(*concatenate(new.rows, new.weights, old.rows, old.weights, -1))
+        return new.plus(old, -1)
 
 
 class DeeplyTimedDistinctStep(TimedGroupsStep, KeepingStep):

@@ -34,7 +34,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.expressions.readable_text import plain_name
-from dbsp.kernels import arrange, concatenate, consolidate, gather, project
+from dbsp.kernels import arrange, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.project import Project, Projectable
@@ -188,7 +188,7 @@ class GroupsStep(Step):
         rows, weights, split = self.history(self.keys(batch.rows))
         before = self._reduce(Batch(*consolidate(rows[:split], weights[:split])))
         after = self._reduce(Batch(*consolidate(rows, weights)))
-        change = difference(after, before)
+        change = after.plus(before, -1)
         if len(change):
             self.out = change
 
@@ -235,8 +235,8 @@ class TimedGroupsStep(GroupsStep, AgendaStep):
         change = Batch.empty(self.node.schema.arity)
         for back in product((0, 1), repeat=depth):
             until: Mask = np.all(times <= now - np.array(back, np.int64), axis=1)
-            part = difference(reduced(until), reduced(until & past))
-            change = _sum(change, part, -1 if sum(back) % 2 else 1)
+            part = reduced(until).plus(reduced(until & past), -1)
+            change = change.plus(part, -1 if sum(back) % 2 else 1)
         if len(change):
             self.out = change
         later = (times > now).any(axis=1)
@@ -262,12 +262,3 @@ class TimedGroupsStep(GroupsStep, AgendaStep):
             timed = timed[first]
         later = np.ascontiguousarray(timed[:, self._key :])
         self._agenda.put(np.ascontiguousarray(timed[:, : self._key]), unit_weights[: len(timed)], later)
-
-
-def _sum(a: Batch, b: Batch, sign: int) -> Batch:
-    return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, sign))
-
-
-def difference(a: Batch, b: Batch) -> Batch:
-    """Return a - b."""
-    return _sum(a, b, -1)

@@ -25,7 +25,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.kernels import consolidate, gather_bands, project, reach_copies
 from dbsp.kernels.arrays import Codes, Mask, Rows
-from dbsp.operators.groups.group_step import GroupsStep, Reduce, difference
+from dbsp.operators.groups.group_step import GroupsStep, Reduce
 
 LARGE = 16
 """A tick that changes one row of so many recomputes whole partitions."""
@@ -74,10 +74,9 @@ class NeighboursStep(BlocksStep):
         apart = _less(ends[:-1], starts[1:])
         starts = np.ascontiguousarray(starts[np.r_[True, apart]])
         ends = np.ascontiguousarray(ends[np.r_[apart, True]])
-        change = difference(
-            self._reduce(self.rows_between(starts, ends, self._source.count)),
-            self._reduce(self.rows_between(starts, ends, self._source.before)),
-        )
+        after = self._reduce(self.rows_between(starts, ends, self._source.count))
+        before = self._reduce(self.rows_between(starts, ends, self._source.before))
+        change = after.plus(before, -1)
         self.out = change if len(change) else None
 
     def _bounds(self, blocks: Rows) -> tuple[Rows, Rows]:

@@ -28,7 +28,7 @@ from dbsp.data.types import Type
 from dbsp.kernels import count_beyond, count_values, project
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.operators.groups.group_step import Reduce, difference
+from dbsp.operators.groups.group_step import Reduce
 from dbsp.operators.groups.kept_state import MissingWeights, ValueWeights, weigh_delta
 from dbsp.operators.groups.neighbours_step import BlocksStep
 from dbsp.state.counted_tables import counted_table
@@ -82,10 +82,9 @@ class RankStep(BlocksStep):
         edges = np.ascontiguousarray(blocks[last if self._descending else first])
         table = self._count_table()
         beyond = count_beyond(edges, self._key, table, len(table), self._descending)
-        change = difference(
-            self._ranked(self.rows_between(starts, ends, self._source.count), keys, beyond),
-            self._ranked(self.rows_between(starts, ends, self._source.before), keys, beyond),
-        )
+        after = self._ranked(self.rows_between(starts, ends, self._source.count), keys, beyond)
+        before = self._ranked(self.rows_between(starts, ends, self._source.before), keys, beyond)
+        change = after.plus(before, -1)
         self.out = change if len(change) else None
 
     def _counted(self, weighed: ValueWeights) -> ValueWeights:

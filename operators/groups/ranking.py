@@ -40,7 +40,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import CircuitError, SchemaError, counted
-from dbsp.kernels import concatenate, consolidate, leading, project, running_totals, shifted
+from dbsp.kernels import consolidate, leading, project, running_totals, shifted
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
@@ -228,7 +228,7 @@ class TopKStep(Step):
         keys, _ = project(batch.rows, np.ones(len(batch), np.int64), self._columns)
         before = self._head(keys, self._source.before)
         after = self._head(keys, self._source.count)
-        change = Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+        change = after.plus(before, -1)
         if len(change):
             self.out = change
 

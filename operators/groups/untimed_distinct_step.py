@@ -20,7 +20,6 @@ import numpy as np
 
 from dbsp.circuit.step_roles import Arranged, ResettingStep
 from dbsp.data.batch import Batch
-from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.groups.distinct_steps import DistinctStep
 from dbsp.operators.traces.arrange import own_trace
@@ -127,8 +126,7 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
             self._returning = None
             if self.out is not None:
                 # No row is in both: for `_change`, a row that returns was present before.
-                out = self.out
-                returning = Batch(*concatenate(returning.rows, returning.weights, out.rows, out.weights, 1))
+                returning = returning.plus(self.out)
             self.out = returning
 
     def _remove(self, removed: Trace) -> None:

@@ -39,7 +39,6 @@ from dbsp.data.value_order import rank_codes
 from dbsp.errors import CircuitError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels import (
     arrange,
-    concatenate,
     consolidate,
     gather,
     gather_bands,
@@ -303,10 +302,10 @@ class AsofJoinStep(Step):
             old = self._affected(right.out)
         new = old
         if left.out is not None:
-            new = Batch(*concatenate(old.rows, old.weights, left.out.rows, left.out.weights, 1))
+            new = old.plus(left.out)
         after = matching.of(new, right.table, right.count)
         before = matching.of(old, right.table, right.before)
-        change = Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+        change = after.plus(before, -1)
         if len(change):
             self.out = change
 

@@ -22,7 +22,6 @@ from dbsp.data.piece_batch import PieceBatch, summed_later
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
-from dbsp.kernels import concatenate
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
 from dbsp.parallel.packed_part import Piece
@@ -142,8 +141,7 @@ def total(parts: Sequence[Batch]) -> Batch | None:
     if len(parts) < 2:
         return parts[0] if parts else None
     if len(parts) == 2:
-        a, b = parts
-        return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, 1)) or None
+        return parts[0].plus(parts[1]) or None
     return combine([(batch.rows, batch.weights) for batch in parts])
 
 
@@ -162,7 +160,7 @@ class Minus(Operator):
         return same_types(*inputs)
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
-        return lambda a, b: Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, -1))
+        return lambda a, b: a.plus(b, -1)
 
 
 @dataclass(frozen=True)
@@ -176,4 +174,4 @@ class Negate(Operator):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         empty = Batch.empty(inputs[0].arity)
-        return lambda a: Batch(*concatenate(empty.rows, empty.weights, a.rows, a.weights, -1))
+        return lambda a: empty.plus(a, -1)

@@ -24,7 +24,6 @@ from dbsp.data.batch import Batch, combine
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import UserFunctionError, cause_text
-from dbsp.kernels import concatenate
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.row_functions import function_name
 from dbsp.runtime.ports import CommitListener
@@ -108,7 +107,7 @@ class InspectStep(RememberingStep, CommitListener):
         change = self.take()
         if self._operator.integrated:
             held, value = self._held, change or Batch.empty(self._held.arity)
-            change = Batch(*concatenate(value.rows, value.weights, held.rows, held.weights, -1))
+            change = value.plus(held, -1)
             self._held = value
         if not change:
             return

@@ -18,7 +18,6 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, RememberingStep, ReportingStep, Time, TimedStep
 from dbsp.data.batch import Batch
 from dbsp.errors import expect_present
-from dbsp.kernels import concatenate
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.convergence import Convergence
@@ -275,7 +274,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         total = keeper.integral()
         if source.out is not None and keeper.node.id > self.node.id:
             # The keeper is later in the schedule, so its integral lacks the changes of this tick.
-            total = Batch(*concatenate(total.rows, total.weights, source.out.rows, source.out.weights, 1))
+            total = total.plus(source.out)
         return total or None
 
     # --- all or nothing --------------------------------------------------------------------------
@@ -342,7 +341,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
 def _difference(new: Batch | None, old: Batch) -> Batch | None:
     if new is None:
         new = Batch.empty(old.arity)
-    return Batch(*concatenate(new.rows, new.weights, old.rows, old.weights, -1)) or None
+    return new.plus(old, -1) or None
 
 
 def _joined(past: Codes, present: dict[int, int]) -> Codes:

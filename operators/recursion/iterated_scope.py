@@ -16,7 +16,7 @@ from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.joins.match_budget import MatchBudget, WorkBudgetExceeded
 from dbsp.operators.recursion.entering_streams import EnteringStreams, divided
 from dbsp.operators.recursion.linear_body import linear_body
-from dbsp.operators.recursion.linear_iterations import LinearIterations, Prices
+from dbsp.operators.recursion.linear_iterations import Iterated, LinearIterations, Prices
 from dbsp.operators.recursion.modes import CHANGED_ROW, STEP_ROWS, Removal
 from dbsp.operators.recursion.shared_decisions import Decisions
 from dbsp.operators.shards.exchange import PlacingStep
@@ -191,9 +191,9 @@ class IteratedScope:
                     where=where,
                 )
             scope.iterate(iteration)
-            found = matches.found
+            before = matches.found
             # A shard that gave up here would leave the others waiting at its next exchange.
-            matches.allowed = math.inf if decisions.shared else found + left / price
+            matches.allowed = math.inf if decisions.shared else before + left / price
             try:
                 scope.run(rows >= MANY_ROWS)
             except WorkBudgetExceeded:
@@ -209,7 +209,7 @@ class IteratedScope:
                 rows = scope.emitted
             else:
                 rows = sum([len(step.out) for step in self._merging if step.out is not None])
-            counts: Sequence[int] = [matches.found - found, rows]
+            counts: Sequence[int] = [matches.found - before, rows]
             if budget is not None:
                 counts = [*counts, *self._removals(), *self._growth()]
             (matched, rows, *growth), following = decisions.step(counts, following)
@@ -238,11 +238,12 @@ class IteratedScope:
                     break
             iteration = following
             if iteration is not None and self._linear is not None and self._runs_linearly(self._linear):
-                iteration = self._iterate_linearly(self._linear, iteration, done, left, price)
+                found = self._iterate_linearly(self._linear, done, left, price)
+                iteration = iteration + found.iterations if self._linear.waits else None
                 if budget is not None:
                     done.removals = self._removals()
                     left = budget.allowed(gained) - done.work
-                    if left < 0:
+                    if found.left or left < 0:
                         return False
         return True
 
@@ -253,19 +254,18 @@ class IteratedScope:
         return not observed and self.scope.iterations < self._cap and linear.pays()
 
     def _iterate_linearly(
-        self, linear: LinearIterations, iteration: int, done: Progress, left: float, price: int
-    ) -> int | None:
-        """Run iterations from this one on in one call; return the next one, or None."""
+        self, linear: LinearIterations, done: Progress, left: float, price: int
+    ) -> Iterated:
+        """Run the next iterations in one call."""
         scope = self.scope
         found = linear.run(self._cap - scope.iterations, Prices(self._each, price, left))
         scope.iterations += found.iterations
-        iteration += found.iterations
-        scope.iterate(iteration - 1)
+        scope.iterate(scope.iteration + found.iterations)
         done.work += found.work
         for collected in done.pieces:
             if found.out is not None and collected is not None:
                 collected.append(found.out)
-        return iteration if linear.waits else None
+        return found
 
     def _finished(self, done: Progress) -> IterationResult:
         """Return the results of complete iterations."""

@@ -75,6 +75,8 @@ class Iterated(NamedTuple):
     """The change of the variable."""
     iterations: int
     work: int
+    left: bool
+    """Whether the work exceeds the limit, or that of all iterations is expected to."""
 
 
 class LinearIterations:
@@ -135,7 +137,8 @@ class LinearIterations:
         self._small &= not self.waits
         rows = tables.derivations + emitting * tables.joins + tables.queued - tables.given
         run = tables.iterations
-        return Iterated(out, run, prices.iteration * run + prices.row * (tables.matches + rows))
+        work = prices.iteration * run + prices.row * (tables.matches + rows)
+        return Iterated(out, run, work, tables.left)
 
     def _plan(self) -> Codes:
         """Describe the joins for the kernel (see `dbsp.kernels.frontier`)."""

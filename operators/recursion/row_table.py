@@ -20,6 +20,7 @@ from dbsp.kernels.frontier import (
     GROUP,
     HASHED,
     LEAST_HASHED,
+    LEFT,
     MATCHES,
     NEEDED,
     NEW,
@@ -68,6 +69,7 @@ class RowTable:
         "_queue",
         "_slots",
         "_table",
+        "left",
         "pieces",
         "state",
     )
@@ -89,6 +91,8 @@ class RowTable:
         self._slots = np.zeros(max(2 * room, LEAST_HASHED), np.int64)
         self.state = np.zeros(STATE, np.int64)
         """See `dbsp.kernels.frontier`."""
+        self.left = False
+        """Whether the iterations have ended at the limit of work, or are expected to exceed it."""
 
     def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> bool:
         """Iterate until no row becomes present, or to a limit; return whether that is so.
@@ -117,6 +121,7 @@ class RowTable:
                 self._grow()
             elif end != PAUSED:
                 self._empty()
+                self.left = end == LEFT
                 return True
             if self.state[MATCHES] >= until:
                 return False

@@ -83,6 +83,11 @@ class RowTables:
         return tables
 
     @property
+    def left(self) -> bool:
+        """Whether the iterations have ended at the limit of work, or are expected to exceed it."""
+        return any(table.left for table in self._tables)
+
+    @property
     def iterations(self) -> int:
         """The greatest number of iterations of a group."""
         return max(int(table.state[LATEST]) for table in self._tables)

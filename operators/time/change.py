@@ -15,7 +15,6 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
-from dbsp.kernels import concatenate
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.traces.incremental_form import IncrementalForm
 
@@ -43,9 +42,9 @@ class Change(IncrementalForm):
 
         def change(*batches: Batch) -> Batch:
             old = batches[:n]
-            new = [_plus(a, delta) for a, delta in zip(old, batches[n:], strict=True)]
+            new = [a.plus(delta) for a, delta in zip(old, batches[n:], strict=True)]
             after, before = f(*new), f(*old)
-            return Batch(*concatenate(after.rows, after.weights, before.rows, before.weights, -1))
+            return after.plus(before, -1)
 
         return change
 
@@ -54,7 +53,3 @@ class Change(IncrementalForm):
 
     def deltas(self, node: Node) -> Sequence[Stream]:
         return node.inputs[len(node.inputs) // 2 :]
-
-
-def _plus(a: Batch, b: Batch) -> Batch:
-    return Batch(*concatenate(a.rows, a.weights, b.rows, b.weights, 1))

@@ -17,7 +17,6 @@ from dbsp.circuit.step_roles import RememberingStep, ResettingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.kernels import concatenate
 from dbsp.lazy_dataclass import dataclass
 
 
@@ -45,7 +44,7 @@ class DifferentiateStep(ResettingStep, RememberingStep):
 
     def step(self) -> None:
         now = self._source.out or Batch.empty(self._held.arity)
-        change = Batch(*concatenate(now.rows, now.weights, self._held.rows, self._held.weights, -1))
+        change = now.plus(self._held, -1)
         self.out = change if len(change) else None
         if self._scope.nested:
             self._held = now

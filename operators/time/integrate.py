@@ -19,7 +19,6 @@ from dbsp.circuit.step_roles import ResettingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
-from dbsp.kernels import concatenate
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.time.delay import Delay
 from dbsp.state.trace import Trace
@@ -83,6 +82,6 @@ class NestedIntegrateStep(ResettingStep):
     def step(self) -> None:
         batch, total = self._source.out, self._total
         if batch is not None:
-            total = Batch(*concatenate(total.rows, total.weights, batch.rows, batch.weights, 1))
+            total = total.plus(batch)
             self._total = total
         self.out = total if len(total) else None

@@ -22,7 +22,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError
-from dbsp.kernels import concatenate, consolidate, with_time
+from dbsp.kernels import consolidate, with_time
 from dbsp.kernels.arrays import StoredRows
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
@@ -102,11 +102,7 @@ class NestedStep(AgendaStep):
             for past in (False, True):
                 inputs = [_until(trace, until, past) for trace in self._traces]
                 value = self._function(*inputs)
-                change = Batch(
-                    *concatenate(
-                        change.rows, change.weights, value.rows, value.weights, -sign if past else sign
-                    )
-                )
+                change = change.plus(value, -sign if past else sign)
         if len(change):
             self.out = change
         self._wait()

@@ -31,7 +31,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
-from dbsp.kernels import arrange, concatenate, consolidate, gather_bands
+from dbsp.kernels import arrange, consolidate, gather_bands
 from dbsp.kernels.limits import INT64_MIN
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.filter import filter_rows
@@ -153,22 +153,21 @@ class RecentStep(KeepingStep, RememberingStep, ReplayingStep, TracedStep):
         before = self._mark.before
         now = self._mark.follow()
         batch, recent = self._source.out, self._recent
-        rows, weights = np.empty((0, len(self._order)), np.int64), np.empty(0, np.int64)
+        change = Batch.empty(len(self._order))
         if now > before:
             # Older rows have cancelled.
             band = np.array([[before]]), np.array([[now]])
             rows, weights = gather_bands(*band, recent.table, recent.count, len(self._order))
             rows, weights = consolidate(rows, weights)
-            weights = -weights
+            change = Batch(rows, -weights)
         if batch is not None:
             started = now > INT64_MIN  # else there is no watermark yet
             arrived = filter_rows(batch, batch.rows[:, self._column] > now) if started else batch
-            inserted = arrange(arrived.rows, arrived.weights, self._order)
-            rows, weights = concatenate(rows, weights, *inserted, 1)
+            change = change.plus(Batch(*arrange(arrived.rows, arrived.weights, self._order)))
         self.out = None
-        if len(weights):
-            recent.append(rows, weights)
-            self.out = Batch(*arrange(rows, weights, self._restore))
+        if change:
+            recent.append(change.rows, change.weights)
+            self.out = Batch(*arrange(change.rows, change.weights, self._restore))
 
     def memory(self) -> int:
         return self._mark.before

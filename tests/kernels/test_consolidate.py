@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dbsp.data.batch import Batch
 from dbsp.kernels import (
+    add_runs,
     arrange,
-    concatenate,
     consolidate,
     consolidate_few,
     consolidate_owned,
@@ -186,28 +186,19 @@ def test_arrange(bag: Pairs, order: list[int]) -> None:
     assert pairs_of(*found) == model_pairs(reference.project(zset, order))
 
 
-@given(bags(codes, 2), bags(codes, 2), st.sampled_from([1, -1]))
-def test_concatenate(a: Pairs, b: Pairs, sign: int) -> None:
-    left, right = reference.consolidate(a), reference.consolidate(b)
-    found = concatenate(*canonical(left, 2), *canonical(right, 2), sign)
-    assert pairs_of(*found) == model_pairs(reference.add(left, reference.scale(sign, right)))
-
-
-def test_concatenate_refuses_weights_outside_int64() -> None:
-    row = np.zeros((1, 1), np.int64)
-    largest, lowest, one = (np.array([w], np.int64) for w in (INT64_MAX, INT64_MIN, 1))
-    with pytest.raises(OverflowError, match="weight: the sum"):
-        concatenate(row, largest, row, one, 1)
-    with pytest.raises(OverflowError, match="weight: the negation"):
-        concatenate(row[:0], one[:0], row, lowest, -1)
-
-
 def test_with_time() -> None:
     rows = np.array([[1, 2], [3, 4]], np.int64)
     assert with_time(rows, np.array([7, 9], np.int64)).tolist() == [[1, 2, 7, 9], [3, 4, 7, 9]]
 
 
 # --- merging --------------------------------------------------------------------------------------
+
+
+def pairs_of_runs(arity: int) -> st.SearchStrategy[tuple[int, Z, Z]]:
+    """Two Z-sets of rows with so many columns; some are sets."""
+    zsets = bags(codes, arity).map(reference.consolidate)
+    zsets |= zsets.map(lambda zset: dict.fromkeys(zset, 1))
+    return st.tuples(st.just(arity), zsets, zsets)
 
 
 Narrow = tuple[bool, bool, bool]
@@ -289,3 +280,23 @@ def test_a_sum_of_runs_outside_the_range_of_weights_is_refused() -> None:
     with pytest.raises(OverflowError, match="weight"):
         sum_runs(stack.table, 0, 3, 1)
     assert pairs_of(*sum_runs(stack.table, 0, 2, 1)) == [((1,), INT64_MAX), ((2,), 5)]
+
+
+@given(st.integers(0, 3).flatmap(pairs_of_runs), st.booleans(), st.sampled_from([1, -1]))
+def test_the_sum_of_two_runs(case: tuple[int, Z, Z], narrow: bool, sign: int) -> None:
+    arity, a, b = case
+    stack = Stack([a, b], arity, narrow)
+    before = stack.table.copy()
+    found = add_runs(stack.table, arity, sign)
+    assert pairs_of(*found) == model_pairs(reference.add(a, reference.scale(sign, b)))
+    assert (stack.table == before).all()
+
+
+def test_a_sum_of_two_runs_outside_the_range_of_weights_is_refused() -> None:
+    with pytest.raises(OverflowError, match="weight: the sum"):
+        add_runs(Stack([{(1,): INT64_MAX}, {(1,): 1}], 1).table, 1, 1)
+    lowest = Stack([{}, {(1,): INT64_MIN + 1}], 1)
+    assert pairs_of(*add_runs(lowest.table, 1, -1)) == [((1,), INT64_MAX)]
+    lowest.runs[1][1][0] = INT64_MIN
+    with pytest.raises(OverflowError, match="weight: the negation"):
+        add_runs(lowest.table, 1, -1)

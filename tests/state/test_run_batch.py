@@ -46,6 +46,21 @@ def test_the_contents_of_a_trace_are_read_late(weights: np.ndarray) -> None:
         found.columns  # noqa: B018
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_reads_the_codes_of_the_run(sign: int) -> None:
+    trace = Trace(2, [])
+    trace.append(ROWS, np.ones(LARGE, np.int64))
+    trace.narrow()
+    run, few = trace.contents(), Batch(ROWS[:5], np.array([1, 2, -1, 1, 1]))
+    for left, right in ((run, few), (few, run), (run, run)):
+        total = left.plus(right, sign)
+        assert not is_read(run, "rows") and not is_read(run, "weights")
+        wide = [Batch(ROWS, np.ones(LARGE, np.int64)) if side is run else few for side in (left, right)]
+        expected = wide[0].plus(wide[1], sign)
+        assert (total.rows == expected.rows).all() and (total.weights == expected.weights).all()
+        assert len(total) == len(expected) == (0 if left is right and sign < 0 else len(total))
+
+
 def test_a_narrow_run_stays_when_the_tick_is_rolled_back() -> None:
     trace = Trace(2, [])
     trace.append(ROWS[:10], np.ones(10, np.int64))
