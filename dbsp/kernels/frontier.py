@@ -85,10 +85,18 @@ iteration, of each match and derived row, and of each row of the queue."""
 
 LIMITS = 8
 
+KNOWN = 8
+"""When the rows have taken one in so many parts of the limit of work, the groups so far show what
+all groups need."""
+
+EXCESS = 2
+"""The iterations end if all groups are expected to need so many times the limit of work."""
+
 COMPLETE, FULL, CROWDED, PAUSED, LEFT = range(5)
 """Why `expand_frontier` returns: no rows are left, or only frontiers that are set aside; the table
 has no room; it has little room for the next group, which does not need the rows of those before;
-the matches that one call may make are made; or the limit of work is reached."""
+the matches that one call may make are made; or the limit of work is reached, or will be exceeded by
+far."""
 
 
 @kernel
@@ -427,8 +435,9 @@ def expand_frontier(
                 queued += 1
         new = 0
         latest = max(latest, iteration)
-        work = limits[ITERATION_WORK] * latest + limits[MATCH_WORK] * (made + derived)
-        work += limits[ROW_WORK] * (state[EMPTIED] + queued + aside)
+        rows_work = limits[MATCH_WORK] * (made + derived)
+        rows_work += limits[ROW_WORK] * (state[EMPTIED] + queued + aside)
+        work = limits[ITERATION_WORK] * latest + rows_work
         waiting = queued - cursor
         if waiting and (
             waiting > limits[MOST_QUEUED]
@@ -443,7 +452,11 @@ def expand_frontier(
             queued = cursor
         frontier = queued
         iteration += 1
-        if work > limits[MOST_WORK]:
+        left = work > limits[MOST_WORK]
+        if cursor == queued and rows_work > limits[MOST_WORK] // KNOWN:
+            # The groups that have not started are expected to be like those before.
+            left |= rows_work * (given.shape[0] / first_given) > 1.0 * EXCESS * limits[MOST_WORK]
+        if left:
             end = LEFT
         elif made > pause:
             end = PAUSED

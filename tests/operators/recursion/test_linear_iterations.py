@@ -243,6 +243,39 @@ def test_a_limit_of_work_counts_all_groups(step: str, monkeypatch: pytest.Monkey
     assert calls[0] == calls[1] and len(calls[0]) > 1
 
 
+@pytest.mark.parametrize(
+    ("cut", "ends"),
+    [
+        (99, "early"),  # 100 groups lose 100 rows each: about four budgets
+        (179, "at the limit"),  # 180 groups lose 20 rows each: less than two budgets
+        (197, "complete"),  # 198 groups lose two rows each
+    ],
+)
+def test_the_first_groups_show_that_a_deletion_will_exceed_its_budget(
+    cut: int, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[linear_iterations.Iterated] = []
+    genuine = LinearIterations.run
+
+    def noted(
+        self: LinearIterations, iterations: int, prices: linear_iterations.Prices
+    ) -> linear_iterations.Iterated:
+        found.append(genuine(self, iterations, prices))
+        return found[-1]
+
+    run = started("right linear")
+    run.step({"edge": chain(0, 200)})
+    monkeypatch.setattr(LinearIterations, "run", noted)
+    change = run.step({"edge": {(cut, cut + 1): -1}})["out"].to_dict()
+    assert change == {(i, j): -1 for i in range(cut + 1) for j in range(cut + 1, 200)}
+    removal = found[0]
+    assert removal.left == (ends != "complete") and len(found) == (2 if removal.left else 1)
+    assert removal.out is not None
+    removed = len(removal.out) / (len(change) - cut - 1)  # the first iteration takes its steps
+    least, most = {"early": (0, 0.1), "at the limit": (0.75, 0.9), "complete": (1, 1)}[ends]
+    assert least <= removed <= most
+
+
 def test_rows_that_the_table_has_need_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     filtered: list[int] = []
     genuine = SeenRows.filter
