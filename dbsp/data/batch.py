@@ -7,7 +7,7 @@ from sys import getrefcount
 
 import numpy as np
 
-from dbsp.kernels import add_runs, consolidate, consolidate_few, consolidate_owned, project
+from dbsp.kernels import add_runs, consolidate, consolidate_few, consolidate_owned, project, sort_owned
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.run_tables import merge_some, run_entry
 from dbsp.parallel import packed_sum
@@ -125,6 +125,8 @@ class Batch:
         for at in range(0, size, LEAST_IN_PLACE):
             piece = rows[at : at + LEAST_IN_PLACE]
             piece[...] = piece[:, order]
+        if (weights == 1).all():
+            return Batch(sort_owned(rows), weights)
         return Batch(*consolidate_owned(rows, weights))
 
     def __repr__(self) -> str:

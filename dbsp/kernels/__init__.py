@@ -91,6 +91,7 @@ running_totals = entry(group_values.running_totals)
 scatter_keys = entry(packed_parts.scatter_keys)
 shifted = entry(group_values.shifted)
 split_rows = entry(placing.split_rows)
+sort_owned = entry(sort.sort_owned)
 sum_runs = entry(run_merge.sum_runs)
 sum_scattered = entry(packed_parts.sum_scattered)
 sum_terms = entry(term_sum.sum_terms)
@@ -162,6 +163,7 @@ __all__ = [
     "running_totals",
     "scatter_keys",
     "shifted",
+    "sort_owned",
     "split_rows",
     "sum_runs",
     "sum_scattered",

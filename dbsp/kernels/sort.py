@@ -204,6 +204,32 @@ def consolidate_owned(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
 
 
 @kernel
+def sort_owned(rows: Rows) -> Rows:
+    """Sort different rows that nobody else reads, usually in their own memory. O(n) as above."""
+    n, k = rows.shape
+    columns = np.arange(k)
+    if k == 0 or _is_sorted(rows, columns):
+        return rows
+    low, shift, word, used, words = plan_words(rows, columns)
+    if words > 1 or n <= _SMALL:
+        order = _sort_order(rows, columns)
+        found = np.empty((n, k), np.int64)
+        for i in range(n):
+            for c in range(k):
+                found[i, c] = rows[order[i], c]
+        return found
+    # The keys move as in `_consolidate`.
+    memory = rows.reshape(n * k)
+    keys = memory[:n]
+    keys_to = memory[(k - 1) * n :] if k > 1 else np.empty(n, np.int64)
+    pack_keys(rows, columns, low, shift, word, 0, keys)
+    none = np.empty(0, np.int64)
+    moved = radix_sort(keys, keys_to, none, none, False, used[0])
+    unpack_keys(keys_to if moved else keys, n, moved, low, shift, used[0], rows)
+    return rows
+
+
+@kernel
 def consolidate_few(rows: Rows, weights: Codes) -> int:
     """Consolidate few rows in their own memory; return how many are left. O(n^2).
 

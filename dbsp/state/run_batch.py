@@ -19,40 +19,40 @@ class RunBatch(Batch):
     memory beside the state if its caller looks at views only.
     """
 
-    __slots__ = ("_codes", "_stored")
+    __slots__ = ("codes", "stored")
 
     def __init__(self, codes: StoredRows, stored: Codes) -> None:
-        self._codes = codes
-        self._stored = stored
+        self.codes = codes
+        self.stored = stored
 
     def __getattr__(self, name: str) -> Any:  # called for attributes that are not set
         if name == "rows":
-            self.rows = widened(self._codes)
+            self.rows = widened(self.codes)
             return self.rows
         if name == "weights":
-            size = len(self._codes)
-            self.weights = self._stored if len(self._stored) == size else np.ones(size, np.int64)
+            size = len(self.codes)
+            self.weights = self.stored if len(self.stored) == size else np.ones(size, np.int64)
             return self.weights
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return len(self.codes)
 
     @property
     def entry(self) -> tuple[int, int, int]:
-        return run_entry(self._codes, self._stored)
+        return run_entry(self.codes, self.stored)
 
     @property
     def arity(self) -> int:
-        return int(self._codes.shape[1])
+        return int(self.codes.shape[1])
 
     @property
     def total(self) -> int:
-        return super().total if len(self._stored) == len(self._codes) else len(self._codes)
+        return super().total if len(self.stored) == len(self.codes) else len(self.codes)
 
     @property
     def units(self) -> bool:
-        return bool((self._stored == 1).all())
+        return bool((self.stored == 1).all())
 
     def with_units(self) -> Batch:
-        return RunBatch(self._codes, np.ones(1, np.int64))
+        return RunBatch(self.codes, np.ones(1, np.int64))

@@ -70,6 +70,16 @@ class SeenRows:
             words = self._words = self._filled(earlier)
         return note_rows(rows, words)
 
+    def include(self, run: SortedRun) -> None:
+        """Add the rows of the newest run of this tick, in which nobody has searched them. O(rows)
+        with a filter."""
+        self._count += run.size
+        if self._words is not None and self._count > ROWS_PER_WORD * len(self._words):
+            self._words = None  # a larger one is made when it is needed
+        if self._words is not None:
+            for piece in run.pieces():
+                note_rows(piece, self._words)
+
     def filter(self, runs: Sequence[SortedRun]) -> Words:
         """Return the words of the filter (see `dbsp.kernels.bloom_filter`); none for few rows.
 

@@ -65,6 +65,20 @@ class SortedRun:
         run.largest = len(run.stored)
         return run
 
+    @staticmethod
+    def joined(runs: Sequence[SortedRun]) -> SortedRun:
+        """Return runs whose rows follow each other as one run, in its smallest form. O(n)."""
+        size = sum([run.size for run in runs])
+        narrow = size >= narrow_rows.LARGE and all(run.fits_narrow for run in runs)
+        codes = empty_rows(size, runs[0].width, narrow)
+        end = 0
+        for run in runs:
+            start, end = end, end + run.size
+            codes[start:end] = run.codes
+        if all(run.size and (run.stored == 1).all() for run in runs):
+            return SortedRun.of_ones(codes)
+        return SortedRun(codes, np.concatenate([run.weights for run in runs]))
+
     def compact(self) -> SortedRun:
         """Return the run with its codes in int32; this run if they do not fit, or are in a file."""
         if self._fits is False or self.narrow or self.file is not None:

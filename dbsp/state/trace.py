@@ -16,7 +16,7 @@ import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.kernels import consolidate_owned, register_run, sum_weights
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state import merging_stack, narrow_rows
 from dbsp.state.journal import Journalled
@@ -69,8 +69,10 @@ class Trace(MergingStack):
         trace.restore(runs)
         return trace
 
-    def append(self, rows: Codes, weights: Codes) -> None:
+    def append(self, rows: StoredRows, weights: Codes) -> None:
         """Append the delta of this step, sorted in the order of the trace, as the newest run.
+
+        Rows may be narrow, and their weights a single 1, as those of a run.
 
         The journal gets the trace before the trace changes, so a rollback always includes it.
 
@@ -102,17 +104,17 @@ class Trace(MergingStack):
         else:
             run = SortedRun(rows, weights)
         run.born = self.searches
-        if run.largest:
+        if run.largest or rows.itemsize == 4:
             self._push(self.current, run)
         else:  # as `_push`, without a call
-            run.largest = register_run(self.table, self.count, rows, weights)
+            run.largest = register_run(self.table, self.count, rows, weights)  # type: ignore[arg-type]
             self._bound += run.largest
             self.current.append(run)
             self.count += 1
         self.fresh = 1
         if self._bound > INT64_MAX:
             # The cheap bound does not prove any more that sums fit, so check the rows of the delta.
-            sum_weights(rows, self.table, self.count)
+            sum_weights(widened(rows), self.table, self.count)
 
     def contents(self) -> Batch:
         """Return the integral as one batch, in the column order of the trace. O(n log runs)."""

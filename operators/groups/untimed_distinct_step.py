@@ -24,6 +24,7 @@ from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.groups.distinct_steps import DistinctStep
 from dbsp.operators.traces.arrange import own_trace
 from dbsp.parallel.probe_pieces import sum_weights
+from dbsp.state.run_batch import RunBatch
 from dbsp.state.seen_rows import NO_WORDS, SeenRows
 from dbsp.state.trace import Trace
 
@@ -107,12 +108,12 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
             return ChangedRows(trace.table, 0, trace.count, NO_WORDS)
         return ChangedRows(trace.table, trace.past, trace.count, self._seen.filter(trace.current))
 
-    def receive(self, derived: Batch, out: Batch | None) -> None:
+    def receive(self, derived: RunBatch, out: Batch | None) -> None:
         """Take over what several iterations have found: the change of the input and the output."""
         trace = self._trace
-        trace.append(derived.rows, derived.weights)
+        trace.append(derived.codes, derived.stored)
         if self._removed is None:
-            self._seen.note(derived.rows, trace.current[:-1])
+            self._seen.include(trace.current[-1])
         elif out is not None:
             self._leave(self._removed, out.rows)
 

@@ -35,6 +35,8 @@ from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep, key_first
 from dbsp.runtime.scope import Scope
+from dbsp.state.run_batch import RunBatch
+from dbsp.state.sorted_run import SortedRun
 
 T = TypeVar("T")
 
@@ -157,17 +159,19 @@ class LinearIterations:
         """Pass the rows of the tables to the steps that keep them; return the new rows."""
         sign = -1 if self._distinct.removing else 1
         derived = tables.derived()
-        out = _signed(tables.present(derived), sign)
-        derived = _signed(derived, sign)
-        waiting = _signed(tables.waiting(), sign)
+        present = tables.present(derived)
+        out = None if present is None else _batch_of(present, sign)
         if derived is not None:
-            self._distinct.receive(derived, out)
+            self._distinct.receive(_batch_of(derived, sign), out)
         joined = tables.joined()
         for arrangement in self._arrangements:
             arrangement.receive(joined, sign)
+        waiting = tables.waiting()
+        if waiting is not None and sign < 0:
+            waiting = Batch(waiting.rows, -waiting.weights)
         self._variable.hold(waiting)
         return out
 
 
-def _signed(batch: Batch | None, sign: int) -> Batch | None:
-    return batch if batch is None or sign > 0 else Batch(batch.rows, -batch.weights)
+def _batch_of(run: SortedRun, sign: int) -> RunBatch:
+    return RunBatch(run.codes, run.stored if sign > 0 else -run.weights)

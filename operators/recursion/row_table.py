@@ -8,7 +8,7 @@ import numpy as np
 
 from dbsp.data.batch import Batch, combine
 from dbsp.kernels import collect_rows, expand_frontier
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.frontier import (
     ASIDE,
     CALL_MATCHES,
@@ -31,6 +31,7 @@ from dbsp.kernels.frontier import (
     USED,
 )
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
+from dbsp.state.sorted_run import SortedRun
 
 ROOM = 64
 """The rows for which a new table has room at least."""
@@ -43,11 +44,11 @@ cache."""
 class Piece(NamedTuple):
     """The rows of some groups, in the columns of the stream."""
 
-    derived: Batch | None
+    derived: SortedRun | None
     """The rows with derivations; their weights are the numbers of these."""
-    present: Batch | None
+    present: SortedRun | None
     """The rows that have become present, all of which are `derived`. Its weights do not matter."""
-    joined: tuple[Codes, ...]
+    joined: tuple[StoredRows, ...]
     """The rows of all frontiers whose matches are in the table, in any order."""
     waiting: Codes
     """The frontiers that are set aside."""
@@ -143,17 +144,16 @@ class RowTable:
         used, queued, aside = self.state[[USED, QUEUED, ASIDE]].tolist()
         before, given = self._counted, self.given
         numbers = np.flatnonzero(self._table[:used, -2])
-        derived = combine([self._collect(numbers)], owned=True) if len(numbers) else None
-        present = derived
+        derived = present = self._run_of(numbers)
         if len(numbers) != queued + aside - (given - before):
             marks = self._table[:used, -1]
-            present = set_of(self._collect(np.flatnonzero(marks & 3 == 1))[0])
+            present = self._run_of(np.flatnonzero(marks & 3 == 1))
         if aside:
-            joined: tuple[Codes, ...] = (self._collect(self._queue[:queued])[0],)
+            joined: tuple[StoredRows, ...] = (self._collect(self._queue[:queued])[0],)
         else:
             joined = (self._given[before:given].take(self._places, 1),)
             if present is not None:
-                joined += (present.rows,)
+                joined += (present.codes,)
         waiting, _ = self._collect(self._queue[len(self._queue) - aside :])
         self.pieces.append(Piece(derived, present, joined, waiting))
         self._counted = given
@@ -174,6 +174,11 @@ class RowTable:
     def rest(self) -> Codes:
         """Return the given rows of groups that have not started, in the columns of the stream."""
         return self._given[self.given :].take(self._places, 1)
+
+    def _run_of(self, numbers: Codes) -> SortedRun | None:
+        """Return rows of the table, sorted, with their derivations."""
+        batch = combine([self._collect(numbers)], owned=True) if len(numbers) else None
+        return None if batch is None else SortedRun.of(batch.rows, batch.weights)
 
     def _collect(self, numbers: Codes) -> tuple[Codes, Codes]:
         return collect_rows(self._table, numbers, self._places)

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from dbsp.data.batch import Batch, combine
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.frontier import CALL_MATCHES, DERIVED, EMPTIED, LATEST, MATCHES, STARTED
 from dbsp.kernels.thread_count import threads
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.kernels.tiers import interprets_small_calls
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
 from dbsp.operators.recursion.row_table import Piece, RowTable, set_of
+from dbsp.state.sorted_run import SortedRun
 
 ALONE = 1 << 19
 """The matches of one table before its other groups are divided among the threads: some 30 ms, in
@@ -117,7 +118,7 @@ class RowTables:
         """The number of rows whose matches have been found."""
         return sum(len(rows) for piece in self._pieces for rows in piece.joined)
 
-    def derived(self) -> Batch | None:
+    def derived(self) -> SortedRun | None:
         """Return the rows with derivations; their weights are the numbers of these."""
         pieces = self._pieces
         found = self._sum([piece.derived for piece in pieces])
@@ -126,17 +127,16 @@ class RowTables:
         ):
             # Release the rows of the pieces: all of them are in the sum.
             given = tuple(piece.joined[0] for piece in pieces)
-            self._pieces = [Piece(found, found, (*given, found.rows), pieces[0].waiting)]
+            self._pieces = [Piece(found, found, (*given, found.codes), pieces[0].waiting)]
         return found
 
-    def present(self, derived: Batch | None) -> Batch | None:
+    def present(self, derived: SortedRun | None) -> SortedRun | None:
         """Return the rows that have become present, all of which are `derived`."""
-        if derived is not None and len(derived) == self.queued - self.given:
-            return derived if derived.units else derived.with_units()
-        present = self._sum([piece.present for piece in self._pieces])
-        return None if present is None else present.with_units()
+        if derived is None or len(derived) != self.queued - self.given:
+            derived = self._sum([piece.present for piece in self._pieces])
+        return None if derived is None else SortedRun.of_ones(derived.codes)
 
-    def joined(self) -> list[Codes]:
+    def joined(self) -> list[StoredRows]:
         """Return the rows whose matches are in the tables, those of all frontiers, in any order."""
         return [rows for piece in self._pieces for rows in piece.joined]
 
@@ -146,14 +146,14 @@ class RowTables:
         waiting = [piece.waiting for piece in self._pieces]
         return set_of(np.concatenate(waiting + [table.rest() for table in self._tables]))
 
-    def _sum(self, pieces: Sequence[Batch | None]) -> Batch | None:
+    def _sum(self, pieces: Sequence[SortedRun | None]) -> SortedRun | None:
         found = [piece for piece in pieces if piece is not None]
         if len(found) < 2:
             return found[0] if found else None
         if self._ordered:
-            rows = np.concatenate([piece.rows for piece in found])
-            return Batch(rows, np.concatenate([piece.weights for piece in found]))
-        return combine([(piece.rows, piece.weights) for piece in found])
+            return SortedRun.joined(found)
+        batch = combine([(piece.rows, piece.weights) for piece in found], owned=True)
+        return None if batch is None else SortedRun.of(batch.rows, batch.weights)
 
     def _total(self, number: int) -> int:
         return sum(int(table.state[number]) for table in self._tables)

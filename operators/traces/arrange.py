@@ -24,9 +24,11 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
-from dbsp.kernels import arrange, consolidate_owned, project, with_time
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels import arrange, project, sort_owned, with_time
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.lazy_dataclass import dataclass
+from dbsp.state.run_batch import RunBatch
+from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace
 
 
@@ -244,22 +246,23 @@ class DeferredArrangeStep(ArrangeStep):
         super().step_last(released)
         self._trace.deferred = True
 
-    def receive(self, pieces: Sequence[Codes], weight: int) -> None:
+    def receive(self, pieces: Sequence[StoredRows], weight: int) -> None:
         """Append different rows, in any order and in the columns of the stream, with one weight.
 
         The rows are copied once, and sorted in the memory of the copy.
         """
         width = self._trace.width
-        order = np.arange(width) if self._order is None else self._order
+        order = range(width) if self._order is None else self._order.tolist()
         rows = np.empty((sum(map(len, pieces)), width), np.int64)
         end = 0
         for piece in pieces:
             start, end = end, end + len(piece)
-            piece.take(order, 1, rows[start:end], "clip")  # other modes copy the result once more
-        rows, weights = consolidate_owned(rows, np.ones(len(rows), np.int64))
-        if weight != 1:
-            weights = np.full(len(rows), weight, np.int64)
-        self._append(Batch(rows, weights))
+            for column, source in enumerate(order):
+                rows[start:end, column] = piece[:, source]
+        run = SortedRun.of(sort_owned(rows), np.ones(1, np.int64))
+        weights = run.stored if weight == 1 else np.full(run.size, weight, np.int64)
+        self.out = RunBatch(run.codes, weights)
+        self._trace.append(run.codes, weights)
         self._trace.deferred = True
 
 

@@ -15,6 +15,7 @@ from dbsp.kernels import (
     consolidate_few,
     consolidate_owned,
     project,
+    sort_owned,
     sum_runs,
     with_time,
 )
@@ -108,6 +109,8 @@ def test_consolidate_many_rows(spread: str, size: int, units: bool) -> None:
         assert np.array_equal(rows, before[0]) and np.array_equal(weights, before[1])
         if size == 300:
             assert pairs_of(*consolidate_owned(rows, weights)) == expected
+        different = np.array(list(dict.fromkeys(row for row, _ in pairs)), np.int64)
+        assert sort_owned(different.copy()).tolist() == sorted(different.tolist())
 
 
 @pytest.mark.parametrize("columns", [[2, 0, 1], [1], [2, 1], [0, 0, 2, 1]])

@@ -236,3 +236,49 @@ def test_the_rows_since_an_iteration_are_int64() -> None:
     assert late.rows.tolist() == [row for row in rows.tolist() if row[1] == 2]
     late = trace.since(2**40)
     assert len(late) == 0
+
+
+# --- runs that follow each other, and narrow rows that are appended -------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(LARGE, 5, LARGE), (LARGE, LARGE), (3, 4)])
+@pytest.mark.parametrize("weights", [(1, 1, 1), (1, 2, 1)])
+@pytest.mark.parametrize("last", [0, 2**40])
+def test_runs_that_follow_each_other_are_joined(
+    sizes: tuple[int, ...], weights: tuple[int, ...], last: int
+) -> None:
+    runs = []
+    for at, (size, weight) in enumerate(zip(sizes, weights, strict=False)):
+        start = at * 10 * LARGE + (last if at == len(sizes) - 1 else 0)
+        runs.append(run_of(start, size, weight))
+    joined = SortedRun.joined(runs)
+    assert joined.rows.tolist() == [row for run in runs for row in run.rows.tolist()]
+    assert joined.weights.tolist() == [weight for run in runs for weight in run.weights.tolist()]
+    assert joined.narrow == (joined.size >= LARGE and not last)
+    assert len(joined.stored) == (1 if set(weights[: len(sizes)]) == {1} else joined.size)
+
+
+@pytest.mark.parametrize("weight", [1, 2, -1])
+def test_narrow_rows_are_appended_as_they_are(weight: int) -> None:
+    rows = column(0, LARGE)
+    found = []
+    for codes in (rows, narrowed(rows)):
+        trace = Trace(1, [])
+        trace.append(column(5, 2), np.array([3, 4]))
+        trace.commit()
+        trace.append(codes, np.full(1 if weight == 1 else LARGE, weight))
+        assert trace.current[0].codes is codes and trace.fresh == 1
+        assert len(trace.current[0].stored) == (1 if weight == 1 else LARGE)
+        asked = np.array([[4], [5], [6], [LARGE]])
+        found.append(sum_weights(asked, trace.table, trace.count).tolist())
+        trace.rollback()
+        assert trace.contents().rows.tolist() == [[5], [6]]
+    assert found[0] == found[1] == [weight, 3 + weight, 4 + weight, 0]
+
+
+def test_the_weights_of_appended_narrow_rows_are_checked() -> None:
+    trace = Trace(1, [])
+    trace.append(column(0, 1), np.array([2**63 - 1]))
+    trace.commit()
+    with pytest.raises(OverflowError, match="weight: the sum of weights"):
+        trace.append(narrowed(column(0, LARGE)), np.ones(1, np.int64))

@@ -36,6 +36,25 @@ def test_all_earlier_rows_are_found_while_the_filter_grows(monkeypatch: pytest.M
         runs.append(SortedRun.of_ones(line(length)))
 
 
+def test_rows_of_an_included_run_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_rows, "DISTANCE", 0)
+    seen = SeenRows()
+    runs: list[SortedRun] = []
+    for length in range(60):  # without a filter, with one that has room, and with a full one
+        runs.append(SortedRun.of_ones(line(length)))
+        seen.include(runs[-1])
+        if length % 7 == 6:
+            found = seen.note(line(length - 6), runs)
+            assert found is not None and len(found) == 100
+        if length > 6:
+            new = seen.note(line(1000 + length), runs)
+            assert new is not None and len(new) < 10
+            runs.append(SortedRun.of_ones(line(1000 + length)))
+    words = seen.filter(runs)
+    seen.include(SortedRun.of_ones(line(2000, 100_000)))
+    assert len(seen.filter(runs)) * seen_rows.ROWS_PER_WORD > 100_000 > 2 * len(words)
+
+
 def test_dense_deltas_are_searched_in_runs() -> None:
     """A filter starts only if the deltas are small compared to the rows of the tick."""
     dense, sparse = SeenRows(), SeenRows()

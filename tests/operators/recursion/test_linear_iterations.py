@@ -22,7 +22,7 @@ from dbsp.operators.recursion.row_table import RowTable
 from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
-from dbsp.state import seen_rows
+from dbsp.state import narrow_rows, seen_rows
 from dbsp.state.seen_rows import SeenRows
 from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
@@ -82,6 +82,7 @@ def fixpoint_of(run: Run) -> FixpointStep:
     call=st.sampled_from([0, 3, 1000]),
     filtered=st.sampled_from([1, 5, 1000]),
     removal=st.sampled_from([0.25, 1e9]),
+    large=st.sampled_from([2, 4096]),
     threads=st.sampled_from([1, 3]),
 )
 def test_every_tick_agrees_with_a_recomputation(
@@ -93,6 +94,7 @@ def test_every_tick_agrees_with_a_recomputation(
     call: int,
     filtered: int,
     removal: float,
+    large: int,
     threads: int,
 ) -> None:
     with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
@@ -100,6 +102,7 @@ def test_every_tick_agrees_with_a_recomputation(
         patch.setattr(row_table, "ROOM", room)
         patch.setattr(row_table, "PIECE", piece)
         patch.setattr(row_tables, "CALL", call)
+        patch.setattr(narrow_rows, "LARGE", large)
         patch.setattr(seen_rows, "LEAST_FILTERED", filtered)
         patch.setattr(seen_rows, "LEAST", 2 * filtered)
         for name, value in limits.items():
