@@ -69,7 +69,7 @@ def divided(source: Step, negated: bool) -> tuple[EnteringValue, EnteringValue]:
     delta = source.out
     first = second = None
     if delta is not None:
-        first, second = _part(delta, delta.weights < 0), _part(delta, delta.weights > 0)
+        first, second = part_of(delta, delta.weights < 0), part_of(delta, delta.weights > 0)
         if negated:
             first, second = second, first
     if not isinstance(source, Arranged):
@@ -84,5 +84,6 @@ def divided(source: Step, negated: bool) -> tuple[EnteringValue, EnteringValue]:
     return EnteringValue(first, table, start, middle, runs), EnteringValue(second, table, middle, end, runs)
 
 
-def _part(delta: Batch, chosen: Mask) -> Batch | None:
+def part_of(delta: Batch, chosen: Mask) -> Batch | None:
+    """Return the chosen rows of a delta, or None if there are none."""
     return delta if chosen.all() else Batch(delta.rows[chosen], delta.weights[chosen]) or None

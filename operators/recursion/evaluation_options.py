@@ -25,7 +25,10 @@ class EvaluationOptions(NamedTuple):
     """The entering streams that must not change for the results to only grow. None if the results
     may shrink when an input grows."""
     deletes: bool = False
-    """Whether it can delete rows without restarting while it keeps no iterations."""
+    """Whether it can delete rows without restarting while it keeps no iterations and no integral of
+    an entering stream has a negative weight."""
+    signed: frozenset[int] = frozenset()
+    """The entering streams whose integrals may have negative weights."""
     converges: bool = False
     """Whether the variables only grow from iteration to iteration, so that an iteration without new
     rows is the last."""
@@ -46,9 +49,11 @@ def evaluation_options(body: Body) -> EvaluationOptions:
     kept = all(keeps_stream(s.node) and not isinstance(s.node.operator, Delta0) for s in body.exports)
     restarts = kept and body.recursion is not Recursion.INCREMENTAL
     insert_only = restarts and found is not None
-    converges = found is not None and all(map(never_negative, body.entered))
-    deletes = insert_only and converges and found is not None and found.separable
-    return EvaluationOptions(restarts, insert_only, negated, deletes, converges)
+    signed = frozenset(index for index, node in enumerate(body.entered) if not never_negative(node))
+    deletes = insert_only and found is not None and found.separable
+    return EvaluationOptions(
+        restarts, insert_only, negated, deletes, signed, converges=found is not None and not signed
+    )
 
 
 def describe_evaluation(body: Body) -> str:

@@ -18,10 +18,11 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, RememberingStep, ReportingStep, Time, TimedStep
 from dbsp.data.batch import Batch
 from dbsp.errors import expect_present
+from dbsp.kernels import sum_weights
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.convergence import Convergence
-from dbsp.operators.recursion.entering_streams import whole
+from dbsp.operators.recursion.entering_streams import part_of, whole
 from dbsp.operators.recursion.evaluation_options import evaluation_options, keeps_stream
 from dbsp.operators.recursion.iterated_scope import IteratedScope, IterationResult
 from dbsp.operators.recursion.modes import (
@@ -187,6 +188,8 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         history, negated = self._history, self._options.negated
         if not self._options.deletes or negated is None:
             return self._restart(where, timed=auto)
+        if self._decisions.any(any(map(self._becomes_negative, self._options.signed))):
+            return self._restart(where, timed=auto)
         if auto and history.should_keep_iterations():
             return self._restart(where, timed=True)
         if history.retracts_many(changes.left):
@@ -197,6 +200,34 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         done, removal = outcome
         self._history = history.deleted(removal, self._gained(done))
         self.results = done.results
+
+    def _becomes_negative(self, index: int) -> bool:
+        """Whether a row of an entering stream has a negative weight after this tick.
+
+        None had one before, so only the retracted rows matter. O(log) for each, if their stream is
+        arranged.
+        """
+        source, trace = self._sources[index], self._imports[index]
+        retracted = None if source.out is None else part_of(source.out, source.out.weights < 0)
+        if retracted is None:
+            return False
+        if trace is not None:
+            left = sum_weights(retracted.rows, trace.table, trace.count)
+        elif isinstance(source, Arranged):
+            left = sum_weights(retracted.rows, source.table, source.count)
+        elif arrangements := self._outer.arrangements(source.node):
+            side = arrangements[0]
+            retracted = retracted.rearranged(np.array(side.sorted_by, np.int64))
+            left = sum_weights(retracted.rows, side.table, side.count)
+            if self._steps_later(side.node):
+                left += retracted.weights
+        else:
+            left = (self._entered(index) or Batch.empty(0)).weights
+        return bool((left < 0).any())
+
+    def _steps_later(self, node: Node) -> bool:
+        """Whether a node of the outer scope has not stepped yet in this tick."""
+        return node.id > self.node.id
 
     def _step_incrementally(self, where: str, changes: TickChanges) -> None:
         changed, left = changes.changed, changes.left
@@ -272,8 +303,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
             return trace.contents() or None
         keeper = expect_present(self._outer.keeper(source.node), "the integral of an entering stream")
         total = keeper.integral()
-        if source.out is not None and keeper.node.id > self.node.id:
-            # The keeper is later in the schedule, so its integral lacks the changes of this tick.
+        if source.out is not None and self._steps_later(keeper.node):
             total = total.plus(source.out)
         return total or None
 

@@ -186,12 +186,6 @@ def test_a_relation_used_plainly_and_negated_is_deleted_by_a_restart(mode: str) 
     assert ways(run) == {f"{mode}, restarted once"}
 
 
-def test_inputs_of_any_weight_are_deleted_by_a_restart() -> None:
-    circuit = Circuit("test")
-    circuit.output("out", closure(circuit, kind="zset"))
-    assert [deletes for deletes, _ in options_of(circuit)] == [False]
-
-
 @pytest.mark.parametrize("how", ["semi", "anti"])
 def test_rows_of_no_negative_weight_with_partners_of_any_weight(how: How) -> None:
     """A semijoin or antijoin emits rows of its left side, whatever the weights of the other are."""
