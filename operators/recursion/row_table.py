@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dbsp.data.batch import Batch, combine
-from dbsp.kernels import collect_rows, expand_frontier
+from dbsp.kernels import collect_rows, consolidate_owned, expand_frontier
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.frontier import (
     ASIDE,
@@ -31,6 +31,7 @@ from dbsp.kernels.frontier import (
     USED,
 )
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
+from dbsp.state.narrow_rows import filled_rows
 from dbsp.state.sorted_run import SortedRun
 
 ROOM = 64
@@ -144,10 +145,8 @@ class RowTable:
         used, queued, aside = self.state[[USED, QUEUED, ASIDE]].tolist()
         before, given = self._counted, self.given
         numbers = np.flatnonzero(self._table[:used, -2])
-        derived = present = self._run_of(numbers)
-        if len(numbers) != queued + aside - (given - before):
-            marks = self._table[:used, -1]
-            present = self._run_of(np.flatnonzero(marks & 3 == 1))
+        all_present = len(numbers) == queued + aside - (given - before)
+        derived, present = self._runs_of(numbers, all_present) if len(numbers) else (None, None)
         if aside:
             joined: tuple[StoredRows, ...] = (self._collect(self._queue[:queued])[0],)
         else:
@@ -175,10 +174,19 @@ class RowTable:
         """Return the given rows of groups that have not started, in the columns of the stream."""
         return self._given[self.given :].take(self._places, 1)
 
-    def _run_of(self, numbers: Codes) -> SortedRun | None:
-        """Return rows of the table, sorted, with their derivations."""
-        batch = combine([self._collect(numbers)], owned=True) if len(numbers) else None
-        return None if batch is None else SortedRun.of(batch.rows, batch.weights)
+    def _runs_of(self, numbers: Codes, all_present: bool) -> tuple[SortedRun, SortedRun | None]:
+        """Return rows with derivations, sorted, and those of them that have become present."""
+        rows, derivations = self._collect(numbers)
+        if all_present:
+            derived = SortedRun.of(*consolidate_owned(rows, derivations))
+            return derived, derived
+        # The numbers are sorted with the rows, as their weights, which must not be 0.
+        rows, weights = consolidate_owned(rows, numbers + 1)
+        numbers = weights - 1
+        derivations, marks = self._table[:, -2:].take(numbers, 0).T
+        derived = SortedRun.of(rows, derivations.copy())
+        present = derived.codes.take(np.flatnonzero(marks & 3 == 1), 0)
+        return derived, SortedRun.of_ones(filled_rows([present])) if len(present) else None
 
     def _collect(self, numbers: Codes) -> tuple[Codes, Codes]:
         return collect_rows(self._table, numbers, self._places)
