@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from collections.abc import Sequence
 from enum import Enum, auto
 
 from dbsp.shards.abortable_link import ABORT_SIGNAL
 from dbsp.shards.command_channel import Buffer, ChannelClosedError, CommandChannel
+from dbsp.shards.forked_process import describe_return_code
 from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.shard_commands import (
     Answer,
@@ -24,6 +24,7 @@ from dbsp.shards.shard_commands import (
     SwitchCircuit,
     UpdateProgram,
 )
+from dbsp.shards.shard_template import ShardProcess
 
 _PATIENCE = 5.0
 """Seconds in which a process that was asked to end must end."""
@@ -59,9 +60,7 @@ _PHASES = {
 class RemoteShard:
     """A shard, its process, and the answer to its latest command."""
 
-    def __init__(
-        self, number: int, process: subprocess.Popen[bytes], channel: CommandChannel, post: BatchPost
-    ) -> None:
+    def __init__(self, number: int, process: ShardProcess, channel: CommandChannel, post: BatchPost) -> None:
         self.number = number
         self.process = process
         self.channel = channel
@@ -121,12 +120,7 @@ class RemoteShard:
             status = self.process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             return "it closed its connection"
-        if status >= 0:
-            return f"exit status {status}"
-        try:
-            return f"killed by {signal.Signals(-status).name}"
-        except ValueError:
-            return f"killed by signal {-status}"
+        return describe_return_code(status)
 
     def ask_to_end(self) -> None:
         """Ask the process to end, if it waits for a command."""

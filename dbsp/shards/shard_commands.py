@@ -37,8 +37,6 @@ class Start:
     """The distributed circuit."""
     memory_limit: int | None
     """The bytes of memory for the state of this shard."""
-    mesh: tuple[tuple[int, int] | None, ...]
-    """By shard, the descriptors of the two sockets to it; None for this shard."""
     place: ShardPlace | None = None
     """Where the shard continues; None for a run without a checkpoint."""
     threads: int = 1

@@ -21,8 +21,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -32,13 +30,15 @@ from dbsp.errors import ShardError
 from dbsp.kernels.thread_count import threads
 from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.command_channel import Buffer, CommandChannel
+from dbsp.shards.fork_request import ShardDescriptors
 from dbsp.shards.packed_batches import BatchPost
 from dbsp.shards.remote_shard import Phase, RemoteShard
 from dbsp.shards.shard_commands import Command, Commit, RollBack, Start
 from dbsp.shards.shard_store import ShardPlace
+from dbsp.shards.shard_template import prepare_shards, start_shard
 from dbsp.shards.shipped_errors import receive_error
 from dbsp.shards.shipped_graph import ShippedGraph
-from dbsp.shards.socket_mesh import close_ends, connected_mesh
+from dbsp.shards.socket_mesh import MeshEnds, close_ends, connected_mesh
 from dbsp.shards.transport import ShardAborted, ShardLost
 
 _SIGNAL_EVERY = 100.0
@@ -46,17 +46,6 @@ _SIGNAL_EVERY = 100.0
 
 Message: TypeAlias = tuple[Command, Sequence[Buffer]]
 """A command and its packets."""
-
-_PROGRAM = (
-    "import sys; sys.path[:] = {path!r}; from dbsp.shards.shard_process import main; main({commands}, {life})"
-)
-_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
-"""The environment of a shard, where the caller's does not have it: limits of glibc, in bytes.
-
-A shard keeps up to 256 MiB of freed memory, and blocks of up to 32 MiB come from there. With the
-limits of glibc a large tick returns its memory to the system and needs new pages in the next: a
-tenth of the time of a recursion.
-"""
 
 
 class ShardGroup:
@@ -83,18 +72,16 @@ class ShardGroup:
         self._consequence = consequence
         self.lost: ShardError | None = None
         threads_of_each = max(1, threads() // shards)
+        prepare_shards()
         mesh = connected_mesh(shards)
         # The shards notice the end of this process by the end of this pipe.
         life, self._life = os.pipe()
         try:
             for number in range(shards):
-                call_undisturbed(self._spawn, number, mesh[number], life)
+                call_undisturbed(self._spawn, mesh[number], life, graph.modules)
             for number, shard in enumerate(self._shards):
-                ends = tuple(
-                    None if pair is None else (pair[0].fileno(), pair[1].fileno()) for pair in mesh[number]
-                )
                 place = None if places is None else places[number]
-                start = Start(number, shards, graph, memory_limit, ends, place, threads_of_each)
+                start = Start(number, shards, graph, memory_limit, place, threads_of_each)
                 call_undisturbed(shard.send, start)
             self._wait(all_or_none=True)
             self._raise_lost("at its start")
@@ -107,21 +94,12 @@ class ShardGroup:
             for of_shard in mesh:
                 close_ends(of_shard)
 
-    def _spawn(
-        self, number: int, ends: Sequence[tuple[socket.socket, socket.socket] | None], life: int
-    ) -> None:
+    def _spawn(self, ends: MeshEnds, life: int, modules: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            mesh = [end.fileno() for pair in ends if pair is not None for end in pair]
-            path = [entry or os.getcwd() for entry in sys.path]
-            program = _PROGRAM.format(path=path, commands=theirs.fileno(), life=life)
-            process = subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdin=subprocess.DEVNULL,
-                env=_MEMORY | os.environ,
-                pass_fds=[theirs.fileno(), life, *mesh],
-                start_new_session=True,  # a terminal sends Ctrl-C to the coordinator only
-            )
+            sockets = tuple(None if pair is None else (pair[0].fileno(), pair[1].fileno()) for pair in ends)
+            process = start_shard(ShardDescriptors(theirs.fileno(), life, sockets), modules)
+        number = len(self._shards)
         self._shards.append(RemoteShard(number, process, CommandChannel(ours), BatchPost(self._interner)))
 
     @property

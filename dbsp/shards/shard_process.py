@@ -1,7 +1,7 @@
 """The process of one shard: it runs its part of the circuit and obeys the coordinator.
 
-The coordinator starts it by `python -c`, so the main module of the coordinator is imported only if
-the circuit has functions of it. The process ends when its coordinator does, even in a long tick.
+The main module of the coordinator is imported only if the circuit has functions of it. The process
+ends when its coordinator does, even in a long tick.
 """
 
 from __future__ import annotations
@@ -63,20 +63,25 @@ from dbsp.shards.shard_store import ShardStore
 from dbsp.shards.shipped_errors import ship_error
 from dbsp.shards.shipped_graph import receive_graph
 from dbsp.shards.snapshot_plan import ShardStatus
-from dbsp.shards.socket_mesh import SocketMesh
+from dbsp.shards.socket_mesh import MeshEnds, SocketMesh
 
 _COORDINATOR_ENDED = 3
 """The exit status of a shard whose coordinator has ended."""
 
 
-def main(commands: int, coordinator: int) -> None:
-    """Run a shard. The arguments are descriptors: of the channel for commands, and of a pipe that
-    the coordinator keeps open while it lives."""
+def main(commands: int, coordinator: int, mesh: Sequence[tuple[int, int] | None]) -> None:
+    """Run a shard. The arguments are descriptors: of the channel for commands, of a pipe that the
+    coordinator keeps open while it lives, and by shard of the two sockets of `connected_mesh`.
+    """
     signal.signal(ABORT_SIGNAL, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(coordinator,), daemon=True).start()
     channel = CommandChannel(socket.socket(fileno=commands))
+    ends = [
+        None if pair is None else (socket.socket(fileno=pair[0]), socket.socket(fileno=pair[1]))
+        for pair in mesh
+    ]
     try:
-        _serve(channel)
+        _serve(channel, ends)
     except ChannelClosedError:
         os._exit(_COORDINATOR_ENDED)
 
@@ -87,10 +92,10 @@ def _end_with(coordinator: int) -> None:
     os._exit(_COORDINATOR_ENDED)
 
 
-def _serve(channel: CommandChannel) -> None:
+def _serve(channel: CommandChannel, ends: MeshEnds) -> None:
     start, _ = channel.receive()
     try:
-        shard = Shard(expect_type(start, Start, "the command to start"), channel)
+        shard = Shard(expect_type(start, Start, "the command to start"), channel, ends)
     except Exception as error:
         channel.send(Failed(ship_error(error)))
         return
@@ -101,13 +106,9 @@ def _serve(channel: CommandChannel) -> None:
 class Shard:
     """The run of one shard."""
 
-    def __init__(self, start: Start, channel: CommandChannel) -> None:
+    def __init__(self, start: Start, channel: CommandChannel, ends: MeshEnds) -> None:
         set_threads(start.threads)
         graph = receive_graph(start.graph)
-        ends = [
-            None if pair is None else (socket.socket(fileno=pair[0]), socket.socket(fileno=pair[1]))
-            for pair in start.mesh
-        ]
         interner = Interner()  # until the run has one
         self._channel = channel
         self._exchanges = ExchangeLink(SocketMesh(start.shard, ends), interner)

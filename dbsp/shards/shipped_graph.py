@@ -17,6 +17,8 @@ from dbsp.circuit.graph import Graph, Node
 from dbsp.errors import CircuitError, cause_text
 from dbsp.lazy_dataclass import dataclass
 
+_PACKAGE = "dbsp."
+
 _importing_main = False
 """Whether this process is a shard that imports the main module of its coordinator."""
 
@@ -27,6 +29,8 @@ class ShippedGraph:
 
     data: bytes
     main_module: dict[str, Any] | None
+    modules: tuple[str, ...]
+    """The modules of dbsp that the circuit has functions or objects of."""
     gathered: tuple[int, ...] = ()
     """The positions of the fixpoints whose state the first shard measures."""
 
@@ -44,7 +48,7 @@ def ship_graph(graph: Graph, gathered: tuple[int, ...] = ()) -> ShippedGraph:
         main_module = _main_module()
         if main_module is None:
             raise _refusal(graph, None)
-    return ShippedGraph(file.getvalue(), main_module, gathered)
+    return ShippedGraph(file.getvalue(), main_module, tuple(sorted(pickler.modules)), gathered)
 
 
 def receive_graph(shipped: ShippedGraph) -> Graph:
@@ -74,16 +78,20 @@ def refuse_in_shard() -> None:
 
 
 class _GraphPickler(pickle.Pickler):
-    """Notes whether the objects include functions or classes of the main module."""
+    """Notes the modules of the functions and classes of the objects."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self.needs_main = False
+        self.modules: set[str] = set()
 
     def reducer_override(self, value: Any) -> Any:
         # Called before every function, class and object that is not of a basic type.
-        if getattr(value, "__module__", None) == "__main__":
+        module = getattr(value, "__module__", None)
+        if module == "__main__":
             self.needs_main = True
+        elif isinstance(module, str) and module.startswith(_PACKAGE):
+            self.modules.add(module)
         return NotImplemented
 
 

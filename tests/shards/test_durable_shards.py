@@ -21,6 +21,7 @@ from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.sharded_run import ShardedRun
 from tests.harness import deltas_of, views
 from tests.shards.durable_shards import changes_of, distributed_words, expected, words
+from tests.shards.process_ends import expect_end
 from tests.shards.shop_circuit import CHANGES, ENDS, shop
 
 GRAPH = distributed_words()
@@ -36,10 +37,9 @@ def pids(run: ShardedRun) -> list[int]:
 
 
 def kill(process: int) -> None:
-    """Kill a process and wait until it has ended; its parent has not noticed yet."""
+    """Kill a process and wait until it has ended; the coordinator has not noticed yet."""
     os.kill(process, signal.SIGKILL)
-    while "State:\tZ" not in Path(f"/proc/{process}/status").read_text():
-        time.sleep(0.001)
+    expect_end([process])
 
 
 def test_a_run_continues_where_it_was_closed(tmp_path: Path) -> None:

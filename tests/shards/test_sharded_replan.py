@@ -19,8 +19,8 @@ from dbsp.operators.stages.passes.distribute import distribute
 from dbsp.shards.shard_folder import ShardFolder
 from dbsp.shards.sharded_run import ShardedRun
 from tests.harness import deltas_of, views
+from tests.shards.interrupted_lines import InterruptAt
 from tests.shards.shop_circuit import ENDS, FAILS, act
-from tests.shards.test_sharded_run import InterruptAt
 
 PROGRAM = dbsp.compile("""
     .decl a(x: number, s: symbol) .input a

@@ -9,9 +9,8 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from dbsp.data.value_hashes import ValueHashes
 from dbsp.shards.sharded_run import ShardedRun
 from dbsp.shards.shipped_errors import ShardTracebackError
 from tests.harness import deltas_of, views
+from tests.shards.interrupted_lines import InterruptAt
+from tests.shards.process_ends import alive, expect_end
 from tests.shards.shop_circuit import CHANGES, ENDS, EXITS, FAILS, FULL, SLEEPS, shop
 
 GRAPH = shop().circuit("distributed")
@@ -262,33 +263,6 @@ def test_signals_of_other_programs_change_nothing(pair: Pair) -> None:
         thread.join()
 
 
-class InterruptAt:
-    """Sends SIGINT to this process at a line of dbsp, by its number."""
-
-    def __init__(self, line: int) -> None:
-        self.left = line
-
-    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if "dbsp" not in frame.f_code.co_filename:
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                signal.raise_signal(signal.SIGINT)
-        return self._trace
-
-    def call(self, function: Callable[[], Any]) -> bool:
-        """Call the function; return whether it was interrupted."""
-        sys.settrace(self._trace)
-        try:
-            function()
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(None)
-        return False
-
-
 def test_an_interrupt_at_any_line_of_a_tick(pair: Pair) -> None:
     line = undone = done = 0
     while True:
@@ -319,20 +293,6 @@ def test_an_interrupt_at_any_line_of_a_view(pair: Pair) -> None:
 
 
 # --- the end of processes -------------------------------------------------------------------------
-
-
-def alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-def expect_end(processes: list[int]) -> None:
-    """Wait until processes have ended; the time limit of the test ends the wait."""
-    while any(map(alive, processes)):
-        time.sleep(0.01)
 
 
 def test_a_killed_shard_ends_the_run() -> None:

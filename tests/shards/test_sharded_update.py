@@ -25,10 +25,10 @@ from dbsp.shards.sharded_run import ShardedRun
 from tests.compiler.test_program_update import GRAPH, OTHER, RED, ROWS, compiled, ticks_of
 from tests.harness import deltas_of, views
 from tests.random_edits import versions
+from tests.shards.interrupted_lines import InterruptAt
 from tests.shards.shop_circuit import ENDS, FAILS, act
 from tests.shards.test_sharded_agreement import some
 from tests.shards.test_sharded_replan import at_the_switch
-from tests.shards.test_sharded_run import InterruptAt
 
 TICK: Any = {"edge": {(3, 4): -1, (21, 5): 1}, "colour": [(9, "red"), (4, "blue")]}
 FACTS = OTHER + " edge(20, 21). .decl n(x: number) .output n n(x) :- edge(x, 21)."
