@@ -194,10 +194,15 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
             return self._restart(where, timed=True)
         if history.retracts_many(changes.left):
             return self._restart(where, timed=False)
+        if history.expects_long_removal(changes.left):
+            self._history = history.without_removal()
+            return self._restart(where, timed=False)
         outcome = self._inner.run_deletion(where, negated, RemovalBudget(history))
         if isinstance(outcome, Removal):
+            self._history = history.removed(outcome.work, changes.left, complete=False)
             return self._restart(where, timed=auto and history.is_doubtful(outcome))
         done, removal = outcome
+        history = history.removed(removal.work, changes.left, complete=True)
         self._history = history.deleted(removal, self._gained(done))
         self.results = done.results
 

@@ -53,6 +53,9 @@ MANY = 64
 """With at least so many changed rows, a tick is expected to cost per row what earlier ticks
 cost."""
 
+UNFINISHED = 2
+"""The first phase of a deletion that ended at its budget counts as so many times its work."""
+
 MEMORY = 0.2
 """The weight of the latest tick in the mean cost of a changed row."""
 
@@ -116,6 +119,8 @@ class EvaluationHistory:
     arrivals: tuple[Codes, ...] = ()
     wasted: int = 0
     """The work of removing rows that had other derivations, since the latest restart."""
+    per_removal: float = 0.0
+    """The mean cost of a retracted row in the first phase of deletions; 0 if there was none."""
 
     def memory(self) -> tuple[Any, ...]:
         """Return the fields in their order, as plain values and arrays."""
@@ -134,6 +139,24 @@ class EvaluationHistory:
     def restarted(self, work: int) -> EvaluationHistory:
         """Return the history after an evaluation from scratch."""
         return replace(self, restart_work=work, restart_rows=self.rows, wasted=0)
+
+    def removed(self, work: int, left: int, complete: bool) -> EvaluationHistory:
+        """Return the history after a first phase of this work for `left` retractions."""
+        if not left:
+            return self
+        each = work * (1 if complete else UNFINISHED) / left
+        return replace(self, per_removal=_mean(self.per_removal, each))
+
+    def expects_long_removal(self, left: int) -> bool:
+        """Whether the first phase for `left` retractions should exceed its budget."""
+        return left >= MANY and self.per_removal * left > self.removal_budget()
+
+    def without_removal(self) -> EvaluationHistory:
+        """Return the history after a tick that is not expected to remove rows within the budget.
+
+        The expectation fades, so that a later tick of this size tries it again.
+        """
+        return replace(self, per_removal=(1 - MEMORY) * self.per_removal)
 
     def deleted(self, removal: Removal, rows: int) -> EvaluationHistory:
         """Return the history after a deletion without iterations that changed `rows` results."""
@@ -168,6 +191,9 @@ class EvaluationHistory:
 
     def after(self, changed: int, work: int, rows: int, arrivals: tuple[Codes, ...]) -> EvaluationHistory:
         """Return the history after an incremental tick."""
-        each = work / max(changed, 1)
-        mean = each if not self.per_change else (1 - MEMORY) * self.per_change + MEMORY * each
+        mean = _mean(self.per_change, work / max(changed, 1))
         return replace(self, rows=rows, per_change=mean, arrivals=arrivals)
+
+
+def _mean(before: float, latest: float) -> float:
+    return (1 - MEMORY) * before + MEMORY * latest if before else latest

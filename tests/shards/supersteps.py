@@ -105,7 +105,7 @@ class SuperstepShards(ComparedShards):
         assert all(other == first for other in others), "the shards have decided differently"
         for ours, theirs in zip(histories(self.one), first, strict=True):
             # Work counts matches with rows that are not merged yet, so it differs a little.
-            work = {"restart_work": 0, "per_change": 0, "wasted": 0}
+            work = {"restart_work": 0, "per_change": 0, "wasted": 0, "per_removal": 0}
             assert ours | work == theirs | work
             assert theirs["restart_work"] == pytest.approx(ours["restart_work"], rel=0.25)
 

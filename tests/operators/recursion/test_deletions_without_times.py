@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 from hypothesis import given, settings
 
 from dbsp import Circuit, IterationLimitError, Run, Stream
+from dbsp.operators.recursion import modes
 from dbsp.operators.recursion.evaluation_options import describe_evaluation, evaluation_options
 from dbsp.operators.recursion.fixpoint import Fixpoint
+from dbsp.operators.recursion.iterated_scope import IteratedScope, IterationResult
+from dbsp.operators.recursion.restart_budget import RestartBudget
 from dbsp.operators.streams.join_methods import How
 from tests.harness import apply_set, view
 from tests.operators.recursion.closures import EDGE, then
@@ -131,6 +136,73 @@ def test_insert_only_never_keeps_iterations() -> None:
         assert not run.step({"edge": {(3, 4): -1}})["out"]
         assert not run.step({"edge": {(3, 4): 1}})["out"]
         assert ways(run) == {f"insert-only, restarted {times}"}
+
+
+@pytest.fixture
+def removals(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The scopes of the first phases so far."""
+    calls: list[str] = []
+    genuine = IteratedScope.run_deletion
+
+    def noted(
+        self: IteratedScope, where: str, negated: Collection[int], budget: RestartBudget
+    ) -> tuple[IterationResult, modes.Removal] | modes.Removal:
+        calls.append(where)
+        return genuine(self, where, negated, budget)
+
+    monkeypatch.setattr(IteratedScope, "run_deletion", noted)
+    return calls
+
+
+def tries_removal(run: Run, removals: list[str], edge: tuple[int, int]) -> bool:
+    """Delete an edge of a chain of 60 and insert it again; return whether rows were removed."""
+    removals.clear()
+    change = run.step({"edge": {edge: -1}})["out"]
+    assert len(change) == edge[1] * (61 - edge[1])
+    tried = bool(removals)
+    run.step({"edge": {edge: 1}})
+    return tried
+
+
+@pytest.mark.parametrize(("many", "tries"), [(2, [True, False, False, False, True]), (3, [True] * 5)])
+def test_a_deletion_like_earlier_long_ones_restarts_at_once(
+    many: int, tries: list[bool], removals: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the expectation has faded. Deletions of few rows may have any cost: they are tried.
+
+    An edge enters as it is and sorted, which counts as two rows.
+    """
+    monkeypatch.setattr(modes, "MANY", many)
+    run = started()
+    run.step({"edge": [(i, i + 1) for i in range(60)]})
+    assert [tries_removal(run, removals, (30, 31)) for _ in tries] == tries
+    assert ways(run) == {"insert-only, restarted 5 times"}
+
+
+def test_short_deletions_lower_the_expectation(removals: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = started()
+    run.step({"edge": [(i, i + 1) for i in range(60)]})
+
+    def tries(edge: tuple[int, int], many: int) -> bool:
+        monkeypatch.setattr(modes, "MANY", many)
+        return tries_removal(run, removals, edge)
+
+    assert all(tries((59, 60), 2) for _ in range(5)) and ways(run) == {"insert-only"}
+    assert [tries((30, 31), 2) for _ in range(4)] == [True, True, True, False]
+    run = started()
+    run.step({"edge": [(i, i + 1) for i in range(60)]})
+    assert tries((30, 31), 2) and tries((59, 60), 3)
+    assert not tries((30, 31), 2)
+    assert all(tries((59, 60), 3) for _ in range(5))
+    assert tries((30, 31), 2)
+
+
+def test_the_mean_cost_of_a_retracted_row() -> None:
+    history = modes.EvaluationHistory(timed=False)
+    assert history.removed(50, 0, complete=True) == history
+    assert history.removed(50, 10, complete=True).per_removal == 5
+    assert history.removed(50, 10, complete=False).per_removal == 10
+    assert history.removed(50, 10, complete=True).removed(100, 10, complete=True).per_removal == 6
 
 
 def test_a_scope_keeps_iterations_when_rows_return_too_often() -> None:

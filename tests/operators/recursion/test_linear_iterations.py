@@ -133,7 +133,7 @@ def test_work_and_traces_are_those_of_the_steps(sequence: list[Tick], step: str)
             ]
             history = replace(fixpoint.history, arrivals=())
             if deletes:  # derivations that cancel in an iteration count here, but emit no rows
-                history = replace(history, restart_work=0, wasted=0)
+                history = replace(history, restart_work=0, wasted=0, per_removal=0)
             found.append((history, scope.iterations, traces))
     assert found[0] == found[1] == found[2]
 
