@@ -66,6 +66,13 @@ class SortedRun:
         return run
 
     @staticmethod
+    def of_set(codes: StoredRows) -> SortedRun:
+        """Return a run whose weights are all 1, in its smallest form. O(n) for a large one."""
+        if len(codes) < narrow_rows.LARGE:
+            return SortedRun(codes, np.ones(len(codes), np.int64))
+        return SortedRun.of_ones(codes).compact()
+
+    @staticmethod
     def joined(runs: Sequence[SortedRun]) -> SortedRun:
         """Return runs whose rows follow each other as one run, in its smallest form. O(n)."""
         size = sum([run.size for run in runs])
@@ -75,8 +82,8 @@ class SortedRun:
         for run in runs:
             start, end = end, end + run.size
             codes[start:end] = run.codes
-        if all(run.size and (run.stored == 1).all() for run in runs):
-            return SortedRun.of_ones(codes)
+        if all((run.stored == 1).all() for run in runs):
+            return SortedRun.of_set(codes)
         return SortedRun(codes, np.concatenate([run.weights for run in runs]))
 
     def compact(self) -> SortedRun:

@@ -259,7 +259,7 @@ class DeferredArrangeStep(ArrangeStep):
             start, end = end, end + len(piece)
             for column, source in enumerate(order):
                 rows[start:end, column] = piece[:, source]
-        run = SortedRun.of(sort_owned(rows), np.ones(1, np.int64))
+        run = SortedRun.of_set(sort_owned(rows))
         weights = run.stored if weight == 1 else np.full(run.size, weight, np.int64)
         self.out = RunBatch(run.codes, weights)
         self._trace.append(run.codes, weights)

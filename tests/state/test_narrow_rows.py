@@ -255,7 +255,8 @@ def test_runs_that_follow_each_other_are_joined(
     assert joined.rows.tolist() == [row for run in runs for row in run.rows.tolist()]
     assert joined.weights.tolist() == [weight for run in runs for weight in run.weights.tolist()]
     assert joined.narrow == (joined.size >= LARGE and not last)
-    assert len(joined.stored) == (1 if set(weights[: len(sizes)]) == {1} else joined.size)
+    ones = joined.size >= LARGE and set(weights[: len(sizes)]) == {1}
+    assert len(joined.stored) == (1 if ones else joined.size)
 
 
 @pytest.mark.parametrize("weight", [1, 2, -1])
