@@ -158,8 +158,7 @@ class LinearIterations:
     def _deliver(self, tables: RowTables) -> Batch | None:
         """Pass the rows of the tables to the steps that keep them; return the new rows."""
         sign = -1 if self._distinct.removing else 1
-        derived = tables.derived()
-        present = tables.present(derived)
+        derived, present = tables.take()
         out = None if present is None else _batch_of(present, sign)
         if derived is not None:
             self._distinct.receive(_batch_of(derived, sign), out)

@@ -118,23 +118,23 @@ class RowTables:
         """The number of rows whose matches have been found."""
         return sum(len(rows) for piece in self._pieces for rows in piece.joined)
 
-    def derived(self) -> SortedRun | None:
-        """Return the rows with derivations; their weights are the numbers of these."""
-        pieces = self._pieces
-        found = self._sum([piece.derived for piece in pieces])
-        if found is not None and all(
-            piece.present is piece.derived and not len(piece.waiting) for piece in pieces
-        ):
-            # Release the rows of the pieces: all of them are in the sum.
-            given = tuple(piece.joined[0] for piece in pieces)
-            self._pieces = [Piece(found, found, (*given, found.codes), pieces[0].waiting)]
-        return found
-
-    def present(self, derived: SortedRun | None) -> SortedRun | None:
-        """Return the rows that have become present, all of which are `derived`."""
-        if derived is None or len(derived) != self.queued - self.given:
-            derived = self._sum([piece.present for piece in self._pieces])
-        return None if derived is None else SortedRun.of_ones(derived.codes)
+    def take(self) -> tuple[SortedRun | None, SortedRun | None]:
+        """Return the rows with derivations, whose weights are the numbers of these, and those of
+        them that have become present. Rows of the pieces are released when they are in a result."""
+        derived = self._sum([piece.derived for piece in self._pieces])
+        if derived is None:
+            return None, None
+        if len(derived) == self.queued - self.given:
+            present: SortedRun | None = derived
+        else:
+            self._pieces = [piece._replace(derived=None) for piece in self._pieces]
+            present = self._sum([piece.present for piece in self._pieces])
+        if present is None:
+            return derived, None
+        if not any(len(piece.waiting) for piece in self._pieces):
+            given = tuple(piece.joined[0] for piece in self._pieces)
+            self._pieces = [Piece(None, None, (*given, present.codes), self._pieces[0].waiting)]
+        return derived, SortedRun.of_ones(present.codes)
 
     def joined(self) -> list[StoredRows]:
         """Return the rows whose matches are in the tables, those of all frontiers, in any order."""

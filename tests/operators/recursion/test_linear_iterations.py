@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import IterationLimitError, Run
-from dbsp.data.batch import Batch
 from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.recursion import iterated_scope, linear_iterations, modes, row_table, row_tables
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
@@ -188,14 +187,14 @@ def test_many_tables_in_one_tick(step: str, monkeypatch: pytest.MonkeyPatch, cal
 def test_rows_that_are_set_aside_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_iterations, "GROUP_ROWS", 2)
     found: list[tuple[int, int]] = []
-    present = RowTables.present
+    take = RowTables.take
 
-    def counted(self: RowTables, derived: Batch | None) -> Batch | None:
-        result = present(self, derived)
-        found.append((self.queued - self.given, 0 if result is None else len(result)))
-        return result
+    def counted(self: RowTables) -> tuple[SortedRun | None, SortedRun | None]:
+        derived, present = take(self)
+        found.append((self.queued - self.given, 0 if present is None else len(present)))
+        return derived, present
 
-    monkeypatch.setattr(RowTables, "present", counted)
+    monkeypatch.setattr(RowTables, "take", counted)
     run = started("left linear")
     run.step({"edge": chain(0, 20)})
     assert view(run) == closure_of(0, 20)
