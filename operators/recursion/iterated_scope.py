@@ -20,6 +20,7 @@ from dbsp.operators.recursion.linear_iterations import Iterated, LinearIteration
 from dbsp.operators.recursion.modes import CHANGED_ROW, STEP_ROWS, Removal
 from dbsp.operators.recursion.shared_decisions import Decisions
 from dbsp.operators.shards.exchange import PlacingStep
+from dbsp.runtime.memory import give_back
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.scope_state import CarriedState
 from dbsp.state.shared_codes import share_codes
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
 MANY_ROWS = 10_000
 """After an iteration of so many rows, the next one releases each delta after its last reader."""
+
+
+LARGE = 1 << 20
+"""After an iteration of so many rows, a smaller one needs less memory. Freed memory returns to the
+system before it, since the traces still grow."""
 
 
 @dataclass
@@ -81,7 +87,8 @@ class IteratedScope:
         self._feedback = [step for step in scope.steps if isinstance(step, FeedbackStep)]
         self.defining = [scope.by_node[stream.node] for node in body.nodes for stream in node.strict]
         """The steps that define the variables."""
-        growing = dict.fromkeys((*self.exports, *self.defining))
+        growing = self._kept = dict.fromkeys((*self.exports, *self.defining))
+        """The steps whose deltas are read after an iteration: no one reads them in the next."""
         self._growing = [step for step in growing if decisions.counts(step.node)]
         merging = [step for step in scope.steps if isinstance(step, KeepingStep | FeedbackStep)]
         self._merging = [step for step in merging if decisions.counts(step.node)]
@@ -175,7 +182,7 @@ class IteratedScope:
         """Iterate from `start` on until nothing changes; return False if the work exceeds
         `budget`."""
         scope, matches, decisions = self.scope, self._matches, self._decisions
-        gained = 0
+        gained = earlier = 0
         rows = MANY_ROWS  # of the iteration before; a guess for the first one
         left = budget.allowed(0) if budget is not None else math.inf
         iteration = start
@@ -194,8 +201,15 @@ class IteratedScope:
             before = matches.found
             # A shard that gave up here would leave the others waiting at its next exchange.
             matches.allowed = math.inf if decisions.shared else before + left / price
+            many = rows >= MANY_ROWS
+            if many:
+                for step in self._kept:
+                    step.finish()
+                if earlier >= LARGE and rows < earlier:
+                    give_back()
+                earlier = rows
             try:
-                scope.run(rows >= MANY_ROWS)
+                scope.run(many)
             except WorkBudgetExceeded:
                 return False
             scope.iterations += 1

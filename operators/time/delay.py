@@ -97,7 +97,9 @@ class DelayStep(FeedbackStep, ResettingStep, RememberingStep):
 
     def step(self) -> None:
         self.out = self._held
-        if not self._scope.nested:
+        if self._scope.nested:
+            self._held = None  # so that an iteration can release the delta
+        else:
             self._scope.journal.append(self)
 
     def reset(self) -> None:
