@@ -22,7 +22,10 @@ from dbsp.state import seen_rows
 
 
 def use_every_kernel(*, long_runs: bool = True) -> None:
-    """Run small circuits that together call each kernel; `merge_runs` only with long runs."""
+    """Run small circuits that together call each kernel; `merge_runs` only with long runs.
+
+    `merge_backward` merges the runs of large ticks, which no small circuit has.
+    """
     with_rules = dbsp.compile(
         """
         .decl edge(x: number, y: number)

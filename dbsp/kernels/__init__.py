@@ -74,6 +74,7 @@ least_members = entry(partitions.least_members)
 list_values = entry(prefix_lists.list_values)
 mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
+merge_backward = entry(run_merge.merge_backward)
 merge_runs = entry(run_merge.merge_runs)
 move_to_ranges = entry(key_ranges.move_to_ranges)
 nearest_present = entry(nearest.nearest_present)
@@ -147,6 +148,7 @@ __all__ = [
     "list_values",
     "mark_parts",
     "mark_rows",
+    "merge_backward",
     "merge_runs",
     "move_to_ranges",
     "nearest_present",

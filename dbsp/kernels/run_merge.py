@@ -1,4 +1,4 @@
-"""Merging of sorted runs: of two in pieces or at once, and of several small ones."""
+"""Merging of sorted runs: of two in pieces, in place or at once, and of several small ones."""
 
 from __future__ import annotations
 
@@ -160,6 +160,56 @@ def add_runs(table: Rows, k: int, sign: int) -> tuple[Rows, Codes]:
     if size:
         _add(table, k, sign, rows, weights)
     return rows, weights
+
+
+@kernel
+def merge_backward(table: Rows, k: int, state: Codes) -> bool:
+    """Merge two sorted runs from their ends to their starts; return whether it is complete.
+
+    The arguments are those of `merge_runs`, but `state` holds where the rows end that are left in
+    each run, and where the free rows of the result end. So the result may be in the memory of the
+    first run, if that has room for the rows of both. Dropped rows leave a gap before the result.
+    O(rows).
+    """
+    i, j, out = state[0], state[1], state[2]
+    a, b, out_rows = codes_at(table[0, 0]), codes_at(table[1, 0]), codes_at(table[2, 0])
+    a_weights, a_mask = weights_at(table[0, 1])
+    b_weights, b_mask = weights_at(table[1, 1])
+    weighted = table[2, 1] != 0
+    out_weights = at_address(table[2, 1])
+    while i > 0 or j > 0:
+        # A row of the result is written after the rows of the first run that are left.
+        if i == 0:
+            order = -1
+        elif j == 0:
+            order = 1
+        else:
+            order = compare_run_rows(a, (i - 1) * k, b, (j - 1) * k, k)
+        if order > 0:
+            weight = a_weights[(i - 1) & a_mask]
+        elif order < 0:
+            weight = b_weights[(j - 1) & b_mask]
+        else:
+            weight = add_weights(a_weights[(i - 1) & a_mask], b_weights[(j - 1) & b_mask])
+        if weight != 0:
+            if weighted:
+                out_weights[out - 1] = weight
+            elif weight != 1:
+                state[0], state[1], state[2], state[3] = i, j, out, 1
+                return False
+            out -= 1
+            if order >= 0:
+                for c in range(k):
+                    out_rows[out * k + c] = a[(i - 1) * k + c]
+            else:
+                for c in range(k):
+                    out_rows[out * k + c] = b[(j - 1) * k + c]
+        if order >= 0:
+            i -= 1
+        if order <= 0:
+            j -= 1
+    state[0], state[1], state[2] = i, j, out
+    return True
 
 
 @kernel

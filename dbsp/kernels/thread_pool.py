@@ -72,6 +72,7 @@ class _Work(Generic[T]):
             self._pieces.clear()
             while self._helping:
                 self._ended.get()
+            del self._function  # a thread that wakes later must not keep its arrays alive
         if self._errors:
             # Pieces are taken in order. So each piece before a failed one has run, and the first
             # error is the one that a single thread finds.

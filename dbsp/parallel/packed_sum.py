@@ -16,9 +16,11 @@ import numpy as np
 
 from dbsp.kernels import column_limits, pack_part, scatter_keys, sum_scattered, unpack_part
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.growing_memory import empty_array, shortened
 from dbsp.kernels.packed_parts import DIGIT
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.parallel.packed_part import PackedPart, Part, Piece, layout_of, pack_again, row_count
+from dbsp.parallel.range_sort import close_gaps
 
 LARGE = 1 << 16
 """Fewer rows are sorted by one call of a kernel."""
@@ -33,6 +35,7 @@ RANGE = 1 << 15
 """A thread sorts leading digits with about this many rows at a time."""
 
 _NONE = np.empty(0, np.int64)
+_INT64 = np.dtype(np.int64)
 
 
 def sum_parts(parts: list[Part] | list[Piece], *, owned: bool = False) -> Part | None:
@@ -55,10 +58,37 @@ def sum_parts(parts: list[Part] | list[Piece], *, owned: bool = False) -> Part |
     if owned:
         parts.clear()
     in_pieces(len(chunks), lambda piece: chunks[piece].pack(layout, counts[piece]))
+    moved, starts, sums = _sorted(chunks, counts, layout, units)
+    # Release the memory of equal keys before there are rows.
+    close_gaps(moved.reshape(-1, 1), _NONE, starts, list(map(len, sums)))
+    out_weights = np.concatenate(sums)
+    del sums
+    held = [moved]
+    del moved
+    keys = shortened(held, len(out_weights))
+    out_rows = np.empty((len(keys), width), np.int64)
+
+    def unpack(piece: int) -> None:
+        place = slice(piece * CHUNK, (piece + 1) * CHUNK)
+        unpack_part(keys[place], layout, out_rows[place])
+
+    in_pieces(-(-len(keys) // CHUNK), unpack)
+    return out_rows, out_weights
+
+
+def _sorted(
+    chunks: Sequence[_RowsChunk | _KeysChunk], counts: Codes, layout: Codes, units: bool
+) -> tuple[Codes, list[int], list[Codes]]:
+    """Return the different keys of all chunks in sorted ranges, with gaps between them.
+
+    Returns an array of the keys, where each range starts, and the sums of the weights of its keys.
+    `counts` are the keys of each chunk by leading digit.
+    """
     # The place of the first key of each chunk and digit: digits one after the other.
     places = np.ascontiguousarray((np.cumsum(counts.T) - counts.T.ravel()).reshape(counts.T.shape).T)
-    moved = np.empty(total, np.int64)
-    weights_moved = np.empty(0 if units else total, np.int64)
+    total = int(counts.sum())
+    moved = empty_array(_INT64, total)
+    weights_moved = empty_array(_INT64, 0 if units else total)
 
     def scatter(piece: int) -> None:
         keys, weights = chunks[piece].take(units)
@@ -76,19 +106,7 @@ def sum_parts(parts: list[Part] | list[Piece], *, owned: bool = False) -> Part |
         left = sum_scattered(moved[place], sums, weights_moved[place], spare, offsets, int(layout[2]))
         return sums[:left].copy()  # releases the rest of the memory
 
-    sums = in_pieces(len(ranges), sort)
-    firsts = np.cumsum([0, *map(len, sums)]).tolist()
-    out_rows = np.empty((firsts[-1], width), np.int64)
-    out_weights = np.empty(firsts[-1], np.int64)
-
-    def unpack(piece: int) -> None:
-        start, _ = ranges[piece]
-        target = slice(firsts[piece], firsts[piece + 1])
-        unpack_part(moved[start : start + len(sums[piece])], layout, out_rows[target])
-        out_weights[target] = sums[piece]
-
-    in_pieces(len(ranges), unpack)
-    return out_rows, out_weights
+    return moved, [start for start, _ in ranges], in_pieces(len(ranges), sort)
 
 
 class _RowsChunk:

@@ -43,17 +43,17 @@ def merge_in_pieces(
     OverflowError if the weight of a row is outside int64; then nobody may read the output.
     """
     size = len(a_rows) + len(b_rows)
-    cuts = _cuts(a_rows, b_rows, max(1, size // PIECE))
-    states = np.zeros((len(cuts) - 1, 4), np.int64)
+    limits = cuts(a_rows, b_rows, max(1, size // PIECE))
+    states = np.zeros((len(limits) - 1, 4), np.int64)
     weights = out_weights
 
     def merge(piece: int) -> bool:
-        (i, j), (end_i, end_j) = cuts[piece], cuts[piece + 1]
+        (i, j), (end_i, end_j) = limits[piece], limits[piece + 1]
         return merge_some(
             a_rows[i:end_i],
-            _part(a_weights, i, end_i, len(a_rows)),
+            weights_of(a_weights, i, end_i, len(a_rows)),
             b_rows[j:end_j],
-            _part(b_weights, j, end_j, len(b_rows)),
+            weights_of(b_weights, j, end_j, len(b_rows)),
             out_rows[i + j : end_i + end_j],
             weights[i + j : end_i + end_j] if len(weights) else weights,
             states[piece],
@@ -61,7 +61,7 @@ def merge_in_pieces(
         )
 
     complete = all(in_pieces(len(states), merge))
-    starts = [i + j for i, j in cuts[:-1]]
+    starts = [i + j for i, j in limits[:-1]]
     if not complete:  # the first weight other than 1
         weights = np.empty(size, np.int64)
         for start, written in zip(starts, states[:, 2].tolist(), strict=True):
@@ -72,21 +72,21 @@ def merge_in_pieces(
     return sum(sizes), weights
 
 
-def _part(weights: Codes, start: int, end: int, rows: int) -> Codes:
+def weights_of(weights: Codes, start: int, end: int, rows: int) -> Codes:
     """Return the weights of some rows of a run; they may be a single 1 for all rows."""
     return weights[start:end] if len(weights) == rows else weights
 
 
-def _cuts(a_rows: StoredRows, b_rows: StoredRows, pieces: int) -> list[tuple[int, int]]:
+def cuts(a_rows: StoredRows, b_rows: StoredRows, pieces: int) -> list[tuple[int, int]]:
     """Return positions in both runs that divide them at keys, from the first rows to the ends."""
     if len(a_rows) < len(b_rows):
-        return [(i, j) for j, i in _cuts(b_rows, a_rows, pieces)]
-    cuts = [(0, 0)]
+        return [(i, j) for j, i in cuts(b_rows, a_rows, pieces)]
+    found = [(0, 0)]
     for i in [len(a_rows) * piece // pieces for piece in range(1, pieces)]:
-        cuts.append((i, _first_from(b_rows, a_rows[i].tolist(), cuts[-1][1])))
-    return [*cuts, (len(a_rows), len(b_rows))]
+        found.append((i, first_from(b_rows, a_rows[i].tolist(), found[-1][1])))
+    return [*found, (len(a_rows), len(b_rows))]
 
 
-def _first_from(rows: StoredRows, row: list[int], start: int) -> int:
+def first_from(rows: StoredRows, row: list[int], start: int) -> int:
     """Return the first position, from `start` on, whose row is at least `row`."""
     return bisect.bisect_left(range(len(rows)), row, lo=start, key=lambda at: rows[at].tolist())

@@ -15,6 +15,7 @@ from dbsp.kernels import consolidate_owned, sum_runs
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.merge_in_place import merge_in_tick
 from dbsp.state.run_stack import RunStack
 from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.streamed_merge import StreamedMerge
@@ -237,14 +238,20 @@ class MergingStack(RunStack):
             older, newer = current[-2], current[-1]
             if len(older) >= RATIO_IN_TICK * len(newer):
                 return
-            merge = self._merge_of(0, older, newer)
-            merge.advance(INT64_MAX)
             del current[-2:]
             self.count -= 2
             self._bound -= older.largest + newer.largest
-            run = merge.result()
+            run = self._merged_in_tick(older, newer)
             if len(run):
                 self._push(current, run)
+
+    def _merged_in_tick(self, older: SortedRun, newer: SortedRun) -> SortedRun:
+        """Return the sum of two runs of this tick, which are no longer in the trace."""
+        if self._budget is None:
+            return merge_in_tick(older, newer)
+        merge = self._budget.merge(0, older, newer)
+        merge.advance(INT64_MAX)
+        return merge.result()
 
     def count_searches(self, found: int, rows: int) -> None:
         """Count a search of `found` of the sorted `rows` of a delta in the runs of this tick.
@@ -275,12 +282,10 @@ class MergingStack(RunStack):
         runs = self.current[start:]
         if len(runs) < 2:
             return
-        bound = sum([run.largest for run in runs])
+        self.count -= len(runs)
+        self._bound -= sum([run.largest for run in runs])
+        del self.current[start:]  # before the merge, which may destroy the runs
         whole = merge_many(runs)
-        runs.clear()
-        self.count -= len(self.current) - start
-        del self.current[start:]
-        self._bound -= bound
         if whole.size:
             whole.born = self.searches
             self._push(self.current, whole)

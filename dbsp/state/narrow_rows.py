@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dbsp.kernels import growing_memory
 from dbsp.kernels.arrays import Rows, StoredRows
+from dbsp.kernels.growing_memory import memory_of, own_array, resized
 
 LARGE = 4096
 """Runs of at least this many rows are stored in int32 if all codes fit, and without weights if all
@@ -18,6 +20,8 @@ are 1."""
 
 _PIECE = 1 << 15
 """The codes that are examined at a time: they stay in the processor's cache for the copy."""
+
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 _LEAST, _MOST = -(2**31), 2**31 - 1
 
@@ -28,6 +32,9 @@ keep the alignment of the codes."""
 
 def empty_rows(size: int, width: int, narrow: bool) -> StoredRows:
     """Return rows that are not initialised, int32 if `narrow`."""
+    if growing_memory.pays(size * width * (4 if narrow else 8)):
+        own: StoredRows = own_array(_INT32, size * width) if narrow else own_array(_INT64, size * width)
+        return own.reshape(size, width)
     if not narrow:
         return np.empty((size, width), np.int64)
     return np.empty(_BEFORE + size * width, np.int32)[_BEFORE:].reshape(size, width)
@@ -56,12 +63,17 @@ def narrowed(rows: Rows) -> StoredRows:
     return found
 
 
-def first_in_place(rows: StoredRows, size: int) -> StoredRows:
+def first_in_place(held: list[StoredRows], size: int) -> StoredRows:
     """Return the first rows of `empty_rows` in the same memory; release the memory of the others.
 
-    Nobody else may refer to the rows.
+    `held` contains the rows and is emptied. Nobody else may refer to them.
     """
+    rows = held.pop()
     width = rows.shape[1]
+    if memory_of(rows) is not None:
+        flat = [rows.reshape(-1)]
+        del rows
+        return resized(flat, size * width).reshape(size, width)
     memory = rows.base
     if memory is None:
         rows.resize((size, width), refcheck=False)

@@ -236,7 +236,9 @@ class RunMerge:
         if size < self.size:
             # Release the memory reserved for cancelled rows, without a copy. Nobody else has seen
             # the arrays.
-            self.rows = first_in_place(self.rows, size)
+            held = [self.rows]
+            del self.rows
+            self.rows = first_in_place(held, size)
             if weighted:
                 self.weights.resize(size, refcheck=False)
         run = SortedRun.of_stored(self.rows, self.weights) if weighted else SortedRun.of_ones(self.rows)

@@ -16,12 +16,12 @@ import numpy as np
 
 from dbsp.kernels import consolidate_owned
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.parallel.range_sort import close_gaps
 from dbsp.state import narrow_rows
+from dbsp.state.merge_in_place import grows, merge_in_tick
 from dbsp.state.narrow_rows import empty_rows, first_in_place, widened
-from dbsp.state.sorted_run import RunMerge, SortedRun
+from dbsp.state.sorted_run import SortedRun
 
 PIECE = 1 << 17
 """About this many rows are sorted at a time."""
@@ -37,14 +37,19 @@ FEW = 8
 """Up to so many runs are merged two by two, the smallest first: this is faster than sorting."""
 
 
-def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
-    """Return the sum of sorted runs in memory, as one run. O(rows), and a search per range and run.
+def merge_many(runs: list[SortedRun]) -> SortedRun:
+    """Return the sum of sorted runs of a tick, as one run. O(rows), and a search per range and run.
 
-    Raises OverflowError if the weight of a row is outside int64.
+    The list is emptied, and nobody may read the runs afterwards (see
+    `dbsp.state.merge_in_place`). Raises OverflowError if the weight of a row is outside int64.
     """
     if len(runs) <= FEW:
         return _merge_pairs(runs)
     total = sum([run.size for run in runs])
+    largest_run = max(runs, key=lambda run: run.size)
+    if len(runs) > 1 and grows(largest_run) and 2 * largest_run.size >= total:
+        runs.remove(largest_run)
+        return merge_in_tick(largest_run, merge_many(runs))
     limits = _limits(runs, total)
     cuts = np.empty((len(limits) + 2, len(runs)), np.int64)
     for place, run in enumerate(runs):
@@ -102,22 +107,23 @@ def merge_many(runs: Sequence[SortedRun]) -> SortedRun:
             if not weighted:
                 weights[start : start + size] = 1
     close_gaps(rows, weights, first, sizes)
+    runs.clear()
     size = sum(sizes)
     if size < total * 7 // 8:
-        rows = first_in_place(rows, size)
+        held = [rows]
+        del rows
+        rows = first_in_place(held, size)
         weights = weights[:size].copy()
     rows, weights = rows[:size], weights[:size]
     return SortedRun.of_stored(rows, weights) if len(weights) else SortedRun.of_ones(rows)
 
 
-def _merge_pairs(runs: Sequence[SortedRun]) -> SortedRun:
-    waiting = sorted(runs, key=lambda run: run.size)
-    while len(waiting) > 1:
-        merge = RunMerge(0, *waiting[:2])
-        merge.advance(INT64_MAX)
-        del waiting[:2]
-        bisect.insort(waiting, merge.result(), key=lambda run: run.size)
-    return waiting[0]
+def _merge_pairs(runs: list[SortedRun]) -> SortedRun:
+    runs.sort(key=lambda run: run.size)
+    while len(runs) > 1:
+        merged = merge_in_tick(runs.pop(0), runs.pop(0))
+        bisect.insort(runs, merged, key=lambda run: run.size)
+    return runs.pop()
 
 
 def _limits(runs: Sequence[SortedRun], total: int) -> Codes:

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from dbsp.kernels import growing_memory
 from dbsp.kernels.thread_count import set_threads
-from dbsp.operators.recursion import row_tables
+from dbsp.operators.recursion import iterated_scope, row_tables
 from dbsp.parallel import packed_part, packed_sum, probe_pieces, range_sort, split_merge
-from dbsp.state import wide_merge
+from dbsp.state import merge_in_place, wide_merge
 
 THREADS = (1, 2, 4)
 
@@ -34,6 +35,9 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(probe_pieces, "LARGE", 2)
         patch.setattr(probe_pieces, "LEAST", 1)
         patch.setattr(wide_merge, "PIECE", 16)
+        patch.setattr(merge_in_place, "LEAST", 2)
+        patch.setattr(growing_memory, "OWN", 8)
+        patch.setattr(iterated_scope, "LARGE", 1)
         patch.setattr(row_tables, "ALONE", 2)
         set_threads(threads)
         try:

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
+import numpy as np
 import pytest
 
 from dbsp.kernels import thread_pool
@@ -178,3 +180,24 @@ def test_idle_threads_let_the_process_end() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.split() == ["435", "3"]
+
+
+def test_a_thread_that_wakes_late_keeps_no_array_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sleeping:
+        def __init__(self) -> None:
+            self.offers: list[object] = []
+
+        def offer(self, work: object, helpers: int) -> None:
+            self.offers.append(work)
+
+    pool = Sleeping()
+    monkeypatch.setattr(thread_pool, "_pool", pool)
+    array = np.arange(3)
+    known = weakref.ref(array)
+
+    def double(piece: int, array: np.ndarray = array) -> int:
+        return 2 * int(array[piece])
+
+    assert in_pieces(3, double) == [0, 2, 4]
+    del array, double
+    assert pool.offers and known() is None

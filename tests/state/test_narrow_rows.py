@@ -86,7 +86,9 @@ def test_the_first_rows_in_place(narrow: bool) -> None:
     rows = empty_rows(100_000, 2, narrow)
     rows[:] = 7
     rows[:3] = [[1, 2], [3, 4], [5, 6]]
-    rows = first_in_place(rows, 3)
+    held = [rows]
+    del rows
+    rows = first_in_place(held, 3)
     assert rows.tolist() == [[1, 2], [3, 4], [5, 6]]
     memory = rows if rows.base is None else rows.base
     assert memory.nbytes == (2 * 4 + 6 * 4 if narrow else 6 * 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp.kernels import consolidate
-from dbsp.state import narrow_rows, wide_merge
+from dbsp.state import merge_in_place, narrow_rows, wide_merge
 from dbsp.state.narrow_rows import fit_narrow, narrowed
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.wide_merge import merge_many
@@ -45,17 +46,22 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrow_rows, "LARGE", 30)
 
 
-@given(stacks, st.sampled_from([0, 4, 100]))
-def test_the_merge_is_the_sum(stack: list[SortedRun], few: int) -> None:
+@given(stacks, st.sampled_from([0, 4, 100]), st.sampled_from([1, 1000]))
+def test_the_merge_is_the_sum(stack: list[SortedRun], few: int, in_place: int) -> None:
+    copies = [copy.copy(run) for run in stack]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wide_merge, "FEW", few)
-        merged = merge_many(stack)
+        patch.setattr(merge_in_place, "LEAST", in_place)
+        merged = merge_many(copies)
+    assert not copies
     expected = sorted(total(stack).items())
     found = zip(map(tuple, merged.rows.tolist()), merged.weights.tolist(), strict=True)
     assert list(found) == expected
     assert merged.codes.flags.c_contiguous
     large = len(stack) > 1 and sum(run.size for run in stack) >= 30
-    assert merged.narrow == (large and all(fit_narrow(run.rows) for run in stack)) or few == 4 or not large
+    assert merged.narrow == (large and all(fit_narrow(run.rows) for run in stack)) or (
+        few == 4 or not large or in_place == 1
+    )
 
 
 def test_many_runs_of_weight_one_keep_no_weights() -> None:
@@ -79,7 +85,7 @@ def test_pieces_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wide_merge, "consolidate_owned", measured)
     chance = np.random.default_rng(1)
     runs = [run_of([((int(x), 0), 1) for x in chance.integers(0, 10**6, 50 + n)], False) for n in range(60)]
-    merge_many(runs)
+    merge_many(list(runs))
     assert sum(sizes) == sum(run.size for run in runs) and max(sizes) < 2 * 200
     few = len(sizes)
     monkeypatch.setattr(wide_merge, "SLICE", 20)  # of 60 runs: the pieces have 1,200 rows
@@ -104,6 +110,6 @@ def test_pieces_with_equal_rows_and_others_alternate(monkeypatch: pytest.MonkeyP
     runs = [SortedRun.of_ones(np.column_stack((nodes, second))) for second in seconds]
     runs += [SortedRun.of_ones(np.column_stack((nodes[:5], nodes[:5] - length))) for length in range(1, 9)]
     assert len(runs) > wide_merge.FEW
-    merged = merge_many(runs)
+    merged = merge_many(list(runs))
     found = zip(map(tuple, merged.rows.tolist()), merged.weights.tolist(), strict=True)
     assert dict(found) == total(runs)
