@@ -98,7 +98,7 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     circuit.output("limited", dbsp.multiway_join(limited, where=where))
     circuit.output("near", bag.range_join(keyed, on=["id"], left="v", right="v", low=0, high=1))
     circuit.output("latest", bag.asof_join(keyed, on=["id"], left="v", right="v"))
-    with circuit.fixpoint("near_and_near") as scope:
+    with circuit.fixpoint("near_and_near", recursion="incremental") as scope:
         reached = scope.variable("reached", bag.schema)
         nearer = reached.range_join(reached, left="id", right="id", low=1, high=1, select=["id_right", "v"])
         scope.define(reached, (bag + nearer.rename(id="id_right")).distinct())

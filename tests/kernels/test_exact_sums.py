@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dbsp.data.columns import code_floats, float_codes
@@ -83,6 +83,7 @@ def test_a_sum_is_exact_after_any_changes(ticks: list[list[tuple[float, int]]]) 
 
 @given(st.lists(st.tuples(st.sampled_from([math.inf, -math.inf, math.nan, 1.0]), WEIGHTS), max_size=5))
 def test_terms_that_are_not_finite(terms: list[tuple[float, int]]) -> None:
+    assume(sum(abs(weight) for _, weight in terms) < 2**63)
     counts = {text: sum(w for v, w in terms if str(v) == text) for text in ("inf", "-inf", "nan")}
     expected = 0.0
     for text, count in counts.items():
