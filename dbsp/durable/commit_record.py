@@ -70,9 +70,9 @@ class CommitRecord:
 
     def close(self) -> None:
         """Close the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1  # an interrupt must not let the file be closed twice
+        if file >= 0:
+            os.close(file)
 
     def _slot(self, commit: Commit) -> bytes:
         content = _SLOT.pack(commit.tick, commit.attempt)

@@ -353,9 +353,10 @@ class TickJournal:
             self._close_file()
 
     def _close_file(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-        self._file, self._end = -1, 0
+        # An interrupt may come between the lines, and a file must not be closed twice.
+        file, self._file, self._end = self._file, -1, 0
+        if file >= 0:
+            os.close(file)
 
     def remove_until(self, tick: int) -> None:
         """Remove the files that have no tick after this one."""

@@ -346,6 +346,39 @@ def test_a_run_that_nobody_has_any_more_while_its_snapshot_is_written(tmp_path: 
     assert snapshot_tick(tmp_path) == 2
 
 
+def test_an_interrupt_while_files_are_closed_leaves_none_to_close_twice(tmp_path: Path) -> None:
+    run = started(tmp_path, every=1)
+    step(run)
+    store = store_of(run)
+    for at in range(1, 40):
+        left = at
+
+        def interrupt(frame: Any, event: str, argument: Any) -> Any:
+            nonlocal left
+            if "/dbsp/durable/" not in frame.f_code.co_filename:
+                return None
+            left -= event == "line"
+            if left == 0:
+                raise KeyboardInterrupt
+            return interrupt
+
+        before = sys.gettrace()
+        try:
+            sys.settrace(interrupt)
+            store._release()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        store.close()
+        if left > 0:
+            break
+        run = started(tmp_path, every=1)
+        store = store_of(run)
+        step(run)
+    assert 3 < at < 39 and views(run) == expected(run.tick)
+
+
 def test_an_interrupt_at_any_step_of_beginning_a_snapshot(tmp_path: Path) -> None:
     run = started(tmp_path, every=1)
     step(run)

@@ -76,6 +76,8 @@ def test_a_tick_takes_as_many_jobs_as_its_rounds_need(tmp_path: Path) -> None:
     rounds, jobs = life.waited()
     assert 2 + 4 < rounds <= 2 + 4 + 8 and jobs == 3
     life.tick({"edge": {(0, 1): -1}})
+    assert life.waited()[1] == 2  # the two phases of a deletion have more rounds
+    life.tick({"edge": {(1, 2): -1}})
     assert life.waited()[1] == 1  # as many stages as the tick before has needed
     life.tick({})
     assert life.waited() == (1, 1)
