@@ -346,37 +346,44 @@ def test_a_run_that_nobody_has_any_more_while_its_snapshot_is_written(tmp_path: 
     assert snapshot_tick(tmp_path) == 2
 
 
-def test_an_interrupt_while_files_are_closed_leaves_none_to_close_twice(tmp_path: Path) -> None:
-    run = started(tmp_path, every=1)
-    step(run)
-    store = store_of(run)
-    for at in range(1, 40):
-        left = at
+def interrupted(at: int, call: Callable[[], object]) -> tuple[bool, bool]:
+    """Interrupt a call at this event in the modules of checkpoints.
 
-        def interrupt(frame: Any, event: str, argument: Any) -> Any:
-            nonlocal left
-            if "/dbsp/durable/" not in frame.f_code.co_filename:
-                return None
-            left -= event == "line"
-            if left == 0:
-                raise KeyboardInterrupt
+    Returns whether it came to that event, and whether the interrupt ended the call.
+    """
+    left = at
+
+    def interrupt(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal left
+        if "/dbsp/durable/" not in frame.f_code.co_filename:
             return interrupt
+        left -= event != "exception"
+        if left == 0:
+            raise KeyboardInterrupt
+        return interrupt
 
-        before = sys.gettrace()
-        try:
-            sys.settrace(interrupt)
-            store._release()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(before)
-        store.close()
-        if left > 0:
-            break
+    ended = False
+    before = sys.gettrace()
+    try:
+        sys.settrace(interrupt)
+        call()
+    except KeyboardInterrupt:
+        ended = True
+    finally:
+        sys.settrace(before)
+    return left <= 0, ended
+
+
+def test_an_interrupt_while_files_are_closed_leaves_none_to_close_twice(tmp_path: Path) -> None:
+    for at in range(1, 60):
         run = started(tmp_path, every=1)
         store = store_of(run)
         step(run)
-    assert 3 < at < 39 and views(run) == expected(run.tick)
+        reached, _ = interrupted(at, store._release)
+        store.close()
+        if not reached:
+            break
+    assert 3 < at < 59 and views(run) == expected(run.tick)
 
 
 def test_an_interrupt_at_any_step_of_beginning_a_snapshot(tmp_path: Path) -> None:
@@ -384,27 +391,11 @@ def test_an_interrupt_at_any_step_of_beginning_a_snapshot(tmp_path: Path) -> Non
     step(run)
     undone = 0
     for at in range(0, 2_000, 2):
-        ticks, left = run.tick, at
-
-        def interrupt(frame: Any, event: str, argument: Any) -> Any:
-            nonlocal left
-            if "/dbsp/durable/" not in frame.f_code.co_filename:
-                return interrupt
-            left -= event != "exception"
-            if left == 0:
-                raise KeyboardInterrupt
-            return interrupt
-
-        before = sys.gettrace()
-        try:
-            sys.settrace(interrupt)
-            step(run)
-        except KeyboardInterrupt:
-            undone += run.tick == ticks
-        finally:
-            sys.settrace(before)
+        ticks = run.tick
+        reached, ended = interrupted(at, lambda run=run: step(run))  # type: ignore[misc]
+        undone += ended and run.tick == ticks
         assert views(run) == expected(run.tick)
-        if left > 0:
+        if not reached:
             break
         if at % 30 == 0:
             store_of(run).close()
