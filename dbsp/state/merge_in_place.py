@@ -20,7 +20,6 @@ import numpy as np
 from dbsp.kernels import merge_backward
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.growing_memory import CAN_GROW, resized
-from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.run_tables import run_entry
 from dbsp.kernels.thread_count import threads
 from dbsp.kernels.thread_pool import in_pieces
@@ -48,9 +47,7 @@ def merge_in_tick(older: SortedRun, newer: SortedRun) -> SortedRun:
     larger, smaller = (older, newer) if older.size >= newer.size else (newer, older)
     if grows(larger) and larger.narrow == merges_narrow(larger, smaller):
         return _extended(larger, smaller)
-    merge = RunMerge(0, older, newer)
-    merge.advance(INT64_MAX)
-    return merge.result()
+    return RunMerge.sum_of((older, newer))
 
 
 def grows(run: SortedRun) -> bool:

@@ -78,10 +78,7 @@ class SortedRun:
         size = sum([run.size for run in runs])
         narrow = size >= narrow_rows.LARGE and all(run.fits_narrow for run in runs)
         codes = empty_rows(size, runs[0].width, narrow)
-        end = 0
-        for run in runs:
-            start, end = end, end + run.size
-            codes[start:end] = run.codes
+        np.concatenate([run.codes for run in runs], out=codes, casting="same_kind")
         if all((run.stored == 1).all() for run in runs):
             return SortedRun.of_set(codes)
         return SortedRun(codes, np.concatenate([run.weights for run in runs]))

@@ -132,11 +132,11 @@ def test_a_forked_shard_is_like_one_with_a_new_python(tmp_path: Path) -> None:
     results = done.stdout.splitlines()
     assert len(set(results)) == len(results) == len(CHANGES_OF_PROCESS)
     for number, line in enumerate(results):
-        forked, anew = map(json.loads, json.loads(line))
+        forked, fresh = map(json.loads, json.loads(line))
         assert forked.pop("inheritable") == []
-        del anew["inheritable"]
-        anew["kinds of descriptors"]["other"] += 1  # the pipe that says when the shard ends
-        assert forked == anew, f"change {number}"
+        del fresh["inheritable"]
+        fresh["kinds of descriptors"]["other"] += 1  # the pipe that says when the shard ends
+        assert forked == fresh, f"change {number}"
 
 
 HARMLESS = {"COLUMNS", "LINES", "VS_PROFILER"}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from dbsp import Circuit, Run, Stream
 from tests.harness import view
-from tests.operators.recursion.closures import EDGE, STEPS, then
+from tests.operators.recursion.closures import EDGE, STEPS, reachable, then
 from tests.operators.recursion.reachability import then_from, ways
 from tests.profiles import examples
-from tests.reference import Z, add, distinct, fixpoint, join, minus
+from tests.reference import Z, add, minus
 from tests.strategies import Tick, rows, small, ticks
 
 pytestmark = pytest.mark.usefixtures("eager", "unlimited")
@@ -45,17 +45,6 @@ def started(step: str, form: str, arranged: bool = False) -> Run:
     return circuit.start()
 
 
-def closure(edge: Z) -> Z:
-    """The closure; an edge of a negative weight takes paths away in the iteration that uses it."""
-    if any(weight < 0 for weight in edge.values()):
-        raise AssertionError("the model needs weights that are not negative")
-
-    def paths(now: dict[str, Z]) -> dict[str, Z]:
-        return {"path": distinct(add(edge, join(now["path"], edge, [(1, 0)], [(0, 0), (1, 1)])))}
-
-    return fixpoint(paths, ["path"])["path"]
-
-
 @pytest.mark.parametrize("step", ["right linear", "left linear", "non-linear", "both linear"])
 @pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=examples(60))
@@ -74,7 +63,7 @@ def test_deletions_agree_with_a_recomputation_without_a_restart(
             if max(weight, -edge.get(row, 0))
         }
         edge = add(edge, change)
-        after = closure(edge)
+        after = reachable(edge)
         assert run.step({"edge": change})["out"].to_dict() == minus(after, before)
         assert view(run) == after and ways(run) == {INSERT_ONLY}
         before = after
