@@ -7,9 +7,17 @@ from sys import getrefcount
 
 import numpy as np
 
-from dbsp.kernels import add_runs, consolidate, consolidate_few, consolidate_owned, project, sort_owned
+from dbsp.kernels import (
+    consolidate,
+    consolidate_few,
+    consolidate_owned,
+    merge_runs,
+    project,
+    sort_owned,
+    subtract_runs,
+)
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.run_tables import merge_some, run_entry
+from dbsp.kernels.run_tables import run_entry
 from dbsp.parallel import packed_sum
 from dbsp.parallel.packed_sum import sum_parts
 from dbsp.parallel.range_sort import pays, rearrange, sort_parts, sorts_in_place
@@ -101,10 +109,21 @@ class Batch:
 
         Raises OverflowError if a weight is outside int64.
         """
-        if sign > 0 and len(self) + len(other) <= FEW:
+        width = self.arity
+        if sign < 0:
+            return Batch(*subtract_runs(np.array([self.entry, other.entry], np.int64), width))
+        size = len(self) + len(other)
+        if size <= FEW:
             parts = [(batch.rows, batch.weights) for batch in (self, other)]
-            return consolidated_in_place(*_joined(parts)) or Batch.empty(self.arity)
-        return Batch(*add_runs(np.array([self.entry, other.entry], np.int64), self.arity, sign))
+            return consolidated_in_place(*_joined(parts)) or Batch.empty(width)
+        rows, weights = np.empty((size, width), np.int64), np.empty(size, np.int64)
+        state = np.zeros(4, np.int64)
+        table = np.array([self.entry, other.entry, run_entry(rows, weights)], np.int64)
+        merge_runs(table, width, state, size)
+        kept = int(state[2])
+        if kept < size - size // 8:
+            return Batch(rows[:kept].copy(), weights[:kept].copy())  # releases the rest of the memory
+        return Batch(rows[:kept], weights[:kept])
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -214,19 +233,10 @@ def _moved(parts: list[tuple[Codes, Codes]], size: int) -> tuple[Codes, Codes]:
     return rows, weights
 
 
-def merge_sorted(parts: Sequence[tuple[Codes, Codes]]) -> Batch | None:
-    """Return the sum of consolidated pieces, or None if it is empty. O(rows log pieces)."""
+def merge_sorted(parts: Sequence[Batch]) -> Batch | None:
+    """Return the sum of batches, or None if it is empty. O(rows log batches)."""
     pieces = list(parts)
     while len(pieces) > 1:
         pairs = zip(pieces[::2], pieces[1::2], strict=False)
-        pieces = [_merged(*older, *newer) for older, newer in pairs] + pieces[len(pieces) // 2 * 2 :]
-    return Batch(*pieces[0]) if pieces and len(pieces[0][1]) else None
-
-
-def _merged(rows: Codes, weights: Codes, more: Codes, their_weights: Codes) -> tuple[Codes, Codes]:
-    size = len(weights) + len(their_weights)
-    out_rows, out_weights = np.empty((size, rows.shape[1]), np.int64), np.empty(size, np.int64)
-    state = np.zeros(4, np.int64)
-    merge_some(rows, weights, more, their_weights, out_rows, out_weights, state, size)
-    size = int(state[2])
-    return out_rows[:size], out_weights[:size]
+        pieces = [older.plus(newer) for older, newer in pairs] + pieces[len(pieces) // 2 * 2 :]
+    return (pieces[0] or None) if pieces else None

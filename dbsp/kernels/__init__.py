@@ -31,7 +31,6 @@ from dbsp.kernels import (
 from dbsp.kernels.tiers import entry
 
 accumulate = entry(group_values.accumulate)
-add_runs = entry(run_merge.add_runs)
 arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 bound_timed_groups = entry(timed_bounds.bound_timed_groups)
@@ -93,6 +92,7 @@ scatter_keys = entry(packed_parts.scatter_keys)
 shifted = entry(group_values.shifted)
 split_rows = entry(placing.split_rows)
 sort_owned = entry(sort.sort_owned)
+subtract_runs = entry(run_merge.subtract_runs)
 sum_runs = entry(run_merge.sum_runs)
 sum_scattered = entry(packed_parts.sum_scattered)
 sum_terms = entry(term_sum.sum_terms)
@@ -107,7 +107,6 @@ with_time = entry(sort.with_time)
 
 __all__ = [
     "accumulate",
-    "add_runs",
     "arrange",
     "assert_runs",
     "bound_timed_groups",
@@ -167,6 +166,7 @@ __all__ = [
     "shifted",
     "sort_owned",
     "split_rows",
+    "subtract_runs",
     "sum_runs",
     "sum_scattered",
     "sum_terms",

@@ -114,8 +114,8 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
 
 
 @kernel
-def _add(table: Rows, k: int, sign: int, rows: Rows, weights: Codes) -> int:
-    """Write a + sign * b for the first two runs of a table; return how many rows that are.
+def _subtract(table: Rows, k: int, rows: Rows, weights: Codes) -> int:
+    """Write a - b for the first two runs of a table; return how many rows that are.
 
     Without room for rows, count only.
     """
@@ -131,9 +131,9 @@ def _add(table: Rows, k: int, sign: int, rows: Rows, weights: Codes) -> int:
             weight = a_weights[i & a_mask]
         else:
             weight = b_weights[j & b_mask]
-            if sign < 0 and weight == INT64_MIN:
+            if weight == INT64_MIN:
                 raise OverflowError("weight: the negation of a weight is outside the 64-bit range")
-            weight *= sign
+            weight = -weight
             if order == 0:
                 weight = add_weights(a_weights[i & a_mask], weight)
         if weight != 0:
@@ -148,17 +148,17 @@ def _add(table: Rows, k: int, sign: int, rows: Rows, weights: Codes) -> int:
 
 
 @kernel
-def add_runs(table: Rows, k: int, sign: int) -> tuple[Rows, Codes]:
-    """Return a + sign * b for the first two sorted runs of a run table; sign is 1 or -1.
+def subtract_runs(table: Rows, k: int) -> tuple[Rows, Codes]:
+    """Return a - b for the first two sorted runs of a run table.
 
     O(rows), in two merges: the first one counts the rows of the result, which is often much smaller
     than both runs. Raises OverflowError if a weight is outside int64.
     """
-    size = _add(table, k, sign, np.empty((0, k), np.int64), np.empty(0, np.int64))
+    size = _subtract(table, k, np.empty((0, k), np.int64), np.empty(0, np.int64))
     rows = np.empty((size, k), np.int64)
     weights = np.empty(size, np.int64)
     if size:
-        _add(table, k, sign, rows, weights)
+        _subtract(table, k, rows, weights)
     return rows, weights
 
 

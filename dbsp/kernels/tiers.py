@@ -170,12 +170,10 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
         return _work_of_all_terms
     if "joins" in names:
         return _work_of_iterations
-    if "fuel" in names:
+    if names[:2] == ["table", "k"]:
         return _work_of_merge
     if "slots" in names or names[:2] == ["table", "numbers"]:
         return _measure_in_table(names)
-    if "sign" in names:
-        return _work_of_addition
     if "first" in names:
         return _work_of_sum
     if "runs" not in names:
@@ -209,14 +207,10 @@ def _measure_in_table(names: list[str]) -> Callable[[tuple[Any, ...]], int]:
 
 
 def _work_of_merge(arguments: tuple[Any, ...]) -> int:
-    table, columns, _, fuel = arguments
-    rows = min(fuel, int(table[:2, 2].sum()))
+    table, columns, *_ = arguments
+    fuel = arguments[3:]  # of `merge_runs` only
+    rows = min([int(table[:2, 2].sum()), *fuel])
     return int(2 * rows * (columns + 1))
-
-
-def _work_of_addition(arguments: tuple[Any, ...]) -> int:
-    table, columns, _ = arguments
-    return int(2 * table[:2, 2].sum() * (columns + 1))
 
 
 def _work_of_sum(arguments: tuple[Any, ...]) -> int:

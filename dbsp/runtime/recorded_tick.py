@@ -82,7 +82,7 @@ class RecordedTick:
     def delta(self, node: Node) -> Batch | None:
         """Return the sum of the deltas of a node over all passes; None if it is empty."""
         self.expect_recorded(node)
-        return merge_sorted([(batch.rows, batch.weights) for _, batch in self._by_node.get(node, ())])
+        return merge_sorted([batch for _, batch in self._by_node.get(node, ())])
 
     def knows_change(self, node: Node) -> bool:
         """Return whether `change` returns the change of a node."""
@@ -122,7 +122,7 @@ class RecordedTick:
         pieces: dict[PassTime, list[Batch]] = {}
         for each, batch in self._by_node.get(node, ()):
             pieces.setdefault(each.time, []).append(batch)
-        sums = {time: merge_sorted([(b.rows, b.weights) for b in found]) for time, found in pieces.items()}
+        sums = {time: merge_sorted(found) for time, found in pieces.items()}
         return {time: batch for time, batch in sums.items() if batch is not None}
 
     def summed_by_time(self, node: Node) -> dict[PassTime, Batch]:
@@ -131,7 +131,7 @@ class RecordedTick:
         sums = {}
         for now in dict.fromkeys(each.time for each in self.passes if each.graph is node.graph):
             until = [
-                (batch.rows, batch.weights)
+                batch
                 for time, batch in pieces.items()
                 if all(before <= at for before, at in zip(time, now, strict=True))
             ]

@@ -79,14 +79,14 @@ class SummedPort(OutputPort):
         Raises WeightOverflowError, which names the node that has computed the rows.
         """
         try:
-            self.out = sum_of(deltas)
+            self.out = merge_sorted(deltas)
         except OverflowError as error:
             raise located(overflow_error(error, self._source), self._source, True) from None
 
     def total(self, parts: Sequence[Batch]) -> Batch:
         """Return the sum of the integrals of the shards. Raises WeightOverflowError."""
         try:
-            return sum_of(parts) or Batch.empty(self.columns.arity)
+            return merge_sorted(parts) or Batch.empty(self.columns.arity)
         except OverflowError as error:
             message = f"output {self.relation!r}: {overflow_text(error)}, with the rows of all shards"
             raise WeightOverflowError(message) from None
@@ -136,11 +136,6 @@ class DistributedPorts:
                 relation = getattr(operator, "relation")  # noqa: B009  (of every other port)
                 outputs[relation] = SummedPort(node, relation, read)
         return DistributedPorts(inputs, outputs)
-
-
-def sum_of(parts: Sequence[Batch]) -> Batch | None:
-    """Return the sum of batches; None if it is empty. Raises OverflowError."""
-    return parts[0] if len(parts) == 1 else merge_sorted([(part.rows, part.weights) for part in parts])
 
 
 def _refuse_unshared(node: Node) -> None:

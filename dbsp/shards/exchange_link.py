@@ -238,5 +238,4 @@ def _size(messages: Sequence[Sequence[Buffer]]) -> int:
 
 
 def _sum(own: Batch | None, received: list[Batch]) -> Batch | None:
-    pieces = [piece for piece in (own, *received) if piece]
-    return pieces[0] if len(pieces) == 1 else merge_sorted([(piece.rows, piece.weights) for piece in pieces])
+    return merge_sorted([piece for piece in (own, *received) if piece])

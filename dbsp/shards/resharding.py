@@ -95,7 +95,7 @@ def _read_inputs(
         for name, batch in shard.post.unpack(sent.names, sent.packets, shard.take_buffers(), schemas).items():
             found[name].append(batch)
     group.succeeded()
-    summed = {name: _sum(batches) for name, batches in found.items()}
+    summed = {name: merge_sorted(batches) for name, batches in found.items()}
     return {name: batch for name, batch in summed.items() if batch is not None}
 
 
@@ -123,10 +123,6 @@ def _views(group: ShardGroup, ports: DistributedPorts) -> dict[str, list[Any]]:
             buffers = shard.take_buffers()
             parts += shard.post.unpack((name,), (len(buffers),), buffers, schemas).values()
         group.succeeded()
-        total = _sum(parts)
+        total = merge_sorted(parts)
         views[name] = [] if total is None else np.column_stack([total.rows, total.weights]).tolist()
     return views
-
-
-def _sum(parts: Sequence[Batch]) -> Batch | None:
-    return merge_sorted([(part.rows, part.weights) for part in parts]) if parts else None

@@ -49,7 +49,7 @@ def _message(batch: Batch, schema: Schema, interner: Interner) -> bytes:
 def read_rows(messages: Iterable[bytes], schema: Schema, interner: Interner) -> Batch | None:
     """Return the sum of the rows of messages, as ids of the interner."""
     parts = [Inbox(interner).unpack(_buffers(message), schema) for message in messages]
-    return merge_sorted([(part.rows, part.weights) for part in parts if part is not None])
+    return merge_sorted([part for part in parts if part is not None])
 
 
 def _buffers(message: bytes) -> list[Buffer]:

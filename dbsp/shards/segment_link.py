@@ -113,9 +113,7 @@ class SegmentLink(ShardLink):
         for slot, (_, parts, schema) in enumerate(packed):
             others = read_rows(answers.get(str(slot), ()), schema, self._interner)
             pieces = [piece for piece in (parts[self.shard], others) if piece]
-            received.append(
-                pieces[0] if len(pieces) == 1 else merge_sorted([(one.rows, one.weights) for one in pieces])
-            )
+            received.append(merge_sorted(pieces))
         return received
 
     # --- rounds -----------------------------------------------------------------------------------

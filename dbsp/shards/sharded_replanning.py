@@ -24,7 +24,7 @@ import numpy as np
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.operator_roles import RowCopying, RowMoving
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.schema import Schema
 from dbsp.display.amounts import memory
 from dbsp.durable.shards_header import ShardsHeader
@@ -36,7 +36,7 @@ from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.replanning import Planner, Proposal, Replanned
 from dbsp.runtime.stored_relations import drift_between
 from dbsp.shards import shard_questions
-from dbsp.shards.dealing import Dealer, DealtRelation, DistributedPorts, SummedPort, sum_of
+from dbsp.shards.dealing import Dealer, DealtRelation, DistributedPorts, SummedPort
 from dbsp.shards.gathered_reports import GatheredReports
 from dbsp.shards.placed_circuit import Distribute, PlacedCircuit
 from dbsp.shards.remote_shard import result_of
@@ -247,7 +247,7 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
             return None
         schema = relation_schema(self, relation)
         parts = self._read("replan", lambda epoch: ReadRelation(epoch, relation), schema)
-        batch = sum_of(parts) or Batch.empty(schema.arity)
+        batch = merge_sorted(parts) or Batch.empty(schema.arity)
         return np.ascontiguousarray(batch.rows[batch.weights > 0])
 
     def drift(self) -> float:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Self
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, merge_sorted
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.view import View
@@ -34,7 +34,7 @@ from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import InputPort, OutputPort
 from dbsp.runtime.replanning import Planner
 from dbsp.runtime.scope import Scope
-from dbsp.shards.dealing import Dealer, DistributedPorts, SummedPort, sum_of
+from dbsp.shards.dealing import Dealer, DistributedPorts, SummedPort
 from dbsp.shards.group_start import GroupStart
 from dbsp.shards.placed_circuit import Distribute, PlacedCircuit
 from dbsp.shards.remote_shard import RemoteShard, result_of
@@ -287,7 +287,7 @@ class ShardedRun(ShardedUpdates, Displayed):
     def read_input(self, name: str) -> Batch:
         columns = self.input_port(name).columns
         parts = self._read("asserted", lambda epoch: ReadInput(epoch, name), columns)
-        return sum_of(parts) or Batch.empty(columns.arity)
+        return merge_sorted(parts) or Batch.empty(columns.arity)
 
     def _read(self, what: str, command: Callable[[int], Command], columns: Schema) -> list[Batch]:
         """Return the rows that each shard sends."""

@@ -15,7 +15,7 @@ import dbsp
 from dbsp.kernels.compiled import cache_folder, is_cached
 from dbsp.kernels.jit import entries
 from dbsp.kernels.kernel_cache import fill_cache, missing_kernels
-from dbsp.kernels.run_merge import add_runs
+from dbsp.kernels.run_merge import subtract_runs
 from tests.cli.support import PATHS, Command, process, read_until
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.usefixtures("compiled_kernels")
 
 def test_warmup_compiles_what_is_missing(run: Command) -> None:
     fill_cache(entries(), lambda name: None)
-    before = is_cached(add_runs)
-    for index in cache_folder().glob("run_merge.add_runs-*.nbi"):
+    before = is_cached(subtract_runs)
+    for index in cache_folder().glob("run_merge.subtract_runs-*.nbi"):
         index.unlink()
-    assert (before, is_cached(add_runs)) == (True, False)
+    assert (before, is_cached(subtract_runs)) == (True, False)
     done = run("warmup")
     assert done.code == 0
     assert "dbsp: compiling 1 kernel for this machine on " in done.err

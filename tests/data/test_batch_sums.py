@@ -19,9 +19,8 @@ def test_merged_pieces_are_their_sum(arity: int, data: st.DataObject) -> None:
     pieces = []
     for _ in range(data.draw(st.integers(0, 5))):
         zset = data.draw(st.dictionaries(row, WEIGHTS, max_size=12))
-        rows = np.array(sorted(zset), np.int64).reshape(len(zset), arity)
-        pieces.append((rows, np.array([zset[key] for key in sorted(zset)], np.int64)))
-    merged, expected = merge_sorted(pieces), combine(pieces)
+        pieces.append(batch_of(zset, arity))
+    merged, expected = merge_sorted(pieces), combine([(piece.rows, piece.weights) for piece in pieces])
     assert (merged is None) == (expected is None)
     if merged is not None and expected is not None:
         assert merged.rows.tolist() == expected.rows.tolist()
@@ -50,6 +49,6 @@ def test_a_batch_plus_or_minus_another_one(arity: int, sign: int, data: st.DataO
 
 
 def test_a_sum_of_weights_beyond_64_bits_is_an_error() -> None:
-    piece = np.array([[1]]), np.array([2**62])
+    piece = Batch(np.array([[1]]), np.array([2**62]))
     with pytest.raises(OverflowError):
         merge_sorted([piece, piece])

@@ -75,7 +75,7 @@ def test_no_rows_are_no_message() -> None:
 def test_the_messages_of_several_shards_add_up() -> None:
     batch = numbers(10)
     messages = [*written_rows(batch, NUMBERS, Interner()), *written_rows(batch, NUMBERS, Interner())]
-    expected = merge_sorted([(batch.rows, batch.weights)] * 2)
+    expected = merge_sorted([batch] * 2)
     found = read_rows(messages, NUMBERS, Interner())
     assert found is not None and expected is not None
     assert np.array_equal(found.weights, expected.weights)
