@@ -1,10 +1,13 @@
-"""Defer signals during calls that no exception may interrupt, and find disguised interrupts."""
+"""Defer signals during calls that no exception may interrupt, wait so that signals are handled, and
+find disguised interrupts.
+"""
 
 from __future__ import annotations
 
 # The functions of `signal` look for each number and handler in an enum, which takes ten times as
 # long.
 import _signal  # type: ignore[import-not-found]
+import select
 import signal
 import threading
 from collections.abc import Callable
@@ -55,6 +58,23 @@ def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
         for deferral in deferrals:
             if deferral.waiting:
                 deferral.handler(deferral.number, None)
+
+
+_HANDLED_EVERY = 500.0
+
+
+def poll_interruptibly(poll: select.poll, milliseconds: float | None = None) -> list[tuple[int, int]]:
+    """Return what a poll finds, after so many milliseconds at most; handle signals meanwhile.
+
+    A poll of the main thread ends for a signal only if this thread receives it during the poll.
+    Another thread may receive it, or it arrives between the last bytecode and the poll. So a wait
+    without a limit consists of several polls, half a second each.
+    """
+    if milliseconds is not None:
+        return poll.poll(milliseconds)
+    while not (found := poll.poll(_HANDLED_EVERY)):
+        pass
+    return found
 
 
 def interrupt_behind(error: BaseException) -> BaseException:

@@ -13,7 +13,7 @@ import struct
 import subprocess
 from contextlib import suppress
 
-from dbsp.deferred_signals import call_undisturbed
+from dbsp.deferred_signals import call_undisturbed, poll_interruptibly
 
 _STATUS = struct.Struct("<q")
 
@@ -75,7 +75,7 @@ class ForkedProcess:
     def _wait_until(self, milliseconds: float | None) -> int | None:
         poll = select.poll()
         poll.register(self._status, select.POLLIN)
-        if poll.poll(milliseconds):
+        if poll_interruptibly(poll, milliseconds):
             call_undisturbed(self._receive)
         return self.returncode
 

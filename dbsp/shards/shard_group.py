@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from dbsp.data.interner import Interner
-from dbsp.deferred_signals import call_undisturbed
+from dbsp.deferred_signals import call_undisturbed, poll_interruptibly
 from dbsp.errors import ShardError
 from dbsp.kernels.thread_count import threads
 from dbsp.shards.abortable_link import TickAbortedError
@@ -181,7 +181,7 @@ class ShardGroup:
             poll = select.poll()
             for descriptor in waiting:
                 poll.register(descriptor, select.POLLIN)
-            answered = [waiting[descriptor] for descriptor, _ in poll.poll(patience)]
+            answered = [waiting[descriptor] for descriptor, _ in poll_interruptibly(poll, patience)]
             overdue = patience is not None and not answered
             call_undisturbed(_receive_all, answered)
 

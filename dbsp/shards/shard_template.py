@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import TypeAlias
 
-from dbsp.deferred_signals import call_undisturbed
+from dbsp.deferred_signals import call_undisturbed, poll_interruptibly
 from dbsp.errors import ShardError, expect_present
 from dbsp.shards.fork_request import (
     READY,
@@ -130,7 +130,7 @@ class _Template:
         if not self._ready:
             poll = select.poll()
             poll.register(self._requests, select.POLLIN)
-            poll.poll()  # an interrupt may end this wait
+            poll_interruptibly(poll)
             call_undisturbed(self._receive_ready)
 
     def _receive_ready(self) -> None:

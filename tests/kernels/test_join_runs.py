@@ -19,8 +19,8 @@ from tests.kernels.support import Pairs, Stack, bags, canonical, near, pairs_of,
 
 @entry
 @kernel
-def _gallop(table: Rows, k: int, low: int, high: int, keys: Rows, i: int, m: int, after: int) -> int:
-    return gallop(codes_at(table[0, 0]), k, low, high, keys, i, m, after)
+def _gallop(stack: Rows, k: int, low: int, high: int, keys: Rows, i: int, m: int, after: int) -> int:
+    return gallop(codes_at(stack[0, 0]), k, low, high, keys, i, m, after)
 
 
 @entry

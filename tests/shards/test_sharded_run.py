@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,8 +195,17 @@ def test_unknown_outputs_and_refused_methods(pair: Pair) -> None:
 # --- interrupts -----------------------------------------------------------------------------------
 
 
-def test_an_interrupt_ends_a_tick_that_shards_compute(pair: Pair) -> None:
-    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+def interrupt_process() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupt_this_thread() -> None:
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("interrupt", [interrupt_process, interrupt_this_thread])
+def test_an_interrupt_ends_a_tick_that_shards_compute(pair: Pair, interrupt: Callable[[], None]) -> None:
+    threading.Timer(0.5, interrupt).start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         pair.many.step({"visit": [(SLEEPS,)], "sale": [(802, "lost")]})
