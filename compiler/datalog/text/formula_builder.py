@@ -1,23 +1,19 @@
-"""Turn Lark's parse trees of formulas and terms into the nodes of `tree.syntax`."""
+"""Turn the parse trees of formulas and terms into the nodes of `tree.syntax`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import cast
 
-from lark import Token, Tree
-
+from dbsp.compiler.datalog.text.item_parser import Child, ParseTree
 from dbsp.compiler.datalog.text.lexer import PlacedToken, unescape
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import Kind
 from dbsp.diagnostics import SourceSpan
 from dbsp.errors import expect_type
-
-ParseTree: TypeAlias = Tree[Token]
-Child: TypeAlias = "ParseTree | Token | None"
 
 
 class FormulaBuilder:
@@ -27,8 +23,8 @@ class FormulaBuilder:
         self.report = report
 
     def formula(self, tree: Child) -> syntax.Formula:
-        tree = expect_type(tree, Tree, "the parse tree of a formula")
-        span = self.span(tree)
+        tree = expect_type(tree, ParseTree, "the parse tree of a formula")
+        span = tree.span
         match tree.data:
             case "atom":
                 return self.atom(tree)
@@ -50,10 +46,10 @@ class FormulaBuilder:
                 return syntax.Comparison(str(operator), self.term(left), self.term(right), span)
 
     def atom(self, tree: Child) -> syntax.Atom:
-        tree = expect_type(tree, Tree, "the parse tree of an atom")
+        tree = expect_type(tree, ParseTree, "the parse tree of an atom")
         name, _, arguments, _ = tree.children
-        name_span = self.span_of(cast(Token, name))
-        return syntax.Atom(str(name), self.terms(arguments), self.span(tree), name_span)
+        name_span = cast(PlacedToken, name).span
+        return syntax.Atom(str(name), self.terms(arguments), tree.span, name_span)
 
     # --- terms -----------------------------------------------------------------------------------
 
@@ -61,8 +57,8 @@ class FormulaBuilder:
         return tuple(self.term(part) for part in subtrees(tree))
 
     def term(self, tree: Child) -> syntax.Term:
-        tree = expect_type(tree, Tree, "the parse tree of a term")
-        span = self.span(tree)
+        tree = expect_type(tree, ParseTree, "the parse tree of a term")
+        span = tree.span
         first = tree.children[0]
         match tree.data:
             case "variable":
@@ -70,7 +66,7 @@ class FormulaBuilder:
             case "wildcard":
                 return syntax.Wildcard(span)
             case "number" | "float" | "string":
-                return self.literal(cast(Token, first), span)
+                return self.literal(cast(PlacedToken, first), span)
             case "group":
                 return self.term(tree.children[1])
             case "binary":
@@ -84,7 +80,7 @@ class FormulaBuilder:
                 return syntax.Call(f"@{tree.children[1]}", self.terms(tree.children[3]), span)
             case "cast":
                 _, _, value, _, type_name, _ = tree.children
-                target = self.name(cast(Token, type_name))
+                target = self.name(cast(PlacedToken, type_name))
                 return syntax.Call("as", (self.term(value),), span, target=target)
             case "complement":
                 return syntax.Call(str(first), (self.term(tree.children[1]),), span)
@@ -103,7 +99,7 @@ class FormulaBuilder:
             case _:
                 return self._aggregate(tree, span)
 
-    def literal(self, token: Token, span: SourceSpan) -> syntax.Term:
+    def literal(self, token: PlacedToken, span: SourceSpan) -> syntax.Term:
         match token.type:
             case "STRING":
                 return syntax.Constant(self.text_of(token), span, Kind.SYMBOL)
@@ -147,7 +143,7 @@ class FormulaBuilder:
         inner = subtree(body, 1 if len(body.children) == 3 else 0)
         target = None if value is None else self.term(value)
         if (target is None) != (function == "count"):
-            place = self.span_of(cast(Token, function))
+            place = cast(PlacedToken, function).span
             if target is None:
                 message = f"'{function}' needs an expression to aggregate"
                 hint = f"write '{function} x : {{ ... }}'"
@@ -159,44 +155,20 @@ class FormulaBuilder:
         parts = formula.parts if isinstance(formula, syntax.Conjunction) else (formula,)
         return syntax.Aggregate(str(function), target, parts, span)
 
-    def text_of(self, token: Token) -> str:
+    def text_of(self, token: PlacedToken) -> str:
         """The value of a string literal."""
         value, bad = unescape(str(token))
         if bad is not None:
             self.report.error(
-                self.span_of(token),
+                token.span,
                 f"unknown escape sequence {bad} in a string",
                 r"""known: \" \' \\ \a \b \f \n \r \t \v""",
                 code="syntax",
             )
         return value
 
-    def name(self, token: Token) -> syntax.Name:
-        return syntax.Name(str(token), self.span_of(token))
-
-    # --- places ----------------------------------------------------------------------------------
-
-    @staticmethod
-    def span_of(token: Token) -> SourceSpan:
-        """The place of one token."""
-        return expect_type(token, PlacedToken, "a token of the lexer").span
-
-    def span(self, tree: ParseTree) -> SourceSpan:
-        """The place from the first to the last token of a tree."""
-        first, last = _edge(tree, 0), _edge(tree, -1)
-        return self.span_of(first).to(self.span_of(last))
-
-
-def _edge(tree: ParseTree, end: int) -> Token:
-    node: ParseTree | Token = tree
-    while isinstance(node, Tree):
-        present = [child for child in node.children if _present(child)]
-        node = present[end]
-    return node
-
-
-def _present(child: Child) -> bool:
-    return isinstance(child, Token) or (isinstance(child, Tree) and bool(child.children))
+    def name(self, token: PlacedToken) -> syntax.Name:
+        return syntax.Name(str(token), token.span)
 
 
 def subtree(tree: ParseTree, position: int) -> ParseTree:
@@ -204,5 +176,5 @@ def subtree(tree: ParseTree, position: int) -> ParseTree:
 
 
 def subtrees(tree: Child) -> Iterator[ParseTree]:
-    if isinstance(tree, Tree):
-        yield from (child for child in tree.children if isinstance(child, Tree))
+    if isinstance(tree, ParseTree):
+        yield from (child for child in tree.children if isinstance(child, ParseTree))

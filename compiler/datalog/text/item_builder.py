@@ -1,4 +1,4 @@
-"""Turn Lark's parse tree of one item into the nodes of `parsed`."""
+"""Turn the parse tree of one item into the nodes of `parsed`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import count
 from typing import cast
 
-from lark import Token, Tree
-
 from dbsp.compiler.datalog.text import parsed
-from dbsp.compiler.datalog.text.formula_builder import Child, FormulaBuilder, ParseTree, subtree, subtrees
+from dbsp.compiler.datalog.text.formula_builder import FormulaBuilder, subtree, subtrees
+from dbsp.compiler.datalog.text.item_parser import Child, ParseTree
+from dbsp.compiler.datalog.text.lexer import PlacedToken
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import N, map_children
 
@@ -26,14 +26,14 @@ class ItemBuilder(FormulaBuilder):
         if _depth(tree) > MAX_DEPTH:
             message = f"this is nested more than {MAX_DEPTH} levels deep"
             hint = "split it into several rules"
-            self.report.error(self.span(tree), message, hint, code="program-too-large")
+            self.report.error(tree.span, message, hint, code="program-too-large")
             return None
         match tree.data:
             case "fact":
-                return parsed.Clause((self.atom(subtree(tree, 0)),), None, self.span(tree))
+                return parsed.Clause((self.atom(subtree(tree, 0)),), None, tree.span)
             case "rule":
                 heads = tuple(self.atom(head) for head in subtrees(subtree(tree, 0)))
-                return parsed.Clause(heads, self.formula(subtree(tree, 2)), self.span(tree))
+                return parsed.Clause(heads, self.formula(subtree(tree, 2)), tree.span)
             case "subsumption":
                 return self._subsumption(tree)
             case "relation_declaration":
@@ -46,28 +46,28 @@ class ItemBuilder(FormulaBuilder):
                 return self._directive(tree)
             case "component":
                 head, *bases = [self._component_type(subtree) for subtree in _component_types(tree)]
-                return parsed.Component(head, tuple(bases), (), self.span(tree))
+                return parsed.Component(head, tuple(bases), (), tree.span)
             case "component_end":
-                return parsed.ComponentEnd(self.span(tree))
+                return parsed.ComponentEnd(tree.span)
             case "instance":
-                name = self.name(cast(Token, tree.children[1]))
-                return parsed.Instance(name, self._component_type(subtree(tree, 3)), self.span(tree))
+                name = self.name(cast(PlacedToken, tree.children[1]))
+                return parsed.Instance(name, self._component_type(subtree(tree, 3)), tree.span)
             case "override":
-                return parsed.Override(self._names(tree.children[1]), self.span(tree))
+                return parsed.Override(self._names(tree.children[1]), tree.span)
             case "pragma":
                 key, *value = map(self.text_of, _tokens(tree)[1:])
-                return parsed.Pragma(key, "".join(value), self.span(tree))
+                return parsed.Pragma(key, "".join(value), tree.span)
             case "plan":
-                return parsed.PlanDirective(tuple(map(self._order, subtrees(tree))), self.span(tree))
+                return parsed.PlanDirective(tuple(map(self._order, subtrees(tree))), tree.span)
             case _:
                 return self._type(tree)
 
-    def fact(self, tokens: Sequence[Token]) -> parsed.Clause:
+    def fact(self, tokens: Sequence[PlacedToken]) -> parsed.Clause:
         """The fact of these tokens: a name, literals between brackets and commas, a dot."""
-        name, first, last = (self.span_of(tokens[i]) for i in (0, 2, -1))
+        name, first, last = (tokens[i].span for i in (0, 2, -1))
         arguments = [self.literal(tokens[2], first)]
-        arguments += [self.literal(t, self.span_of(t)) for t in tokens[4:-2:2]]
-        bracket = self.span_of(tokens[-2])
+        arguments += [self.literal(t, t.span) for t in tokens[4:-2:2]]
+        bracket = tokens[-2].span
         atom = syntax.Atom(str(tokens[0]), tuple(arguments), name.to(bracket), name)
         return parsed.Clause((atom,), None, name.to(last))
 
@@ -79,7 +79,7 @@ class ItemBuilder(FormulaBuilder):
             self._names(names),
             self._attributes(attributes),
             self._names(qualifiers),
-            self.span(tree),
+            tree.span,
             tuple(self._names(d.children[min(1, len(d.children) - 1)]) for d in subtrees(choices)),
         )
 
@@ -91,8 +91,8 @@ class ItemBuilder(FormulaBuilder):
                 parsed.AttributeDeclaration(
                     str(name),
                     str(type_name),
-                    self.span(attribute),
-                    self.span_of(type_name),
+                    attribute.span,
+                    type_name.span,
                     self._join(attribute.children[-1]),
                 )
             )
@@ -100,21 +100,21 @@ class ItemBuilder(FormulaBuilder):
 
     def _branches(self, tree: ParseTree) -> tuple[parsed.BranchDeclaration, ...]:
         if tree.data == "record_type":
-            name = self.name(cast(Token, tree.children[1]))
+            name = self.name(cast(PlacedToken, tree.children[1]))
             return (parsed.BranchDeclaration(replace(name, text=""), self._attributes(tree.children[4])),)
         return tuple(
             parsed.BranchDeclaration(
-                self.name(cast(Token, branch.children[0])), self._attributes(branch.children[2])
+                self.name(cast(PlacedToken, branch.children[0])), self._attributes(branch.children[2])
             )
             for branch in subtrees(tree)
         )
 
     def _type(self, tree: ParseTree) -> parsed.TypeDeclaration:
         if tree.data in ("record_type", "adt_type"):
-            named = self.name(cast(Token, tree.children[1]))
+            named = self.name(cast(PlacedToken, tree.children[1]))
             structured_form: parsed.TypeForm = "record" if tree.data == "record_type" else "adt"
             branches = self._branches(tree)
-            return parsed.TypeDeclaration(named, structured_form, (), self.span(tree), branches=branches)
+            return parsed.TypeDeclaration(named, structured_form, (), tree.span, branches=branches)
         names = [self.name(token) for token in _tokens(tree) if token.type in ("IDENT", "QUALIFIED")]
         parents = tuple(names[1:])
         form: parsed.TypeForm = "subtype"
@@ -124,7 +124,7 @@ class ItemBuilder(FormulaBuilder):
         if deprecated:
             kind = "number" if _tokens(tree)[0].type == "NUMBER_TYPE" else "symbol"
             parents = (syntax.Name(kind, names[0].span),)
-        return parsed.TypeDeclaration(names[0], form, parents, self.span(tree), deprecated)
+        return parsed.TypeDeclaration(names[0], form, parents, tree.span, deprecated)
 
     def _directive(self, tree: ParseTree) -> parsed.Directive:
         kind, names, _, parameters, _ = tree.children
@@ -134,39 +134,40 @@ class ItemBuilder(FormulaBuilder):
             text = self.text_of(value) if value.type == "STRING" else str(value)
             values.append((str(key), text))
         name = cast(parsed.DirectiveKind, str(kind)[1:])
-        return parsed.Directive(name, self._names(names), tuple(values), self.span(tree))
+        return parsed.Directive(name, self._names(names), tuple(values), tree.span)
 
     def _functor(self, tree: ParseTree) -> parsed.FunctorDeclaration:
-        name, result = (self.name(cast(Token, tree.children[place])) for place in (1, 6))
+        name, result = (self.name(cast(PlacedToken, tree.children[place])) for place in (1, 6))
         parameters = list(subtrees(tree.children[3]))
         types = tuple(self.name(_tokens(parameter)[-1]) for parameter in parameters)
         marks = [*(parameter.children[-1] for parameter in parameters), tree.children[7]]
-        return parsed.FunctorDeclaration(name, types, result, self.span(tree), tuple(map(self._join, marks)))
+        return parsed.FunctorDeclaration(name, types, result, tree.span, tuple(map(self._join, marks)))
 
     def _join(self, tree: Child) -> syntax.Name | None:
         """The join in `T<join>`, which is empty in `T<>`; None without one."""
-        if not isinstance(tree, Tree):
+        if not isinstance(tree, ParseTree):
             return None
-        return syntax.Name("".join(map(str, _tokens(tree)[1:-1])), self.span(tree))
+        return syntax.Name("".join(map(str, _tokens(tree)[1:-1])), tree.span)
 
     def _lattice(self, tree: ParseTree) -> parsed.LatticeDeclaration:
         parts = (
-            (self.name(cast(Token, part.children[0])), self.term(part.children[3])) for part in subtrees(tree)
+            (self.name(cast(PlacedToken, part.children[0])), self.term(part.children[3]))
+            for part in subtrees(tree)
         )
-        return parsed.LatticeDeclaration(self.name(_tokens(tree)[1]), tuple(parts), self.span(tree))
+        return parsed.LatticeDeclaration(self.name(_tokens(tree)[1]), tuple(parts), tree.span)
 
     def _component_type(self, tree: ParseTree) -> parsed.ComponentType:
         name, _, parameters, _ = tree.children
-        return parsed.ComponentType(self.name(cast(Token, name)), self._names(parameters), self.span(tree))
+        return parsed.ComponentType(self.name(cast(PlacedToken, name)), self._names(parameters), tree.span)
 
     def _order(self, tree: ParseTree) -> parsed.PlanOrder:
         version, *positions = [
-            self.number(str(token), self.span_of(token)) for token in _tokens(tree) if token.type == "NUMBER"
+            self.number(str(token), token.span) for token in _tokens(tree) if token.type == "NUMBER"
         ]
-        return parsed.PlanOrder(version, tuple(positions), self.span(tree))
+        return parsed.PlanOrder(version, tuple(positions), tree.span)
 
     def _names(self, tree: Child) -> tuple[syntax.Name, ...]:
-        if isinstance(tree, Token):
+        if isinstance(tree, PlacedToken):
             return (self.name(tree),)
         return tuple(self.name(token) for token in _tokens(tree) if token.type != "COMMA")
 
@@ -175,7 +176,7 @@ class ItemBuilder(FormulaBuilder):
         dominated, dominating = (_without_wildcards(self.atom(tree.children[at]), numbers) for at in (0, 2))
         body = self.formula(tree.children[4])
         conjunction = syntax.Conjunction((dominated, dominating, body), body.span)
-        return parsed.Clause((dominated,), conjunction, self.span(tree), subsumes=True)
+        return parsed.Clause((dominated,), conjunction, tree.span, subsumes=True)
 
 
 def _without_wildcards(node: N, numbers: Iterator[int]) -> N:
@@ -193,10 +194,10 @@ def _component_types(tree: ParseTree) -> Iterator[ParseTree]:
     yield from subtrees(tree.children[3])
 
 
-def _tokens(tree: Child) -> list[Token]:
-    if not isinstance(tree, Tree):
+def _tokens(tree: Child) -> list[PlacedToken]:
+    if not isinstance(tree, ParseTree):
         return []
-    return [child for child in tree.children if isinstance(child, Token)]
+    return [child for child in tree.children if isinstance(child, PlacedToken)]
 
 
 def _depth(tree: ParseTree) -> int:
@@ -205,5 +206,5 @@ def _depth(tree: ParseTree) -> int:
     while stack:
         node, depth = stack.pop()
         deepest = max(deepest, depth)
-        stack.extend((child, depth + 1) for child in node.children if isinstance(child, Tree))
+        stack.extend((child, depth + 1) for child in node.children if isinstance(child, ParseTree))
     return deepest

@@ -9,8 +9,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from lark import Token
-
 from dbsp.compiler.datalog.text.other_languages import directive_hint
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.diagnostics import SourceSpan
@@ -131,25 +129,30 @@ SIGNS = {
     "@": "AT",
 }
 
+_WORDS = KEYWORDS | dict.fromkeys(RESERVED, "RESERVED")
+"""The types of the words that are not names."""
+
+# White space, and a token or a comment, of which there is none at the end of the text.
 _TOKEN = re.compile(
     r"""
-      (?P<space>     (?: [ \t\r\n\f\v\ufeff] | \\\r?\n )+ )
-    | (?P<comment>   //[^\n]* | /\*.*?\*/ )
-    | (?P<open>      /\* )
-    | (?P<cpp>       ^\# [ ]* (?: line\b | [0-9] ) [^\n]* )
-    | (?P<hash>      \#\#? )
-    | (?P<directive> \.[a-z_]+ (?=\s) )
-    | (?P<address>   [0-9]+ (?: \.[0-9]+ ){3} )
-    | (?P<float>     [0-9]+\.[0-9]+ (?: [eE][+-]?[0-9]+ )? )
-    | (?P<number>    (?: 0x[0-9a-fA-F]+ | 0b[01]+ | [0-9]+ ) u? )
-    | (?P<string>    "(?: \\. | [^"\\\n] )*" )
-    | (?P<quoted>    '[^'\n]*' | “[^”\n]*” | ‘[^’\n]*’ | `[^`\n]*` )
-    | (?P<quote>     "[^\n]* )
-    | (?P<accented>  [A-Za-z0-9_?]* [^\x00-\x7f\W] \w* )
-    | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
-    | (?P<branch>    \$ [ \t]* [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
-    | (?P<sign>      :- | <: | <= | >= | != | [=<>!+\-*/%^(){}|,;:.\[\]$@] )
-    | (?P<other>     . )
+    (?: [ \t\r\n\f\v\ufeff] | \\\r?\n )*
+    (?: (?P<comment>   //[^\n]* | /\*.*?\*/ )
+      | (?P<open>      /\* )
+      | (?P<cpp>       ^\# [ ]* (?: line\b | [0-9] ) [^\n]* )
+      | (?P<hash>      \#\#? )
+      | (?P<directive> \.[a-z_]+ (?=\s) )
+      | (?P<address>   [0-9]+ (?: \.[0-9]+ ){3} )
+      | (?P<float>     [0-9]+\.[0-9]+ (?: [eE][+-]?[0-9]+ )? )
+      | (?P<number>    (?: 0x[0-9a-fA-F]+ | 0b[01]+ | [0-9]+ ) u? )
+      | (?P<string>    "(?: \\. | [^"\\\n] )*" )
+      | (?P<quoted>    '[^'\n]*' | “[^”\n]*” | ‘[^’\n]*’ | `[^`\n]*` )
+      | (?P<quote>     "[^\n]* )
+      | (?P<accented>  [A-Za-z0-9_?]* [^\x00-\x7f\W] \w* )
+      | (?P<word>      choice-domain | [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
+      | (?P<branch>    \$ [ \t]* [A-Za-z_?][A-Za-z0-9_?]* (?: \.[A-Za-z_?][A-Za-z0-9_?]* )* )
+      | (?P<sign>      :- | <: | <= | >= | != | [=<>!+\-*/%^(){}|,;:.\[\]$@] )
+      | (?P<other>     . )
+    )?
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
@@ -166,21 +169,71 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-class PlacedToken(Token):
-    """A token with its span: after `#include` the tokens of one program are from several files."""
+class TextLines:
+    """The name of a text, and where its lines start."""
 
-    __slots__ = ("span",)
-    span: SourceSpan
+    __slots__ = ("_starts", "file")
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self._starts = [0] + [match.end() for match in re.finditer("\n", text)]
+
+    def start(self, position: int) -> int:
+        """The position at which the line of a position starts."""
+        return self._starts[bisect_right(self._starts, position) - 1]
+
+    def span(self, start: int, end: int) -> SourceSpan:
+        """The place of text[start:end]."""
+        starts = self._starts
+        line = bisect_right(starts, start)
+        end_line = bisect_right(starts, max(start, end - 1), line - 1)
+        return SourceSpan(
+            self.file, line, start - starts[line - 1] + 1, end_line, end - starts[end_line - 1] + 1
+        )
+
+
+class PlacedToken(str):
+    """A token at text[start:end] of its file: after `#include` a program has several files.
+
+    A token that a macro inserts has the span of the use of the macro. The span of another token is
+    computed when it is read, since the parser reads few of them.
+    """
+
+    __slots__ = ("_lines", "_span", "end", "start", "type")
+    type: str
+    start: int
+    end: int
+    _lines: TextLines | None
+    _span: SourceSpan | None
+
+    @property
+    def span(self) -> SourceSpan:
+        """The place of the token."""
+        if self._span is None:
+            lines = expect_present(self._lines, "the text of a token")
+            self._span = lines.span(self.start, self.end)
+        return self._span
+
+    def to(self, last: PlacedToken) -> SourceSpan:
+        """The place from the start of this token to the end of `last` (see `SourceSpan.to`)."""
+        lines = self._lines
+        if lines is not None and lines is last._lines and last.end >= self.end:
+            return lines.span(self.start, last.end)
+        return self.span.to(last.span)
 
     def moved(self, span: SourceSpan) -> PlacedToken:
         """The same token with another span, for a token that a macro inserts."""
-        return placed(self.type, str(self), span, self.start_pos or 0, self.end_pos or 0)
+        return placed(self.type, str(self), span, self.start, self.end)
 
 
 def placed(kind: str, text: str, span: SourceSpan, start: int, end: int) -> PlacedToken:
-    """A token at text[start:end] of its file."""
-    token = PlacedToken(kind, text, start_pos=start, line=span.line, column=span.column, end_pos=end)
-    token.span = span
+    """A token of text[start:end] of its file with another place."""
+    token = PlacedToken(text)
+    token.type = kind
+    token.start = start
+    token.end = end
+    token._lines = None
+    token._span = span
     return token
 
 
@@ -193,35 +246,49 @@ class Lexer:
     def __init__(self, text: str, report: Report, file: str | None = None) -> None:
         self.text = text
         self.report = report
-        self.file = report.file if file is None else file
         self.skipping = False
-        self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
+        self._lines = TextLines(report.file if file is None else file, text)
+
+    def span(self, start: int, end: int) -> SourceSpan:
+        """The place of text[start:end]."""
+        return self._lines.span(start, end)
 
     def tokens(self, position: int = 0, end: int | None = None) -> Iterator[PlacedToken]:
         """The tokens of text[position:end]. An unreadable part is reported and becomes BROKEN."""
-        end = len(self.text) if end is None else end
-        while position < end:
-            # The last alternative matches any character.
-            match = expect_present(_TOKEN.match(self.text, position, end), "a token")
-            group, text, start, position = str(match.lastgroup), match.group(), position, match.end()
-            if group in ("space", "comment", "cpp"):
+        text, lines = self.text, self._lines
+        end = len(text) if end is None else end
+        while True:
+            # The last alternative matches any character, so only the end has no group.
+            match = expect_present(_TOKEN.match(text, position, end), "a token")
+            group = match.lastgroup
+            if group is None:
+                return
+            start, position = match.span(group)
+            if group == "comment" or group == "cpp":
                 continue  # cpp: the position marks that a C preprocessor writes into its output
-            if group == "open":
+            if group == "hash" and not text[lines.start(start) : start].strip():
+                line = expect_present(_HASH_LINE.match(text, start), "a line that begins with '#'")
+                kind, position = "HASH_LINE", line.end()
+            elif group == "open":
                 hint = "add the missing '*/'"
                 self._error(start, start + 2, "this comment is never closed", hint, code="unclosed")
-                yield placed("BROKEN_LINE", text, self.span(start, position), start, position)
-                return
-            if group == "hash" and self._starts_line(start):
-                match = expect_present(_HASH_LINE.match(self.text, start), "a line that begins with '#'")
-                position = match.end()
-                yield placed("HASH_LINE", match.group(), self.span(start, position), start, position)
-            elif not self.skipping:
-                kind = self._type(group, text, start, position)
-                yield placed(kind, text, self.span(start, position), start, position)
-
-    def _starts_line(self, start: int) -> bool:
-        line = bisect_right(self._line_starts, start)
-        return not self.text[self._line_starts[line - 1] : start].strip()
+                kind, end = "BROKEN_LINE", position
+            elif self.skipping:
+                continue
+            elif group == "word":
+                word = match[group]
+                kind = _WORDS.get(word) or ("QUALIFIED" if "." in word else "IDENT")
+            elif group == "sign":
+                kind = SIGNS[match[group]]
+            else:
+                kind = self._type(group, match[group], start, position)
+            token = PlacedToken(text[start:position])
+            token.type = kind
+            token.start = start
+            token.end = position
+            token._lines = lines
+            token._span = None
+            yield token
 
     def _type(self, group: str, text: str, start: int, end: int) -> str:
         if group == "quote":
@@ -230,12 +297,6 @@ class Lexer:
             return "BROKEN_LINE"
         if group == "other":
             return "OTHER"  # the parser reports it
-        if group == "word":
-            if "." in text:
-                return "QUALIFIED"
-            return "RESERVED" if text in RESERVED else KEYWORDS.get(text, "IDENT")
-        if group == "sign":
-            return SIGNS[text]
         if group == "directive":
             if text in DIRECTIVES:
                 return DIRECTIVES[text]
@@ -251,18 +312,6 @@ class Lexer:
                 self._error(start, end, message, code="value-out-of-range")
             return "NUMBER"
         return group.upper()
-
-    def span(self, start: int, end: int) -> SourceSpan:
-        """The place of text[start:end]."""
-        line = bisect_right(self._line_starts, start)
-        end_line = bisect_right(self._line_starts, max(start, end - 1))
-        return SourceSpan(
-            self.file,
-            line,
-            start - self._line_starts[line - 1] + 1,
-            end_line,
-            end - self._line_starts[end_line - 1] + 1,
-        )
 
     def _error(self, start: int, end: int, message: str, hint: str | None = None, *, code: str) -> None:
         self.report.error(self.span(start, end), message, hint, code=code)

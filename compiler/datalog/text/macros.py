@@ -30,6 +30,7 @@ MAX_TOKENS = 1_000_000
 """The limit on tokens from macros: a few lines of macros can expand to any number of tokens."""
 
 Hidden: TypeAlias = tuple[PlacedToken, frozenset[str]]
+_NOT_HIDDEN: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,20 @@ class Expander:
         self.pending: deque[Hidden] = deque()
         self.token_count = 0
 
-    def tokens(self) -> Iterator[PlacedToken]:
-        for token, _ in self._expanded():
-            yield token
-
-    def _expanded(self) -> Iterator[Hidden]:
-        """The remaining tokens, with macros expanded."""
+    def expanded(self) -> Iterator[Hidden]:
+        """The remaining tokens with macros expanded, each with the macros that it comes from."""
         while (next_token := self._next()) is not None:
-            token, hidden = self._expand_qualified(next_token[0], {}), next_token[1]
-            macro = None if token.type == "BROKEN" else self.macros.get(token)
-            if macro is None or token in hidden or not self._expand(macro, token, hidden):
+            token, hidden = next_token
+            if token.type == "QUALIFIED":
+                yield self._expand_qualified(token, {}), hidden
+                continue
+            macro = self.macros.get(token)
+            if (
+                macro is None
+                or token.type == "BROKEN"
+                or token in hidden
+                or not self._expand(macro, token, hidden)
+            ):
                 yield token, hidden
 
     def _expand_qualified(
@@ -80,13 +85,15 @@ class Expander:
                 macro = self.macros.get(part)
                 body = () if macro is None or macro.parameters is not None else macro.body
             parts.append(part)
-        return placed(token.type, ".".join(parts), token.span, token.start_pos or 0, token.end_pos or 0)
+        if parts == token.split("."):
+            return token
+        return placed(token.type, ".".join(parts), token.span, token.start, token.end)
 
     def _next(self) -> Hidden | None:
         if self.pending:
             return self.pending.popleft()
         token = next(self.source, None)
-        return None if token is None else (token, frozenset())
+        return None if token is None else (token, _NOT_HIDDEN)
 
     def _expand(self, macro: Macro, token: PlacedToken, hidden: frozenset[str]) -> bool:
         """Push the macro's expansion onto the pending tokens; false without a call of the macro."""
@@ -147,7 +154,7 @@ class Expander:
         """An argument with its macros expanded."""
         inner = Expander(iter(()), self.macros, self.report)
         inner.pending.extend(argument)
-        found = list(inner._expanded())
+        found = list(inner.expanded())
         self.token_count += inner.token_count
         return found
 
@@ -208,7 +215,7 @@ def _quoted(tokens: Sequence[PlacedToken], span: SourceSpan) -> PlacedToken:
     """The text of an argument as a string literal."""
     words: list[str] = []
     for before, token in zip([None, *tokens], tokens, strict=False):
-        blank = before is not None and before.end_pos != token.start_pos
+        blank = before is not None and before.end != token.start
         text = str(token)
         if token.type == "STRING":
             text = text.replace("\\", "\\\\").replace('"', '\\"')

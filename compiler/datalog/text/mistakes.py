@@ -177,7 +177,7 @@ def repaired(stop: Stop, mistake: Mistake) -> Iterator[PlacedToken]:
     """The tokens that replace those of a mistake."""
     at = stop.tokens[min(mistake.first, len(stop.tokens) - 1)]
     for kind, text in mistake.instead or ():
-        yield placed(kind, text, mistake.span or at.span, at.start_pos or 0, at.end_pos or 0)
+        yield placed(kind, text, mistake.span or at.span, at.start, at.end)
 
 
 def _hint(stop: Stop) -> str | None:

@@ -1,4 +1,4 @@
-"""Program text to syntax tree, by Lark's LALR parser; several syntax errors in one run.
+"""Program text to syntax tree, by an LALR parser; several syntax errors in one run.
 
 The parser reads one item (clause or directive) at a time. At an unexpected token it reports the
 mistake behind it (see `mistakes`), and reads the item again with the tokens that the author
@@ -8,11 +8,7 @@ probably meant. Without such tokens, it continues after the next `.` or at the n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
-
-from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog.text import (
     clause_mistakes,
@@ -22,8 +18,8 @@ from dbsp.compiler.datalog.text import (
     term_mistakes,
 )
 from dbsp.compiler.datalog.text.expected_words import DIRECTIVE_STARTS, ITEM_STARTS
-from dbsp.compiler.datalog.text.grammar_table import grammar
 from dbsp.compiler.datalog.text.item_builder import ItemBuilder
+from dbsp.compiler.datalog.text.item_parser import ItemParser
 from dbsp.compiler.datalog.text.lexer import PlacedToken
 from dbsp.compiler.datalog.text.mistakes import Stop, recognise, repaired
 from dbsp.compiler.datalog.text.preprocess import Sources, preprocess
@@ -131,23 +127,19 @@ def _read_item(
     tokens: Sequence[PlacedToken], start: int, builder: ItemBuilder
 ) -> tuple[parsed.Item | None, int] | Stop:
     """The item that starts at `start` and the position after it, or where the parser stopped."""
-    parser: Any = grammar().parse_interactive("")
-    position = start
-    try:
-        while position < len(tokens):
-            parser.feed_token(tokens[position])
-            position += 1
-            if tokens[position - 1].type == "DOT":
-                break
-        return builder.item(parser.feed_eof(tokens[position - 1])), position
-    except UnexpectedToken:
-        pass
-    if start < position < len(tokens) and _ends_directive(tokens, start, position):
+    parser = ItemParser()
+    position = parser.read(tokens, start)
+    if position == len(tokens) or (position > start and tokens[position - 1].type == "DOT"):
+        tree = parser.finished()
+    elif position > start and _ends_directive(tokens, start, position):
         # A directive has no final dot: it ends where the next item or a line starts.
-        with suppress(UnexpectedToken):
-            return builder.item(parser.copy(deepcopy_values=False).feed_eof(tokens[position - 1])), position
+        tree = parser.copy().finished()
+    else:
+        tree = None
+    if tree is not None:
+        return builder.item(tree), position
     # What the parser accepts takes longer to find than to read an item, so only errors need it.
-    return Stop(tokens, start, position, frozenset(parser.accepts()))
+    return Stop(tokens, start, position, parser.accepted())
 
 
 _LITERALS = frozenset({"NUMBER", "UNSIGNED", "FLOAT", "STRING"})
@@ -204,5 +196,5 @@ def _starts_line(tokens: Sequence[PlacedToken], position: int) -> bool:
 
 
 def _on_new_line(tokens: Sequence[PlacedToken], position: int) -> bool:
-    previous, current = (ItemBuilder.span_of(tokens[at]) for at in (position - 1, position))
+    previous, current = (tokens[at].span for at in (position - 1, position))
     return current.file != previous.file or current.line > previous.end_line

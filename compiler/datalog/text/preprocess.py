@@ -75,19 +75,22 @@ def preprocess(text: str, report: Report, sources: Sources) -> list[PlacedToken]
     for added in sources.added:
         report.add_source(added.file, added.text)
         parts.append(preprocessor.file(added.text, _File(added.file, None), ()))
-    expanded = Expander(chain.from_iterable(parts), preprocessor.macros, report).tokens()
-    return list(without_annotations(map(_replace_place, expanded), report))
+    expanded = Expander(chain.from_iterable(parts), preprocessor.macros, report).expanded()
+    tokens = [_replace_place(token) if token[:2] == "__" else token for token, _ in expanded]
+    if any(token.type == "AT" for token in tokens):
+        return list(without_annotations(tokens, report))
+    return tokens
 
 
 def _replace_place(token: PlacedToken) -> PlacedToken:
     """The token, with `__LINE__` and `__FILE__` replaced by their values."""
-    if token.type != "IDENT" or not token.startswith("__"):
+    if token.type != "IDENT":
         return token
     kind, text = {
         "__LINE__": ("NUMBER", str(token.span.line)),
         "__FILE__": ("STRING", escaped(token.span.file)),
     }.get(str(token), (token.type, str(token)))
-    return placed(kind, text, token.span, token.start_pos or 0, token.end_pos or 0)
+    return placed(kind, text, token.span, token.start, token.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +162,9 @@ class _Preprocessor:
                 yield token
                 continue
             match = expect_present(_LINE.match(token), "a line that begins with '#'")
-            start = token.start_pos or 0
+            start = token.start
             word = lexer.span(start, start + match.end())
-            rest = start + match.end(), token.end_pos or 0
+            rest = start + match.end(), token.end
             kind = match.group(1)
             if kind in ("ifdef", "ifndef", "if", "else", "elif", "endif"):
                 self._condition(kind, word, lexer, rest, open_)
@@ -259,7 +262,7 @@ class _Preprocessor:
             return
         name, body = tokens[0], tokens[1:]
         parameters: tuple[str, ...] | None = None
-        if body and body[0].type == "LPAREN" and body[0].start_pos == name.end_pos:
+        if body and body[0].type == "LPAREN" and body[0].start == name.end:
             closing = next((at for at, token in enumerate(body) if token.type == "RPAREN"), 0)
             inside = body[1:closing]
             parameters = tuple(map(str, inside[::2]))

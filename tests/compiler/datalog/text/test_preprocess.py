@@ -113,6 +113,17 @@ def tokens(text: str) -> Iterator[PlacedToken]:
     return preprocess(text, Report("t.dl", text), Sources())
 
 
+def test_the_place_from_one_token_to_another() -> None:
+    text = "#define SWAP(x, y) y x\na\nbc SWAP(d, e)\n"
+    a, bc, e, d = tokens(text)
+    both = a.to(bc)
+    assert (both.line, both.column, both.end_line, both.end_column) == (2, 1, 3, 3)
+    assert a.to(a) == a.span
+    assert e.to(d) == e.span  # the text of an argument keeps its place: `d` is before `e`
+    (macro,) = tokens("#define A b\n\nA")
+    assert a.to(macro) == a.span.to(macro.span)
+
+
 def test_files_are_found_beside_the_file_and_then_in_the_folders(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
