@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbsp.data.schema import Schema
@@ -133,13 +133,13 @@ def one_of(*texts: str) -> Mapping[str, tuple[FieldRange, ...]]:
     return within(OneOf(texts))
 
 
-def numbers(value: Any) -> Iterator[Any]:
-    """Yield the numbers in a value: itself, or those in a tuple."""
+def numbers(value: Any) -> Sequence[Any]:
+    """Return the numbers in a value: itself, or those in a tuple."""
     if isinstance(value, tuple | list):
-        for item in value:
-            yield from numbers(item)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield value
+        if all(type(item) is int for item in value):
+            return value
+        return [number for item in value for number in numbers(item)]
+    return (value,) if isinstance(value, int | float) and not isinstance(value, bool) else ()
 
 
 def check_ranges(value: Any, inputs: Sequence[Schema]) -> None:

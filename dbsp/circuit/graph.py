@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dbsp.caller_tracebacks import ends_at_caller
@@ -95,6 +94,23 @@ class Stream(Displayed, metaclass=PublicNames):
         return f"<stream of {self.node!r}: {self.schema.describe()}>"
 
 
+class AddedAt:
+    """A block of statements in which the nodes that are added to a graph have this source."""
+
+    __slots__ = ("_graph", "_previous", "_source")
+
+    def __init__(self, graph: Graph, source: str) -> None:
+        self._graph = graph
+        self._source = source
+
+    def __enter__(self) -> None:
+        self._previous = self._graph._source
+        self._graph._source = self._source
+
+    def __exit__(self, *exception: object) -> None:
+        self._graph._source = self._previous
+
+
 S = TypeVar("S", bound=Stream)
 
 
@@ -150,28 +166,31 @@ class Graph(Displayed, metaclass=PublicNames):
         Raises CircuitError if the inputs belong to different circuits and SchemaError if their
         columns do not fit the operator. Both name the operator and the source line of the caller.
         """
-        source = self.current_source()
         try:
             target = self._innermost(inputs)
-            entered = tuple(target.enter(stream) for stream in inputs)
-            if schema is None:
-                schema = operator.checked_schema(*(stream.schema for stream in entered))
-            operator.check_inputs(target, entered)
+            entered = tuple([target.enter(stream) for stream in inputs])
         except DbspError as error:
-            error.where = error.where or placed(operator.name, source)
+            error.where = error.where or placed(operator.name, self.current_source())
             raise
-        return target.append(operator, entered, schema, source)  # type: ignore[return-value]
+        return target.add_inside(operator, entered, schema)  # type: ignore[return-value]
 
     def add_source(self, operator: Operator) -> Stream:
         """Append a node without inputs to this scope."""
+        return self.add_inside(operator, ())
+
+    def add_inside(
+        self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema | None = None
+    ) -> Stream:
+        """Append a node that reads streams of this scope, after the checks of `add`."""
         source = self.current_source()
         try:
-            schema = operator.checked_schema()
-            operator.check_inputs(self, ())
+            if schema is None:
+                schema = operator.checked_schema(*[stream.node.schema for stream in inputs])
+            operator.check_inputs(self, inputs)
         except DbspError as error:
             error.where = error.where or placed(operator.name, source)
             raise
-        return self.append(operator, (), schema, source)
+        return self.append(operator, inputs, schema, source)
 
     def append(self, operator: Operator, inputs: tuple[Stream, ...], schema: Schema, source: str) -> Stream:
         """Append a node without checking its inputs; used by `add` and by graph rewriting."""
@@ -349,14 +368,9 @@ class Graph(Displayed, metaclass=PublicNames):
                 raise _scope_mismatch(stream.graph, deepest)
         return deepest
 
-    @contextmanager
-    def at(self, source: object) -> Iterator[None]:
+    def at(self, source: object) -> AddedAt:
         """Record `source`, such as the position of a rule, for the nodes added in the block."""
-        previous, self._source = self._source, source if isinstance(source, str) else str(source)
-        try:
-            yield
-        finally:
-            self._source = previous
+        return AddedAt(self, source if isinstance(source, str) else str(source))
 
     def current_source(self) -> str:
         """Return the argument of `at`, or `file:line` of the caller outside this package."""

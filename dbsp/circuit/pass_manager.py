@@ -54,6 +54,8 @@ class PassContext:
     """A pass adds one line per change."""
     applied: dict[str, AppliedPass] = field(default_factory=dict)
     """By name, the changes of each pass so far; those of a repeated pass are added up."""
+    measured: tuple[object, int] = (None, 0)
+    """The last value between two passes, and its size."""
 
 
 @dataclass(frozen=True)
@@ -182,11 +184,21 @@ def _applied(pass_: Pass[Any, Any, Context], value: Any, context: Context) -> An
         raise TypeError(
             f"pass {pass_.name}: expected a {pass_.gives.name} as result, got {type(result).__name__}"
         )
-    changes, after = tuple(context.changes), pass_.gives.size(result)
+    before, after = _size(pass_.takes, value, context), _size(pass_.gives, result, context)
+    changes = tuple(context.changes)
     record = context.applied.get(pass_.name)
     context.applied[pass_.name] = (
-        AppliedPass(pass_.name, changes, pass_.takes.size(value), after)
+        AppliedPass(pass_.name, changes, before, after)
         if record is None
         else replace(record, changes=record.changes + changes, after=after)
     )
     return result
+
+
+def _size(representation: Representation[Any], value: Any, context: PassContext) -> int:
+    """Return the size of a value, which is known if the last pass returned it."""
+    last, size = context.measured
+    if last is not value:
+        size = representation.size(value)
+        context.measured = value, size
+    return size

@@ -12,9 +12,12 @@ from dbsp.circuit.operator_roles import ScopeBoundary
 def prune(graph: Graph, roots: Iterable[Node]) -> Graph:
     """Return the circuit with only the nodes on which `roots` depend, through strict inputs too.
 
-    This removes nodes of nested scopes as well. O(nodes + edges).
+    This removes nodes of nested scopes as well. A graph without other nodes is returned as it is.
+    O(nodes + edges).
     """
     needed = _needed(roots)
+    if type(graph) is Graph and all(node in needed for node in graph.walk()):
+        return graph
     pruned = Graph(graph.name)
     GraphCopy(lambda node: node in needed).fill(graph, pruned)
     return pruned

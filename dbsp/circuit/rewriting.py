@@ -91,17 +91,18 @@ class Rewriting:
 
         It is added to the innermost scope of its inputs, or to `graph` if it has none.
         """
-        place = max((s.graph for s in inputs), key=lambda g: g.depth, default=graph or self.target)
-        inputs = tuple(place.enter(stream) for stream in inputs)
-        key = (place, operator, tuple(stream.node for stream in inputs))
-        if operator.shareable and key in self._known:
-            return self._known[key]
-        if inputs:
-            stream = place.add(operator, *inputs, schema=self._checked(operator, inputs))
-        else:
-            stream = place.add_source(operator)
+        place = (graph or self.target) if not inputs else inputs[0].node.graph
+        if any(stream.node.graph is not place for stream in inputs):
+            place = max((stream.graph for stream in inputs), key=lambda scope: scope.depth)
+            inputs = tuple(place.enter(stream) for stream in inputs)
+        nodes = tuple([stream.node for stream in inputs])
+        key = (place, operator, nodes)
+        known = self._known.get(key)
+        if known is not None and operator.shareable:
+            return known
+        stream = place.add_inside(operator, inputs, self._checked(operator, inputs))
         self._known[key] = stream
-        for node in key[2]:
+        for node in nodes:
             self._readers.setdefault(node, []).append(stream)
         return stream
 
@@ -113,16 +114,19 @@ class Rewriting:
         node = self._rewritten
         if node is None or operator is not node.operator or len(inputs) != len(node.inputs):
             return None
-        same = all(new.schema is old.schema for new, old in zip(inputs, node.inputs, strict=True))
-        return node.schema if same else None
+        for new, old in zip(inputs, node.inputs, strict=True):
+            if new.node.schema is not old.node.schema:
+                return None
+        return node.schema if inputs else None
 
     def add_strict(self, operator: Operator, stream: Stream) -> Stream:
         """Add a node that reads `stream` one step late, or return the equal node."""
         key = (stream.graph, operator, (stream.node,))
-        if key not in self._known:
-            self._known[key] = stream.graph.add_source(operator)
-            stream.graph.connect(self._known[key], stream)
-        return self._known[key]
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = stream.graph.add_source(operator)
+            stream.graph.connect(known, stream)
+        return known
 
     def find(self, kind: type[Operator], stream: Stream) -> Stream | None:
         """Return the first node with an operator of this class over this stream only, or None."""

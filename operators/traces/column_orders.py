@@ -59,6 +59,8 @@ class Orders:
 
     def __init__(self) -> None:
         self._requests: list[tuple[Node, Chain]] = []
+        self._guesses: list[tuple[int, ...]] = []
+        """What the first lowering used: for each request the order that suits it alone."""
         self._answers: list[tuple[int, ...]] | None = None
         self._answered = 0
 
@@ -70,30 +72,36 @@ class Orders:
         """Return the leading columns of an arrangement for keys, each contained in the next."""
         if self._answers is None:
             self._requests.append((stream.node, tuple(keys)))
-            return refined(keys)
+            self._guesses.append(refined(keys))
+            return self._guesses[-1]
         self._answered += 1
         return self._answers[self._answered - 1]
 
-    def decide(self) -> None:
-        """Choose the orders for all requests so far; the second lowering uses them."""
+    def decide(self) -> bool:
+        """Choose the orders for all requests so far; return whether they differ from those used."""
         chains: dict[Node, set[Chain]] = {}
         for node, chain in self._requests:
             chains.setdefault(node, set()).add(chain)
         orders = {node: orders_for(requested) for node, requested in chains.items()}
         self._answers = [orders[node][chain] for node, chain in self._requests]
+        return self._answers != self._guesses
 
 
 def lower_circuit(incremental: Graph) -> Graph:
     """Return the physical circuit of an incremental one, with the fewest orders for each stream."""
     orders = Orders()
-    for last in (False, True):
-        target = Graph(incremental.name)
-        lowering = Lowering(target, orders)
-        lowering.rewrite(incremental)
-        lowering.finish(incremental)
-        if not last:
-            orders.decide()
+    target = _lowered(incremental, orders)
+    if orders.decide():
+        target = _lowered(incremental, orders)
     target.validate()
+    return target
+
+
+def _lowered(incremental: Graph, orders: Orders) -> Graph:
+    target = Graph(incremental.name)
+    lowering = Lowering(target, orders)
+    lowering.rewrite(incremental)
+    lowering.finish(incremental)
     return target
 
 

@@ -53,10 +53,15 @@ def subsumption_dependencies(rule: Rule) -> Iterator[Dependency]:
             yield use
 
 
-def uses(rule: Rule) -> Iterator[syntax.Atom]:
+def uses(rule: Rule) -> tuple[syntax.Atom, ...]:
     """The atoms that a rule reads, including negated and aggregated ones."""
-    for part in (*rule.head.arguments, *rule.body):
-        yield from find(part, syntax.Atom)
+    try:
+        return rule._uses
+    except AttributeError:
+        parts = (*rule.head.arguments, *rule.body)
+        found = tuple([atom for part in parts for atom in find(part, syntax.Atom)])
+        object.__setattr__(rule, "_uses", found)
+        return found
 
 
 def reads_any(rule: Rule, relations: Collection[str]) -> bool:

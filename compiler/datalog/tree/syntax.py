@@ -19,9 +19,16 @@ from dbsp.lazy_dataclass import dataclass
 
 
 class Node:
-    """A term, a formula, or a structure of them such as a clause: see `traversal`."""
+    """A term, a formula, or a structure of them such as a clause: see `traversal`.
 
-    __slots__ = ()
+    A node never changes, so it stores the results of `traversal.walk`, `traversal.variables` and
+    `dependencies.uses`: most passes leave most nodes as they are.
+    """
+
+    __slots__ = ("_descendants", "_uses", "_variables")
+    _descendants: tuple[Node, ...]
+    _uses: tuple[Atom, ...]
+    _variables: frozenset[str]
 
 
 # --- terms -------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ class determine these fields, so a new kind of term needs no change here.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from operator import is_
 from typing import Any, TypeVar
 
 from dbsp.compiler.datalog.tree.syntax import (
@@ -30,7 +31,7 @@ N = TypeVar("N", bound=Node)
 def children(node: Node) -> list[Any]:
     """The children of a node, in the order of its fields."""
     found: list[Any] = []
-    for name in _node_fields(node):
+    for name in _NODE_FIELDS[type(node)]:
         value = getattr(node, name)
         if isinstance(value, tuple):
             found += value
@@ -42,28 +43,27 @@ def children(node: Node) -> list[Any]:
 def map_children(node: N, change: Callable[[Any], Any]) -> N:
     """The node with `change` applied to each of its children; the same object if none changes."""
     changed: dict[str, Any] = {}
-    for name in _node_fields(node):
+    for name in _NODE_FIELDS[type(node)]:
         value = getattr(node, name)
         if isinstance(value, tuple):
-            new = tuple(map(change, value))
-            if any(after is not before for after, before in zip(new, value, strict=True)):
+            new = tuple([change(part) for part in value])
+            if not all(map(is_, new, value)):
                 changed[name] = new
         elif value is not None and (new_value := change(value)) is not value:
             changed[name] = new_value
     return replace(node, **changed) if changed else node  # type: ignore[type-var]  # nodes are dataclasses
 
 
-_NODE_FIELDS: dict[type, tuple[str, ...]] = {}
+class _NodeFields(dict[type, tuple[str, ...]]):
+    """By class of nodes the fields that hold nodes; computed at the first use."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        hints = typing.get_type_hints(kind)
+        found = self[kind] = tuple(field.name for field in fields(kind) if _has_node(hints[field.name]))
+        return found
 
 
-def _node_fields(node: Node) -> tuple[str, ...]:
-    """The fields of a node that hold nodes; computed once for each class."""
-    found = _NODE_FIELDS.get(type(node))
-    if found is None:
-        hints = typing.get_type_hints(type(node))
-        names = (field.name for field in fields(node))  # type: ignore[arg-type]  # nodes are dataclasses
-        found = _NODE_FIELDS[type(node)] = tuple(name for name in names if _has_node(hints[name]))
-    return found
+_NODE_FIELDS = _NodeFields()
 
 
 def _has_node(hint: Any) -> bool:
@@ -72,22 +72,44 @@ def _has_node(hint: Any) -> bool:
     return any(map(_has_node, typing.get_args(hint)))
 
 
-def walk(node: Node, into_aggregates: bool = True) -> Iterator[Any]:
+def walk(node: Node, into_aggregates: bool = True) -> Sequence[Any]:
     """The node and its descendants, from left to right, each before its children.
 
     Without `into_aggregates`, the walk does not enter aggregates.
     """
+    found = _descendants(node)
+    if into_aggregates or not (isinstance(node, Aggregate) or any(type(part) is Aggregate for part in found)):
+        return (node, *found)
+    parts: list[Node] = []
     waiting = [node]
     while waiting:
-        node = waiting.pop()
-        yield node
-        if into_aggregates or not isinstance(node, Aggregate):
-            waiting += reversed(children(node))
+        part = waiting.pop()
+        parts.append(part)
+        if not isinstance(part, Aggregate):
+            waiting += reversed(children(part))
+    return parts
+
+
+def _descendants(node: Node) -> tuple[Node, ...]:
+    """The nodes within a node, in the order of `walk`; found once, since passes share nodes."""
+    try:
+        return node._descendants
+    except AttributeError:
+        pass
+    found: list[Node] = []
+    waiting = children(node)[::-1]
+    while waiting:
+        part = waiting.pop()
+        found.append(part)
+        if _NODE_FIELDS[type(part)]:
+            waiting += reversed(children(part))
+    object.__setattr__(node, "_descendants", tuple(found))
+    return node._descendants
 
 
 def find(node: Node, kind: type[N], into_aggregates: bool = True) -> Iterator[N]:
     """The nodes of a class among those of `walk`."""
-    return (part for part in walk(node, into_aggregates) if isinstance(part, kind))
+    return iter([part for part in walk(node, into_aggregates) if isinstance(part, kind)])
 
 
 def terms_of(literal: Formula) -> list[Term]:
@@ -100,7 +122,14 @@ def terms_of(literal: Formula) -> list[Term]:
 
 def variables(node: Node, into_aggregates: bool = True) -> frozenset[str]:
     """The names of the variables in a node."""
-    return frozenset(variable.name for variable in find(node, Variable, into_aggregates))
+    if not into_aggregates:
+        return frozenset([variable.name for variable in find(node, Variable, into_aggregates)])
+    try:
+        return node._variables
+    except AttributeError:
+        found = frozenset([part.name for part in walk(node) if isinstance(part, Variable)])
+        object.__setattr__(node, "_variables", found)
+        return found
 
 
 def outer_variables(node: Node) -> Iterator[Variable]:

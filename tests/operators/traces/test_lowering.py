@@ -1,4 +1,4 @@
-"""Lowering: each operator lowers itself once per pass, and every created node is used."""
+"""Lowering: each operator lowers itself once, or twice if orders merge; every node is used."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ from dbsp.operators.joins.range_join import RangeJoin
 from dbsp.operators.stages.circuit_passes import optimise
 from dbsp.operators.stages.circuit_stages import incremental_circuit
 from dbsp.operators.time.multilinear_terms import Terms
+from dbsp.operators.traces.arrange import Arrange
 from dbsp.operators.traces.column_orders import lower_circuit
 from tests.operators.stages.test_laws import parts
 
 Build: TypeAlias = Callable[[Stream, Stream], Stream]
-
-PASSES = 2
-"""Lowering runs twice: once to collect the requests for column orders, once with the answers."""
 
 
 def joined(a: Stream, b: Stream) -> Stream:
@@ -68,7 +66,7 @@ def incremental(build: Build) -> Graph:
         (grouped, Aggregate, ["a"]),
     ],
 )
-def test_an_operator_is_lowered_once_per_pass_from_its_deltas(
+def test_an_operator_is_lowered_once_from_its_deltas(
     build: Build, kind: type[Operator], inputs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
@@ -80,7 +78,29 @@ def test_an_operator_is_lowered_once_per_pass_from_its_deltas(
 
     monkeypatch.setattr(kind, "physical", counted)
     lower_circuit(incremental(build))
-    assert calls == [inputs] * PASSES
+    assert calls == [inputs]
+
+
+def test_operators_are_lowered_again_if_one_order_serves_several_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+    physical = Join.physical
+
+    def counted(self: Join, rewriting: Rewriting, node: Node, streams: Sequence[AnyStream]) -> AnyStream:
+        calls.append(node.label)
+        return physical(self, rewriting, node, streams)
+
+    def build(a: Stream, b: Stream) -> Stream:
+        columns = ["x", "y"]
+        return a.join(b, on=["y"], select=columns) + a.join(b, on=[("x", "z"), ("y", "y")], select=columns)
+
+    monkeypatch.setattr(Join, "physical", counted)
+    physical_circuit = lower_circuit(incremental(build))
+    assert len(calls) == 4
+    assert calls[:2] == calls[2:]
+    orders = [node.label for node in physical_circuit.nodes if isinstance(node.operator, Arrange)]
+    assert orders == ["Arrange by 1, 0", "Arrange by 0, 1", "Arrange by 0, 1"]
 
 
 def test_lowering_a_join_creates_only_nodes_that_run() -> None:

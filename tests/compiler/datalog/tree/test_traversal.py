@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+import pickle
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from dbsp.compiler.datalog.meaning.dependencies import uses
 from dbsp.compiler.datalog.meaning.show import show_literal, show_rule, show_term
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import UNTYPED, AnyKind, Kind
@@ -70,7 +73,26 @@ def test_nodes_are_in_the_order_of_the_text() -> None:
     outside = [one.name for one in find(rule, syntax.Variable, into_aggregates=False)]
     assert outside == ["x", "y", "x", "x", "y"]
     assert [atom.relation for atom in find(rule, syntax.Atom)] == ["p", "r", "r", "r"]
-    assert next(walk(rule)) is rule
+    assert walk(rule)[0] is rule
+    assert walk(rule) == walk(rule)
+    (aggregate,) = find(rule, syntax.Aggregate)
+    assert walk(aggregate, into_aggregates=False) == [aggregate]
+    assert walk(rule.head, into_aggregates=False) == walk(rule.head)
+
+
+def test_what_was_found_about_a_node_is_not_kept_by_its_copies() -> None:
+    rule = rule_of("p(x) :- r(x, y), p(y).")
+    assert variables(rule) == {"x", "y"}
+    assert [atom.relation for atom in uses(rule)] == ["r", "p"]
+    shorter = replace(rule, body=rule.body[:1], head=rule.body[1])
+    assert variables(shorter) == {"x", "y"}
+    assert [atom.relation for atom in uses(shorter)] == ["r"]
+    assert len(walk(shorter)) == 1 + 3 + 2
+    for copied in (pickle.loads(pickle.dumps(rule)), copy.copy(rule), copy.deepcopy(rule)):
+        assert copied == rule
+        assert hash(copied) == hash(rule)
+        assert not hasattr(copied, "_descendants")
+        assert [atom.relation for atom in uses(copied)] == ["r", "p"]
 
 
 def test_injected_variables_of_an_aggregate_are_free() -> None:
