@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.pass_manager import AppliedPass
-from dbsp.circuit.pictures.circuit_picture import circuit_picture
-from dbsp.circuit.pictures.plan_tree import plan_tree
 from dbsp.circuit.stage import Stage, StageName
 from dbsp.compiler.continued_plans import continue_plans
 from dbsp.compiler.datalog.circuits.lowering_context import relation_schema
@@ -58,7 +56,6 @@ from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.stages.passes.distribute import ScopePolicy, ScopePolicyName
 from dbsp.operators.stages.stage_report import exchange_lines
 from dbsp.operators.streams.builder import Circuit
-from dbsp.operators.streams.circuit_reader import read_circuit
 from dbsp.operators.streams.sharded_start import (
     expect_scopes,
     expect_shards,
@@ -696,6 +693,8 @@ class Program(QuestionMethods, Displayed):
         """Return the graph to run: that of a checkpoint if it has one; a new plan may differ."""
         if written is None:
             return circuit.runnable(stage)
+        from dbsp.operators.streams.circuit_reader import read_circuit  # few runs read a circuit
+
         own = circuit is self._query and stage == Stage.PHYSICAL
         like = self._physical if own else circuit.circuit(stage)
         return read_circuit(written, self.options.functors, like=like)
@@ -811,5 +810,8 @@ def _updated(run: Run, old: Program, new: Program) -> Run:
 
 def _operators(run: Run) -> list[str]:
     """Return the operators of a run as lines of a tree, with what was measured of each."""
+    from dbsp.circuit.pictures.circuit_picture import circuit_picture
+    from dbsp.circuit.pictures.plan_tree import plan_tree
+
     picture = circuit_picture(run.graph, measurements(run.scope, run.kept()), terms=False)
     return [f"  {line}" for line in plan_tree(picture)]

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning.checked import Attribute, Relation
 from dbsp.compiler.datalog.meaning.declared_types import PRIMITIVES, TypeEnvironment, declare_types
-from dbsp.compiler.datalog.meaning.directives import unknown_parameters, wrong_parameters
 from dbsp.compiler.datalog.meaning.functors import Function, declare_functors
 from dbsp.compiler.datalog.meaning.lattices import (
     check_functors_of_joins,
@@ -192,12 +191,20 @@ def _apply(directive: parsed.Directive, relations: dict[str, Relation], report: 
         elif directive.kind == "limitsize":
             relations[name.text] = limit_size(directive, relations[name.text], report)
         else:
-            parameters = dict(directive.parameters)
-            for message, hint in wrong_parameters(directive.kind, parameters, relations[name.text].arity):
-                report.error(directive.span, message, hint, code="invalid-directive")
-            for message, hint in unknown_parameters(directive.kind, parameters):
-                report.warning(directive.span, message, hint, code="no-effect")
-            _add_directive(relations, name.text, directive.kind, parameters)
+            if directive.parameters:
+                _check_parameters(directive, relations[name.text].arity, report)
+            _add_directive(relations, name.text, directive.kind, dict(directive.parameters))
+
+
+def _check_parameters(directive: parsed.Directive, arity: int, report: Report) -> None:
+    # Imported here because the readers of files load slowly, and many programs have no parameters.
+    from dbsp.compiler.datalog.meaning.directives import unknown_parameters, wrong_parameters
+
+    parameters = dict(directive.parameters)
+    for message, hint in wrong_parameters(directive.kind, parameters, arity):
+        report.error(directive.span, message, hint, code="invalid-directive")
+    for message, hint in unknown_parameters(directive.kind, parameters):
+        report.warning(directive.span, message, hint, code="no-effect")
 
 
 def report_undefined(

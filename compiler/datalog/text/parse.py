@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dbsp.compiler.datalog.text import (
-    clause_mistakes,
-    declaration_mistakes,
-    parsed,
-    sign_mistakes,
-    term_mistakes,
-)
+from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.expected_words import DIRECTIVE_STARTS, ITEM_STARTS
 from dbsp.compiler.datalog.text.item_builder import ItemBuilder
 from dbsp.compiler.datalog.text.item_parser import ItemParser
@@ -33,38 +27,6 @@ def parse(text: str, report: Report, sources: Sources | None = None) -> parsed.P
 
 MAX_REPAIRS = 20
 """The number of mistakes after which the parser gives an item up."""
-
-_MISTAKES = (
-    sign_mistakes.comment,
-    sign_mistakes.text_in_other_quotes,
-    sign_mistakes.prefixed_text,
-    sign_mistakes.name_with_other_letters,
-    declaration_mistakes.end_of_directive,
-    declaration_mistakes.column,
-    declaration_mistakes.columns,
-    declaration_mistakes.type_form,
-    clause_mistakes.statement,
-    sign_mistakes.number,
-    sign_mistakes.query_sign,
-    sign_mistakes.negation,
-    sign_mistakes.word,
-    term_mistakes.aggregate,
-    clause_mistakes.cut_or_list,
-    sign_mistakes.semicolon_in_brackets,
-    sign_mistakes.sign_of_another_language,
-    sign_mistakes.rule_with_subsumption_sign,
-    sign_mistakes.unexpected_character,
-    term_mistakes.function,
-    sign_mistakes.name_with_hyphen,
-    term_mistakes.argument,
-    term_mistakes.comparison_of_three,
-    term_mistakes.functor_variable,
-    clause_mistakes.trailing_comma,
-    clause_mistakes.bracket,
-    clause_mistakes.missing_comma,
-    clause_mistakes.missing_end,
-)
-"""From the most specific one on: the first that knows a mistake reports it."""
 
 
 def parse_tokens(given: Sequence[PlacedToken], report: Report) -> parsed.ParsedProgram:
@@ -114,7 +76,10 @@ def _parse_item(
         stop = found
         if stop.kind().startswith("BROKEN"):  # the lexer has already reported the error
             break
-        mistake = recognise(stop, _MISTAKES)
+        # Imported here because most programs have no syntax errors.
+        from dbsp.compiler.datalog.text.recognisers import RECOGNISERS
+
+        mistake = recognise(stop, RECOGNISERS)
         span = mistake.span or stop.span(mistake.first, mistake.last)
         report.error(span, mistake.message, mistake.hint, code="syntax")
         if mistake.instead is None:

@@ -19,7 +19,6 @@ from itertools import chain
 from pathlib import Path
 
 from dbsp.compiler.datalog.text.annotations import without_annotations
-from dbsp.compiler.datalog.text.conditions import holds
 from dbsp.compiler.datalog.text.lexer import Lexer, PlacedToken, escaped, placed
 from dbsp.compiler.datalog.text.macros import Expander, Macro
 from dbsp.compiler.datalog.text.report import Report
@@ -231,6 +230,8 @@ class _Preprocessor:
                 condition.active = reachable and self._holds(word, lexer, rest)
 
     def _holds(self, word: SourceSpan, lexer: Lexer, rest: tuple[int, int]) -> bool:
+        from dbsp.compiler.datalog.text.conditions import holds  # few programs have conditions
+
         text = lexer.text[slice(*rest)]
         try:
             return holds(text, self.macros)
