@@ -148,7 +148,9 @@ def each_clause(
     for placed in program.clauses:
         report.note = notes.get(placed.place)
         clause = change(placed.clause)
-        if clause is not None:
+        if clause is placed.clause:
+            kept.append(placed)
+        elif clause is not None:
             kept.append(PlacedClause(placed.place, placed.written, clause))
     report.note = None
     return replace(program, clauses=tuple(kept))

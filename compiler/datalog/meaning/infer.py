@@ -75,6 +75,10 @@ class _ClauseTyping(KindInference):
             return self.typed_literal(node)
         kind = self.kind_of(node)
         match node:
+            case syntax.Variable(name=name, span=span):
+                return syntax.Variable(name, span, kind)
+            case syntax.Wildcard(span=span):
+                return syntax.Wildcard(span, kind)
             case syntax.NumberLiteral(value=number, span=span):
                 return syntax.Constant(self._in_range(number, kind, span), span, kind)
             case syntax.Construct(function="nil", span=span):

@@ -21,9 +21,11 @@ MAX_DEPTH = 120
 class ItemBuilder(FormulaBuilder):
     """Builds the items of one text."""
 
-    def item(self, tree: ParseTree) -> parsed.Item | None:
-        """The item of a complete parse tree, or None when it is nested too deeply."""
-        if _depth(tree) > MAX_DEPTH:
+    def item(self, tree: ParseTree, tokens: int) -> parsed.Item | None:
+        """The item of a parse tree of so many tokens, or None when it is nested too deeply."""
+        # A tree has no more levels than tokens: every level has a token besides the next level,
+        # except for lists of one element, and those are in brackets or follow a word.
+        if tokens > MAX_DEPTH and depth(tree) > MAX_DEPTH:
             message = f"this is nested more than {MAX_DEPTH} levels deep"
             hint = "split it into several rules"
             self.report.error(tree.span, message, hint, code="program-too-large")
@@ -200,7 +202,7 @@ def _tokens(tree: Child) -> list[PlacedToken]:
     return [child for child in tree.children if isinstance(child, PlacedToken)]
 
 
-def _depth(tree: ParseTree) -> int:
+def depth(tree: ParseTree) -> int:
     """The depth of a parse tree, computed without recursion."""
     deepest, stack = 0, [(tree, 1)]
     while stack:

@@ -70,6 +70,24 @@ def _reductions() -> tuple[Reduction, ...]:
     )
 
 
+@cache
+def _passed(below: int, origin: str, kind: str) -> int:
+    """The state after a tree becomes an `origin`, and further rules of one part pass it on.
+
+    A variable becomes a power, a product, a sum and so on, up to a term: a dozen rules that depend
+    on the state below it and on the next token only.
+    """
+    actions = grammar().actions
+    while True:
+        state = actions[below][origin]
+        action = actions[state].get(kind)
+        if action is None or action >= 0:
+            return state
+        origin, _, rule, _ = _reductions()[action]
+        if rule is not None:
+            return state
+
+
 class ItemParser:
     """The stack of the parser: states, and the tree or token that led to each except the first."""
 
@@ -126,10 +144,10 @@ class ItemParser:
                 return action
             origin, size, rule, plain = self._reductions[action]
             if rule is None:
-                states.pop()
+                states[-1] = _passed(states[-2], origin, kind)
             else:
                 self._reduce(rule, size, plain)
-            states.append(actions[states[-1]][origin])
+                states.append(actions[states[-1]][origin])
 
     def _reduce(self, rule: GrammarRule, size: int, plain: bool) -> None:
         """Replace the parts of a rule by its tree."""

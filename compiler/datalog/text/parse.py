@@ -102,7 +102,7 @@ def _read_item(
     else:
         tree = None
     if tree is not None:
-        return builder.item(tree), position
+        return builder.item(tree, position - start), position
     # What the parser accepts takes longer to find than to read an item, so only errors need it.
     return Stop(tokens, start, position, parser.accepted())
 

@@ -78,7 +78,9 @@ def walk(node: Node, into_aggregates: bool = True) -> Sequence[Any]:
     Without `into_aggregates`, the walk does not enter aggregates.
     """
     found = _descendants(node)
-    if into_aggregates or not (isinstance(node, Aggregate) or any(type(part) is Aggregate for part in found)):
+    if not found:
+        return (node,)
+    if into_aggregates or not (type(node) is Aggregate or Aggregate in map(type, found)):
         return (node, *found)
     parts: list[Node] = []
     waiting = [node]
@@ -92,6 +94,8 @@ def walk(node: Node, into_aggregates: bool = True) -> Sequence[Any]:
 
 def _descendants(node: Node) -> tuple[Node, ...]:
     """The nodes within a node, in the order of `walk`; found once, since passes share nodes."""
+    if not _NODE_FIELDS[type(node)]:
+        return ()
     try:
         return node._descendants
     except AttributeError:

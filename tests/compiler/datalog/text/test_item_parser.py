@@ -11,6 +11,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedToken
 
 from dbsp.compiler.datalog.text.grammar_table import GRAMMAR
+from dbsp.compiler.datalog.text.item_builder import depth
 from dbsp.compiler.datalog.text.item_parser import ItemParser, ParseTree
 from dbsp.compiler.datalog.text.lexer import Lexer, PlacedToken
 from dbsp.compiler.datalog.text.report import Report
@@ -98,6 +99,16 @@ def test_the_parser_stops_after_a_dot() -> None:
     tree = parser.finished()
     assert tree is not None
     assert (tree.data, tree.span.column, tree.span.end_column) == ("fact", 1, 6)
+
+
+@pytest.mark.parametrize("text", [*ITEMS, "a().", "a(x).", ".plan 0: ()", ".override a", "a(((x)))."])
+def test_a_tree_has_no_more_levels_than_tokens(text: str) -> None:
+    tokens = tokens_of(text)
+    parser = ItemParser()
+    parser.read(tokens, 0)
+    tree = parser.finished()
+    assert tree is not None
+    assert depth(tree) <= len(tokens)
 
 
 def test_a_copy_continues_alone() -> None:
