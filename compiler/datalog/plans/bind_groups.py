@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.plans.literals import binds, excludes_zero, has_partial, uses
+from dbsp.compiler.datalog.plans.merge_aggregates import has_aggregates
 from dbsp.compiler.datalog.plans.normalise import (
     AggregateLiteral,
     NormalLiteral,
@@ -49,6 +50,8 @@ class GroupBinding:
         """Return the rule with aggregates that bind their outer variables where they can."""
         source = rule.rule
         if rule.body is None or source.order is not None or source.dominating is not None:
+            return rule
+        if not has_aggregates(rule.body):
             return rule
         if rule.relation in self._recursive or any(isinstance(literal, Numbered) for literal in rule.body):
             return rule

@@ -8,7 +8,7 @@ uses only once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import count
 
@@ -29,7 +29,14 @@ from dbsp.errors import expect_type
 
 def merge_aggregates(rule: NormalRule) -> NormalRule:
     """Merge the aggregates of a rule over equal bodies, also inside aggregates."""
-    return rule if rule.body is None else replace(rule, body=_merged(rule.body))
+    if rule.body is None or not has_aggregates(rule.body):
+        return rule
+    return replace(rule, body=_merged(rule.body))
+
+
+def has_aggregates(body: Iterable[NormalLiteral]) -> bool:
+    """Whether a literal of the body is an aggregate."""
+    return any(isinstance(literal, AggregateLiteral) for literal in body)
 
 
 def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
@@ -42,7 +49,7 @@ def _merged(body: tuple[NormalLiteral, ...]) -> tuple[NormalLiteral, ...]:
             out.append(literal)
             continue
         literal = replace(literal, body=_merged(literal.body))
-        if any(isinstance(inner, AggregateLiteral) for inner in literal.body):
+        if has_aggregates(literal.body):
             out.append(literal)
             continue
         named = _name_wildcards(literal)

@@ -29,8 +29,14 @@ def plan_rules(
     """Return the plan of every rule of a program, or of some rules, by the rule's number."""
     equivalences = {name for name, relation in program.relations.items() if relation.equivalence}
 
+    known: dict[int, NormalRule] = {}
+
     def normal(rule: checked.Rule) -> NormalRule:
-        return merge_aggregates(read_classes(normalise(rule), equivalences))
+        found = known.get(rule.number)
+        if found is None:
+            found = merge_aggregates(read_classes(normalise(rule), equivalences))
+            known[rule.number] = found  # the rules that read its relation in an aggregate need it, too
+        return found
 
     binding = GroupBinding(program, normal)
     return {

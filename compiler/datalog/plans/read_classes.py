@@ -23,7 +23,7 @@ def classes_name(relation: str) -> str:
 
 def read_classes(rule: NormalRule, equivalences: Collection[str]) -> NormalRule:
     """Replace the equivalences in a rule by their classes."""
-    if rule.body is None or rule.rule.order is not None:
+    if not equivalences or rule.body is None or rule.rule.order is not None:
         return rule
     numbers = count(1)
     return replace(rule, body=tuple(_literals(rule.body, equivalences, numbers, bag=False)))
