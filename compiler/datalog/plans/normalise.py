@@ -45,7 +45,7 @@ class Scan:
     @property
     def names(self) -> tuple[str, ...]:
         """The variables of the pattern."""
-        return tuple(name for name in self.variables if name is not None)
+        return tuple([name for name in self.variables if name is not None])
 
     def has_key(self, names: Sequence[str]) -> bool:
         """Whether at most one row fits the pattern when these variables are bound."""

@@ -257,12 +257,8 @@ class Lexer:
         """The tokens of text[position:end]. An unreadable part is reported and becomes BROKEN."""
         text, lines = self.text, self._lines
         end = len(text) if end is None else end
-        while True:
-            # The last alternative matches any character, so only the end has no group.
-            match = expect_present(_TOKEN.match(text, position, end), "a token")
-            group = match.lastgroup
-            if group is None:
-                return
+        # The last alternative matches any character, so only the end has no group.
+        while (match := _TOKEN.match(text, position, end)) and (group := match.lastgroup):
             start, position = match.span(group)
             if group == "comment" or group == "cpp":
                 continue  # cpp: the position marks that a C preprocessor writes into its output
