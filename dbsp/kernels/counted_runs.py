@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.column_search import seek, seek_past
 from dbsp.kernels.copies import first_codes, first_rows
 from dbsp.kernels.jit import add_product, at_address, codes_at, kernel
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
-from dbsp.kernels.prefix_ranges import seek, seek_past
 from dbsp.kernels.run_search import gallop, weights_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 

@@ -122,8 +122,20 @@ def _codes_at(typing_context: Any, word: Any) -> Any:
     return RUN_CODES(types.int64), generate
 
 
+def _choose(typing_context: Any, condition: Any, one: Any, other: Any) -> Any:
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        condition, one, other = arguments
+        chosen = builder.select(builder.trunc(condition, ir.IntType(1)), one, other)
+        # Else the compiler makes a branch of it in some loops.
+        chosen.set_metadata("unpredictable", builder.module.add_metadata([]))
+        return chosen
+
+    return types.int64(types.bool_, types.int64, types.int64), generate
+
+
 add_flagged: Any = _with_flag("sadd_with_overflow")
 multiply_flagged: Any = _with_flag("smul_with_overflow")
 add_product: Any = intrinsic(_add_product)
 at_address: Any = intrinsic(_at_address)
 codes_at: Any = intrinsic(_codes_at)
+choose: Any = intrinsic(_choose)

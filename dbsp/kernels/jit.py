@@ -80,6 +80,12 @@ def add_product(high: int, low: int, a: int, b: int) -> tuple[int, int]:
     return _as_word(total >> 64), _as_word(total)
 
 
+@operation
+def choose(condition: bool, one: int, other: int) -> int:
+    """Return one of two numbers, without a branch: for a condition that nobody can predict."""
+    return one if condition else other
+
+
 _MEMORY = ctypes.c_int64 * 2**40  # A view knows no bounds: kernels do not check any.
 
 

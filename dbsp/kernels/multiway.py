@@ -37,7 +37,19 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Pointer, Rows
 from dbsp.kernels.copies import copy_codes, copy_rows, first_codes, first_rows
+from dbsp.kernels.first_places import PLACES, describe_places, write_places
 from dbsp.kernels.jit import add_flagged, at_address, codes_at, kernel, multiply_weights
+from dbsp.kernels.level_values import (
+    COMMON,
+    MET,
+    STATE,
+    is_excluded,
+    mark_list,
+    next_common_value,
+    next_filtered_value,
+    next_value,
+    open_level,
+)
 from dbsp.kernels.limits import INT64_MAX, NULL
 from dbsp.kernels.match_room import PIECE, more_room
 from dbsp.kernels.prefix_ranges import (
@@ -48,15 +60,11 @@ from dbsp.kernels.prefix_ranges import (
     RANGE,
     TOGETHER,
     bind_value,
-    is_excluded,
     match_delta_row,
-    next_common_value,
-    next_value,
-    open_level,
     search_first_column,
 )
 from dbsp.kernels.run_search import weights_at
-from dbsp.kernels.sort import compare_rows
+from dbsp.kernels.value_marks import MARKED_SIZE
 from dbsp.kernels.wide_sums import add_wide
 
 HEADER = 8
@@ -65,24 +73,19 @@ HEADER = 8
 USE = 7
 """How many numbers of a plan describe a use."""
 
+FEWEST = 64
+"""A delta of up to so many rows indexes no run."""
+
+SEARCHES, VALUES = 8, 64
+"""The most rows of an indexed run for each row of the delta, if values of the delta are searched in
+it, and if proposed values are: each row has many of them."""
+
 
 @kernel
 def _enlarge(rows: Rows, weights: Codes) -> tuple[Rows, Codes]:
     """The same rows in arrays of twice the length."""
     n = weights.shape[0]
     return first_rows(rows, n, 2 * n), first_codes(weights, n, 2 * n)
-
-
-@kernel
-def _add_to_last(rows: Rows, weights: Codes, out: int) -> bool:
-    """Add row `out` to the row before it if they are equal and the sum of their weights fits."""
-    if out == 0 or compare_rows(rows, out - 1, rows, out, rows.shape[1]) != 0:
-        return False
-    total, outside = add_flagged(weights[out - 1], weights[out])
-    if outside:
-        return False
-    weights[out - 1] = total
-    return True
 
 
 @kernel
@@ -190,13 +193,14 @@ def append_matches(
     bound_size = 1 + widest
     stride = min(TOGETHER, rows.shape[0])  # fewer cache lines for one row
     search_size = bound_size + most * stride
-    parts_at = uses * search_size
-    value_at = parts_at + 2 * (levels + 1)
+    states_at = uses * search_size
+    state_size = STATE + MET * uses
+    indices_at = states_at + state_size * (levels + 1)
+    value_at = indices_at + PLACES * uses
     kept_at = value_at + slots
     order_at = kept_at + 2 * stride
     scratch = np.empty(order_at + uses, np.int64)
-    work = np.empty((levels + 1) * uses * size + 1, np.int64)
-    parts = at_address(scratch.ctypes.data + 8 * parts_at)  # per level: its part of the plan, its proposer
+    indices = at_address(scratch.ctypes.data + 8 * indices_at)
     value = at_address(scratch.ctypes.data + 8 * value_at)
     for u in range(uses):
         scratch[u * search_size] = 0
@@ -207,10 +211,36 @@ def append_matches(
         scratch[order_at + turn] = u
     part = plan[7]
     for level in range(1, levels + 1):
-        parts[2 * level] = part
+        at = states_at + state_size * level
+        for number in range(state_size):
+            scratch[at + number] = 0
+        scratch[at] = part
+        scratch[at + 2] = scratch[at + 6] = -1
         part += LEVEL + MEMBER * plan[part + 2] + LIMIT * plan[part + 3]
     for s in range(slots):
         value[s] = plan[first_value + s]
+    # Index the first column of a run if many searches follow.
+    index_size = 0
+    for u in range(uses):
+        indices[PLACES * u] = 0
+        use = plan[6] + USE * u
+        table = at_address(tables[2 * u])
+        paid = rows.shape[0] * (SEARCHES if plan[use + 2] else VALUES)
+        if rows.shape[0] > FEWEST and tables[2 * u + 1] == 1 and table[2] <= paid and plan[use]:
+            needed = describe_places(codes_at(table[0]), plan[use], table[2], indices, PLACES * u)
+            indices[PLACES * u] = needed
+            index_size += needed
+    room = (levels + 1) * uses * size
+    work = np.empty(room + index_size + 1, np.int64)
+    for u in range(uses):
+        needed = indices[PLACES * u]
+        if needed:
+            table = at_address(tables[2 * u])
+            address = work.ctypes.data + 8 * room
+            write_places(codes_at(table[0]), plan[plan[6] + USE * u], table[2], indices, PLACES * u, address)
+            room += needed
+    marks = np.empty(0, np.int64)
+    marking = wanted = False
 
     piece = PIECE
     until = min(out_weights.shape[0], piece)
@@ -230,7 +260,7 @@ def append_matches(
                 for c in range(delta_columns):
                     if plan[HEADER + c] == slot:
                         column = c
-                places = at_address(scratch.ctypes.data + 8 * (u * search_size + bound_size))
+                found_at = at_address(scratch.ctypes.data + 8 * (u * search_size + bound_size))
                 table = at_address(tables[2 * u])
                 count = search_first_column(
                     rows,
@@ -242,25 +272,46 @@ def append_matches(
                     table,
                     tables[2 * u + 1],
                     plan[use],
-                    places,
+                    found_at,
                     stride,
+                    indices,
+                    PLACES * u,
                 )
         for turn in range(count):
             # Read the addresses again for each row: numba frees an array that later code does not
             # mention.
             ranges = at_address(work.ctypes.data)
+            if wanted and not marking:
+                # Not below: numba counts the references of an array in each round of a loop that
+                # may replace it.
+                marks = np.zeros(levels * MARKED_SIZE, np.int64)
+                marking = True
+            marks_at = marks.ctypes.data
+            states = scratch.ctypes.data + 8 * states_at
+            result, sums = at_address(out_rows.ctypes.data), at_address(out_weights.ctypes.data)
             i = start + scratch[kept_at + turn]
             for c in range(delta_columns):
                 value[plan[HEADER + c]] = rows[i, c]
             matched = True
             for u in range(uses):
                 bound = scratch.ctypes.data + 8 * u * search_size
-                places = at_address(bound + 8 * (bound_size + i - start))
+                found_at = at_address(bound + 8 * (bound_size + i - start))
                 table = at_address(tables[2 * u])
                 use = plan[6] + USE * u
                 bound = at_address(bound)
                 matched = match_delta_row(
-                    plan, use, table, tables[2 * u + 1], value, bound, places, stride, ranges, u * size
+                    plan,
+                    use,
+                    table,
+                    tables[2 * u + 1],
+                    value,
+                    bound,
+                    found_at,
+                    stride,
+                    ranges,
+                    u * size,
+                    indices,
+                    PLACES * u,
                 )
                 if not matched:
                     break
@@ -268,8 +319,7 @@ def append_matches(
                 continue
             reached[0] += 1
             level = 1
-            if levels:
-                parts[3] = open_level(plan, parts[2], value, ranges, size, uses)
+            opens = True
             while level > 0:
                 if level > levels:
                     # All variables are bound.
@@ -278,15 +328,17 @@ def append_matches(
                             out_rows, out_weights, out, piece, INT64_MAX
                         )
                         until = min(out_weights.shape[0], piece)
+                        result = at_address(out_rows.ctypes.data)
+                        sums = at_address(out_weights.ctypes.data)
                     weight = weights[i]
                     for u in range(uses):
                         use = plan[6] + USE * u
                         if plan[use + 4] and not plan[use + 1]:
                             weight = multiply_weights(weight, ranges[(plan[use + 5] * uses + u) * size + 1])
-                    out_weights[out] = weight
-                    for c in range(result_columns):
-                        out_rows[out, c] = value[plan[HEADER + delta_columns + c]]
                     if depth:
+                        out_weights[out] = weight
+                        for c in range(result_columns):
+                            out_rows[out, c] = value[plan[HEADER + delta_columns + c]]
                         for d in range(depth):
                             out_rows[out, result_columns + d] = (
                                 rows[i, delta_columns + d] if rows.shape[1] > delta_columns else now[d]
@@ -294,27 +346,53 @@ def append_matches(
                         out_rows, out_weights, out = _with_times(
                             out_rows, out_weights, out, plan, ranges, size
                         )
-                    elif not _add_to_last(out_rows, out_weights, out):
-                        out += 1
+                    else:
+                        end = out * result_columns
+                        same = out > 0
+                        for c in range(result_columns):
+                            v = value[plan[HEADER + delta_columns + c]]
+                            result[end + c] = v
+                            same = same and result[end + c - result_columns] == v
+                        sums[out] = weight
+                        if same:
+                            # Equal rows are added up if the sum of their weights fits.
+                            total, outside = add_flagged(sums[out - 1], weight)
+                            if outside:
+                                same = False
+                            else:
+                                sums[out - 1] = total
+                        if not same:
+                            out += 1
                     level -= 1
+                    opens = False
                     continue
-                part, proposer = parts[2 * level], parts[2 * level + 1]
-                if proposer < 0:
+                state = at_address(states + 8 * state_size * level)
+                bits = at_address(marks_at + 8 * MARKED_SIZE * (level - 1))
+                if opens:
+                    open_level(plan, state, indices, value, ranges, size, uses)
+                    if state[6] >= 0 and marking:
+                        mark_list(plan, state, bits, ranges, size, uses)
+                    elif state[6] >= 0:
+                        wanted = True
+                    opens = False
+                part, proposer = state[0], state[1]
+                if proposer >= 0:
+                    found, v = next_value(plan, part, proposer, ranges, size, uses)
+                elif proposer == COMMON:
                     found, v = next_common_value(plan, part, ranges, size, uses)
                 else:
-                    found, v = next_value(plan, part, proposer, ranges, size, uses)
+                    found, v = next_filtered_value(plan, state, bits, indices, ranges, size, uses)
                 if not found:
                     level -= 1
                     continue
                 value[plan[part]] = v
-                nonempty = bind_value(plan, part, level, v, ranges, size, uses)
+                nonempty = bind_value(plan, part, level, v, indices, ranges, size, uses)
                 if nonempty and plan[part + 3]:
                     nonempty = not is_excluded(plan, part, value)
                 if nonempty and not (plan[part + 1] and v == NULL):
                     reached[level] += 1
                     level += 1
-                    if level <= levels:
-                        parts[2 * level + 1] = open_level(plan, parts[2 * level], value, ranges, size, uses)
+                    opens = True
     return out_rows, out_weights, out
 
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.column_search import seek, seek_past
 from dbsp.kernels.copies import first_codes, first_rows
 from dbsp.kernels.jit import codes_at, kernel, multiply_flagged
 from dbsp.kernels.limits import NULL
-from dbsp.kernels.prefix_ranges import TOGETHER, seek, seek_past
+from dbsp.kernels.prefix_ranges import TOGETHER
 from dbsp.kernels.run_search import weight_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 

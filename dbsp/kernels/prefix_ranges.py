@@ -8,16 +8,14 @@ level and use, since a use keeps the list of the last level that bound one of it
     then per range RANGE numbers
             address of the run, address of its weights, first row, end,
             cursor of the next level and its end: the rows whose values are within its limits
-
-The *limits* of a level are bounds of its variable, computed from values that are bound already. A
-limit whose sum overflows does not apply.
 """
 
 from __future__ import annotations
 
-from dbsp.kernels.arrays import Pointer, Rows, RunCodes
-from dbsp.kernels.jit import add_flagged, codes_at, kernel
-from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.arrays import Pointer, Rows
+from dbsp.kernels.column_search import seek, seek_past
+from dbsp.kernels.first_places import PLACES, first_place, place_after
+from dbsp.kernels.jit import choose, codes_at, kernel
 from dbsp.kernels.run_search import weight_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
@@ -38,39 +36,6 @@ RANGE = 6
 
 TOGETHER = 32
 """How many rows of the delta are searched together."""
-
-
-@kernel
-def seek(run: RunCodes, k: int, c: int, low: int, high: int, value: int) -> int:
-    """Return the first row of low:high, sorted by column c, with at least this value.
-
-    Gallops to a near row in O(log distance), and bisects for a far one.
-    """
-    step = 1
-    probe = low
-    while probe < high and step < 128:
-        if run[probe * k + c] < value:
-            low = probe + 1
-            probe = low + step
-            step += step
-        else:
-            high = probe
-            break
-    # Bisect without a branch on the comparison, since the processor mispredicts half of them.
-    left = high - low
-    while left > 0:
-        half = (left + 1) >> 1
-        low += half * (run[(low + half - 1) * k + c] < value)
-        left -= half
-    return low
-
-
-@kernel
-def seek_past(run: RunCodes, k: int, c: int, low: int, high: int, value: int) -> int:
-    """Return the first row of low:high, sorted by column c, with more than this value."""
-    if value == INT64_MAX:
-        return high
-    return seek(run, k, c, low, high, value + 1)
 
 
 @kernel
@@ -97,6 +62,8 @@ def search_first_column(
     k: int,
     places: Pointer,
     stride: int,
+    indices: Pointer,
+    index: int,
 ) -> int:
     """Keep the delta rows of a block whose value is in the first column of a run.
 
@@ -118,6 +85,12 @@ def search_first_column(
     for r in range(runs):
         run = codes_at(table[3 * r])
         at = r * stride
+        if indices[index]:
+            for leader in range(stride, stride + leaders):
+                i = kept[leader]
+                v = rows[first + i, column] if column >= 0 else value
+                places[at + i] = first_place(run, k, table[3 * r + 2], indices, index, v)
+            continue
         if leaders == 1:
             # A single row is faster with branches, since the processor continues on the predicted
             # side.
@@ -142,7 +115,7 @@ def search_first_column(
                 i = kept[leader]
                 low = places[at + i]
                 v = rows[first + i, column] if column >= 0 else value
-                places[at + i] = low + half * (run[(low + half - 1) * k] < v)
+                places[at + i] = choose(run[(low + half - 1) * k] < v, low + half, low)
             left -= half
     stay = 0
     leader = stride
@@ -180,6 +153,8 @@ def match_delta_row(
     stride: int,
     ranges: Pointer,
     to: int,
+    indices: Pointer,
+    index: int,
 ) -> bool:
     """Find the rows of a use that agree with the current row of the delta; return whether any does.
 
@@ -209,7 +184,12 @@ def match_delta_row(
             if low == high or run[low * k + c] != v:
                 high = low
                 break
-            high = low + 1 if c == k - 1 else seek_past(run, k, c, low + 1, high, v)
+            if c == k - 1:
+                high = low + 1
+            elif c == 0 and indices[index]:
+                high = place_after(run, k, indices, index, low, v)
+            else:
+                high = seek_past(run, k, c, low + 1, high, v)
         if low < high:
             ranges[at] = table[3 * r]
             ranges[at + 1] = table[3 * r + 1]
@@ -223,152 +203,9 @@ def match_delta_row(
 
 
 @kernel
-def find_limits(plan: Pointer, part: int, value: Pointer) -> tuple[int, int]:
-    """Return the least and the largest value that the limits of a level allow."""
-    least, most = INT64_MIN, INT64_MAX
-    first = part + LEVEL + MEMBER * plan[part + 2]
-    for at in range(first, first + LIMIT * plan[part + 3], LIMIT):
-        bound, overflow = add_flagged(value[plan[at + 1]], plan[at + 2])
-        if overflow:
-            continue
-        if plan[at] == AT_LEAST:
-            if plan[at + 3]:
-                if bound == INT64_MAX:
-                    return INT64_MAX, INT64_MIN
-                bound += 1
-            least = max(least, bound)
-        elif plan[at] == AT_MOST:
-            if plan[at + 3]:
-                if bound == INT64_MIN:
-                    return INT64_MAX, INT64_MIN
-                bound -= 1
-            most = min(most, bound)
-    return least, most
-
-
-@kernel
-def is_excluded(plan: Pointer, part: int, value: Pointer) -> bool:
-    """Return whether a limit of a level excludes the value of its variable, and only this value."""
-    first = part + LEVEL + MEMBER * plan[part + 2]
-    for at in range(first, first + LIMIT * plan[part + 3], LIMIT):
-        if plan[at] == OTHER_THAN:
-            bound, overflow = add_flagged(value[plan[at + 1]], plan[at + 2])
-            if not overflow and bound == value[plan[part]]:
-                return True
-    return False
-
-
-@kernel
-def open_level(plan: Pointer, part: int, value: Pointer, ranges: Pointer, size: int, uses: int) -> int:
-    """Count: move the cursors of a level to its first values; return the member with fewest values.
-
-    The cursors and their ends leave out the values outside the limits of the level. Returns -1 for
-    two members with one range each.
-    """
-    least, most = INT64_MIN, INT64_MAX
-    if plan[part + 3]:
-        least, most = find_limits(plan, part, value)
-    fewest = INT64_MAX
-    proposer = 0
-    single = True
-    members = plan[part + 2]
-    for m in range(members):
-        member = part + LEVEL + MEMBER * m
-        source = (plan[member + 4] * uses + plan[member]) * size
-        offers = 0
-        if ranges[source] != 1:
-            single = False
-        for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
-            low, high = ranges[at + 2], ranges[at + 3]
-            if least > INT64_MIN or most < INT64_MAX:
-                k, c, run = plan[member + 1], plan[member + 2], codes_at(ranges[at])
-                low = seek(run, k, c, low, high, least)
-                high = seek_past(run, k, c, low, high, most)
-            ranges[at + 4] = low
-            ranges[at + 5] = high
-            offers += high - low
-        if offers < fewest:
-            fewest = offers
-            proposer = m
-    return -1 if single and members == 2 else proposer
-
-
-@kernel
-def next_common_value(plan: Pointer, part: int, ranges: Pointer, size: int, uses: int) -> tuple[bool, int]:
-    """Do `next_value` in a tight loop for the usual case: two members, one range each."""
-    member = part + LEVEL
-    at = (plan[member + 4] * uses + plan[member]) * size + LIST
-    k, c = plan[member + 1], plan[member + 2]
-    member += MEMBER
-    at2 = (plan[member + 4] * uses + plan[member]) * size + LIST
-    k2, c2 = plan[member + 1], plan[member + 2]
-    run, run2 = codes_at(ranges[at]), codes_at(ranges[at2])
-    i, high = ranges[at + 4], ranges[at + 5]
-    i2, high2 = ranges[at2 + 4], ranges[at2 + 5]
-    while i < high and i2 < high2:
-        v = run[i * k + c]
-        v2 = run2[i2 * k2 + c2]
-        if v == v2:
-            ranges[at + 4] = i
-            ranges[at2 + 4] = i2
-            return True, v
-        if v < v2:
-            i = seek(run, k, c, i + 1, high, v2)
-        else:
-            i2 = seek(run2, k2, c2, i2 + 1, high2, v)
-    return False, 0
-
-
-@kernel
-def advance_cursors(ranges: Pointer, source: int, k: int, c: int, value: int) -> tuple[bool, int]:
-    """Move the cursors of a list of ranges to the least value in column c from `value` on."""
-    found = False
-    least = INT64_MAX
-    for at in range(source + LIST, source + LIST + RANGE * ranges[source], RANGE):
-        run = codes_at(ranges[at])
-        j = ranges[at + 4]
-        high = ranges[at + 5]
-        if j < high and run[j * k + c] < value:
-            j = seek(run, k, c, j + 1, high, value)
-            ranges[at + 4] = j
-        if j < high:
-            found = True
-            least = min(least, run[j * k + c])
-    return found, least
-
-
-@kernel
-def next_value(
-    plan: Pointer, part: int, proposer: int, ranges: Pointer, size: int, uses: int
-) -> tuple[bool, int]:
-    """Propose and intersect: move the cursors to the next value that all members of a level have.
-
-    The proposer lists its values in order. If another member lacks one, the proposer skips to the
-    next value of that member.
-    """
-    least = INT64_MIN
-    while True:
-        member = part + LEVEL + MEMBER * proposer
-        source = (plan[member + 4] * uses + plan[member]) * size
-        found, v = advance_cursors(ranges, source, plan[member + 1], plan[member + 2], least)
-        if not found:
-            return False, 0
-        least = v
-        for m in range(plan[part + 2]):
-            if m != proposer:
-                member = part + LEVEL + MEMBER * m
-                source = (plan[member + 4] * uses + plan[member]) * size
-                found, least = advance_cursors(ranges, source, plan[member + 1], plan[member + 2], v)
-                if not found:
-                    return False, 0
-                if least != v:
-                    break
-        if least == v:
-            return True, v
-
-
-@kernel
-def bind_value(plan: Pointer, part: int, level: int, v: int, ranges: Pointer, size: int, uses: int) -> bool:
+def bind_value(
+    plan: Pointer, part: int, level: int, v: int, indices: Pointer, ranges: Pointer, size: int, uses: int
+) -> bool:
     """Keep the rows with the value in each member of a level, and move the cursors past them.
 
     Returns False if a member has no row left: its fully bound row has weight 0, or the variable is
@@ -387,7 +224,9 @@ def bind_value(plan: Pointer, part: int, level: int, v: int, ranges: Pointer, si
             if j == high or run[j * k + column] != v:
                 continue
             end = j + 1
-            if column < k - 1:
+            if column == 0 and indices[PLACES * u]:
+                end = place_after(run, k, indices, PLACES * u, j, v)
+            elif column < k - 1:
                 end = seek_past(run, k, column, end, high, v)
             ranges[at + 4] = end
             for c in range(column + 1, until):
