@@ -35,9 +35,12 @@ def pays(rows: int) -> bool:
     return rows >= LARGE and threads() > 1
 
 
-def in_slices(rows: int, function: Callable[[slice], T]) -> list[T]:
-    """Return the results of a function of slices of some rows, in order."""
-    pieces = max(1, min(rows // LEAST, max(PIECES * threads(), rows // MOST)))
+def in_slices(rows: int, function: Callable[[slice], T], cost: int = 1) -> list[T]:
+    """Return the results of a function of slices of some rows, in order.
+
+    `cost` says how many searches a row takes.
+    """
+    pieces = max(1, min(cost * rows // LEAST, max(PIECES * threads(), rows // MOST)))
     return in_pieces(
         pieces, lambda piece: function(slice(rows * piece // pieces, rows * (piece + 1) // pieces))
     )

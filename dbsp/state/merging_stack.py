@@ -198,6 +198,16 @@ class MergingStack(RunStack):
                 return self._budget.merged(runs)
         return RunMerge.sum_of(runs)
 
+    def oldest(self, count: int) -> SortedRun | None:
+        """Return the sum of the oldest runs, those of this tick last, as a run of the caller.
+
+        Returns None if the memory is limited, or if sums over some of the runs may be outside
+        int64. O(n) for several runs.
+        """
+        if self._budget is not None or not self.sums_fit:
+            return None
+        return RunMerge.sum_of([*self.runs, *self.current][:count])
+
     def _merge_tail(self, runs: list[SortedRun], offset: int, least: int) -> None:
         """Merge the small runs at the newest end of `runs`, if they are at least so many.
 

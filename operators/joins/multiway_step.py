@@ -14,6 +14,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import combine
 from dbsp.kernels.arrays import Codes
 from dbsp.operators.joins.match_budget import MatchBudget
+from dbsp.operators.joins.merged_runs import MergedRuns
 from dbsp.operators.joins.multiway_term import TermStep
 from dbsp.operators.joins.small_terms import SmallTerms
 from dbsp.operators.joins.term_rows import TermRows
@@ -42,11 +43,12 @@ class MultiwayJoinStep(AgendaStep, ReportingStep):
                 return
         parts = self._agenda.take()
         depth = self._scope.depth
+        merged = None if self._scope.nested else MergedRuns()
         for term in self.terms:
             if term.delta.out is None:
                 continue
             found = term.found if depth else 0
-            for rows, weights in term.matches(term.delta.out):
+            for rows, weights in term.matches(term.delta.out, merged):
                 if depth:
                     before, found = found, term.found
                     self._budget.spend(found - before)

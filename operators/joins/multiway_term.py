@@ -33,6 +33,7 @@ from dbsp.operators.joins.delta_term import (
     UseAtom,
     variables_of,
 )
+from dbsp.operators.joins.merged_runs import MergedRuns
 from dbsp.operators.joins.multiway_definition import constant_code
 from dbsp.operators.joins.multiway_plan import PlannedLevel, PlannedUse, written_plan
 from dbsp.operators.joins.term_rows import TermRows
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16
 """The number of delta rows per chunk, if prefixes are stored between two actions."""
+
+COST = 16
+"""A prefix takes about as long as so many searches of a row, or longer."""
 
 Prefixes: TypeAlias = tuple[Codes, Codes]
 
@@ -130,16 +134,21 @@ class TermStep:
         self._changed, extending.reached = counts[:1], counts[1:]
         return extending
 
-    def matches(self, delta: Batch) -> Iterable[Prefixes]:
-        """Return the result rows for a delta; in a scope the last columns hold the time."""
+    def matches(self, delta: Batch, merged: MergedRuns | None) -> Iterable[Prefixes]:
+        """Return the result rows for a delta; in a scope the last columns hold the time.
+
+        `merged` are the merged runs of the step, None to read the runs as they are.
+        """
         rows, weights = delta.rows, delta.weights
         self._changed[0] += len(weights)
+        for action in self._extending:
+            action.find_tables(merged, len(weights))
         if self._opening is not None:
             rows, weights = self._opening(rows, weights)
         starts = range(0, len(weights), CHUNK) if self._chunked and len(weights) > CHUNK else ()
         chunks = [(rows[at : at + CHUNK], weights[at : at + CHUNK]) for at in starts] or [(rows, weights)]
         first = self._actions[0]
-        if pays(len(weights)) and isinstance(first, Extending):
+        if pays(COST * len(weights)) and isinstance(first, Extending):
             extended = (part for chunk in chunks for part in first.in_pieces(*chunk))
             return (self._through(*part, self._actions[1:]) for part in extended)
         return (self._through(*chunk, self._actions) for chunk in chunks)
@@ -379,7 +388,7 @@ def _within(order: Sequence[int], use: UseAtom) -> list[int]:
 class Extending:
     """Binds the variables of one `ExtendPrefix`; `sides` are its arrangements, new or old."""
 
-    __slots__ = ("_now", "_seen", "_tables", "plan", "reached", "sides")
+    __slots__ = ("_has_runs", "_now", "_seen", "_tables", "plan", "reached", "sides")
 
     def __init__(self, plan: Codes, sides: Sequence[tuple[Arranged, bool]], now: Codes) -> None:
         self.plan = plan
@@ -389,17 +398,19 @@ class Extending:
         self._now = now
         self._tables = np.zeros(2 * len(sides), np.int64)
         self._seen: list[Codes | None] = [None] * len(sides)
+        self._has_runs = False
+        """Whether all uses have runs."""
         self.reached = np.zeros(int(plan[2]) + 1, np.int64)
         """The number of prefixes bound up to each level so far."""
 
     def __call__(self, rows: Codes, weights: Codes) -> Prefixes:
-        if not self._find_tables():
+        if not self._has_runs:
             return rows[:0], weights[:0]
         return extend_by_levels(rows, weights, self.plan, self._tables, self._now, self.reached)
 
     def in_pieces(self, rows: Codes, weights: Codes) -> list[Prefixes]:
         """Bind the variables for pieces of the prefixes; several threads do so."""
-        if not self._find_tables():
+        if not self._has_runs:
             return []
         reached: list[Codes] = []
 
@@ -408,21 +419,25 @@ class Extending:
             reached.append(counts)
             return extend_by_levels(rows[part], weights[part], self.plan, self._tables, self._now, counts)
 
-        extended = in_slices(len(weights), extend)
+        extended = in_slices(len(weights), extend, COST)
         self.reached += np.sum(reached, axis=0)
         return extended
 
-    def _find_tables(self) -> bool:
-        """Write the run tables for the kernel; return whether all of them have runs."""
+    def find_tables(self, merged: MergedRuns | None, changed: int) -> None:
+        """Find the run tables for a delta of so many rows."""
         tables = self._tables
+        self._has_runs = all(side.count if new else side.before for side, new in self.sides)
+        if not self._has_runs:
+            return
         for u, (side, new) in enumerate(self.sides):
             runs = side.count if new else side.before
-            if not runs:
-                return False
-            table = side.table
+            table = None if merged is None else merged.table_of(side, runs, changed)
+            if table is None:
+                table = side.table
+            else:
+                runs = 1
             if table is not self._seen[u]:
                 self._seen[u] = None  # an interrupt may come before the address is written
                 tables[2 * u] = table.ctypes.data
                 self._seen[u] = table
             tables[2 * u + 1] = runs
-        return True

@@ -1,0 +1,224 @@
+"""Terms of large deltas: indexed runs, marked lists and merged runs give what plain searches
+give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dbsp import Circuit, DbspError, Run, Stream, col, multiway_join
+from dbsp.kernels import level_values, multiway, value_marks
+from dbsp.kernels.limits import INT64_MAX
+from dbsp.operators.joins import merged_runs, multiway_term, small_terms
+from dbsp.state.merging_stack import MergingStack
+from tests.live_program import Subject
+from tests.profiles import examples
+from tests.random_conjunctions import canonical, conjunctions
+from tests.random_datalog import programs
+from tests.test_programs import VALUES, program_changes
+
+
+@contextmanager
+def searching(indexed: bool, merged: bool, places: int) -> Iterator[None]:
+    """Index and mark for any delta or none, and merge runs or not.
+
+    Values share `places` places of marks. The kernel of the join is interpreted.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_terms, "FEW", -1)
+        patch.setattr(multiway_term, "extend_by_levels", multiway.extend_by_levels)
+        patch.setattr(multiway, "FEWEST", 0 if indexed else INT64_MAX)
+        patch.setattr(multiway, "SEARCHES", 1000)
+        patch.setattr(multiway, "VALUES", 1000)
+        patch.setattr(level_values, "MARKING", 1000 if indexed else 0)
+        patch.setattr(level_values, "MOST_MARKED", 1000 if indexed else 0)
+        patch.setattr(value_marks, "MARKS", places)
+        patch.setattr(merged_runs, "LARGE", 1 if merged else INT64_MAX)
+        patch.setattr(merged_runs, "SHARE", 1000)
+        yield
+
+
+@settings(max_examples=examples(60))
+@given(st.data(), st.sampled_from([value_marks.MARKS, 64, 2]), st.booleans())
+def test_random_joins(data: st.DataObject, places: int, merged: bool) -> None:
+    query = data.draw(conjunctions())
+    runs = []
+    for _ in range(2):
+        circuit = Circuit("test")
+        streams = {name: circuit.input(name, schema=query.schema(name)) for name in query.relations}
+        circuit.output("out", query.joined(streams))
+        runs.append(circuit.start())
+    one, other = runs
+    for tick in data.draw(query.ticks()):
+        with searching(True, merged, places):
+            delta = canonical(one.step(tick)["out"].to_dict())
+        with searching(False, False, places):
+            assert delta == canonical(other.step(tick)["out"].to_dict())
+    if not merged:  # a merge drops the rows that cancel, and so some prefixes
+        assert [*one.join_terms().values()] == [*other.join_terms().values()]
+
+
+# --- graphs with hubs -----------------------------------------------------------------------------
+
+
+NODES = 200
+
+
+def cycles(edge: Stream) -> Stream:
+    return multiway_join([edge("a", "b"), edge("b", "c"), edge("c", "d"), edge("d", "a")])
+
+
+def rising(edge: Stream) -> Stream:
+    atoms = [edge("a", "b"), edge("b", "c"), edge("a", "c"), edge("c", "d"), edge("b", "d")]
+    return multiway_join(atoms, where=[col("a") < col("c"), col("d") != col("a")])
+
+
+def cliques(edge: Stream) -> Stream:
+    return multiway_join([edge(x, y) for x, y in ("ab", "ac", "ad", "bc", "bd", "cd")])
+
+
+def counted(w: Any, query: Any) -> int:
+    """The sum of all weights of the result, from the matrix of the weights of the edges."""
+    if query is cycles:
+        return int(np.trace(w @ w @ w @ w))
+    total = 0
+    nodes = np.arange(len(w))
+    for a, b in np.argwhere(w).tolist():
+        if query is cliques:
+            both = w[a] * w[b]
+            total += w[a, b] * (both @ w @ both)
+        else:
+            total += w[a, b] * ((w[b] * w[a] * (nodes > a)) @ (w @ (w[b] * (nodes != a))))
+    return int(total)
+
+
+def changes(chance: np.random.Generator, weights: Any, count: int, units: bool) -> dict[tuple[int, int], int]:
+    """Change a number of edges, most of which are edges of hubs."""
+    nodes = len(weights)
+    ends = (nodes * chance.random((4 * count, 2)) ** 2).astype(np.int64)
+    found: dict[tuple[int, int], int] = {}
+    for x, y in dict.fromkeys(map(tuple, ends.tolist())):
+        present = int(weights[x, y])
+        if len(found) == count:
+            break
+        if units:
+            found[x, y] = -1 if present else 1
+        else:
+            found[x, y] = -present if present and chance.random() < 0.5 else int(chance.integers(1, 4))
+    return found
+
+
+def start(query: Any) -> Run:
+    circuit = Circuit("graph")
+    edge = circuit.input("e", x=int, y=int)
+    circuit.output("out", query(edge))
+    return circuit.start()
+
+
+@pytest.mark.parametrize("query", [cycles, rising, cliques])
+@pytest.mark.parametrize(("units", "scale"), [(True, 1), (False, 1), (True, 2**40)])
+def test_loads_and_large_changes_of_graphs(query: Any, units: bool, scale: int) -> None:
+    """The kernels are compiled, and values that are not dense share buckets of the index."""
+    chance = np.random.default_rng(len(query.__name__) + units)
+    run = start(query)
+    weights = np.zeros((NODES, NODES), np.int64)
+    before: dict[Any, int] = {}
+    for count in (1300, 1100, 1, 70, 0, 1200):
+        tick = changes(chance, weights, count, units)
+        for (x, y), weight in tick.items():
+            weights[x, y] += weight
+        delta = run.step({"e": {(x * scale, y * scale): w for (x, y), w in tick.items()}})["out"].to_dict()
+        for row, weight in delta.items():
+            before[row] = before.get(row, 0) + weight
+            if not before[row]:
+                del before[row]
+        assert sum(before.values()) == counted(weights, query)
+    fresh = start(query)
+    nonzero = {(int(x) * scale, int(y) * scale): int(weights[x, y]) for x, y in np.argwhere(weights)}
+    assert before == fresh.step({"e": nonzero})["out"].to_dict()
+
+
+def test_a_merge_without_memory_undoes_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(5)
+    run = start(cycles)
+    weights = np.zeros((NODES, NODES), np.int64)
+    load = changes(chance, weights, 1500, True)
+    run.step({"e": load})
+    before = run.view("out").to_dict(), run.state_rows
+    retraction = dict.fromkeys([*load][:1200], -1)
+
+    def fail(self: MergingStack, count: int) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MergingStack, "oldest", fail)
+        with pytest.raises(DbspError, match="memory"):
+            run.step({"e": retraction})
+    assert (run.view("out").to_dict(), run.state_rows, run.tick) == (*before, 1)
+    run.step({"e": retraction})
+    rest = start(cycles)
+    rest.step({"e": dict.fromkeys([*load][1200:], 1)})
+    assert run.view("out").to_dict() == rest.view("out").to_dict()
+
+
+@pytest.mark.parametrize(("changed", "merges"), [(merged_runs.LARGE, True), (merged_runs.LARGE - 1, False)])
+def test_runs_are_merged_for_large_deltas_only(
+    changed: int, merges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    genuine = MergingStack.oldest
+
+    def oldest(self: MergingStack, count: int) -> Any:
+        asked.append(count)
+        return genuine(self, count)
+
+    monkeypatch.setattr(MergingStack, "oldest", oldest)
+    run = start(cycles)
+    run.step({"e": {(n, n + 1): 1 for n in range(3000)}})
+    assert not asked  # a load reads single runs
+    run.step({"e": {(n, n + 2): 1 for n in range(changed)}})
+    assert asked == ([2, 2] if merges else [])  # once for each arrangement, with the delta
+
+
+@settings(max_examples=examples(30), suppress_health_check=[*HealthCheck])
+@given(programs(cyclic=True), st.sampled_from(["incremental", "auto"]), st.data())
+def test_random_programs_with_recursion(text: str, recursion: str, data: st.DataObject) -> None:
+    """Inside a recursion, rows have times, and a value several rows."""
+    subject = Subject(text, strategy="wcoj", recursion=recursion)
+    initial, *others = data.draw(program_changes(subject, VALUES))
+    with searching(True, True, 64):
+        live = subject.start(initial)
+        for tick in others:
+            live.tick(tick)
+
+
+@settings(max_examples=examples(24))
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([cycles, rising, cliques]),
+    st.sampled_from([64, 2]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_small_graphs(seed: int, query: Any, places: int, merged: bool, units: bool) -> None:
+    """Lists are met again, in one run or several, and their values share places of marks."""
+    chance = np.random.default_rng(seed)
+    one, other = start(query), start(query)
+    weights = np.zeros((12, 12), np.int64)
+    total = 0
+    for count in (40, 10, 20):
+        tick = changes(chance, weights, count, units)
+        for edge, weight in tick.items():
+            weights[edge] += weight
+        with searching(True, merged, places):
+            delta = one.step({"e": tick})["out"].to_dict()
+        with searching(False, False, places):
+            assert delta == other.step({"e": tick})["out"].to_dict()
+        total += sum(delta.values())
+        assert total == counted(weights, query)
