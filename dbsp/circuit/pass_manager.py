@@ -54,8 +54,8 @@ class PassContext:
     """A pass adds one line per change."""
     applied: dict[str, AppliedPass] = field(default_factory=dict)
     """By name, the changes of each pass so far; those of a repeated pass are added up."""
-    measured: tuple[object, int] = (None, 0)
-    """The last value between two passes, and its size."""
+    measured: tuple[object, object, int] = (None, None, 0)
+    """The representation of the last value between two passes, the value, and its size."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ def _applied(pass_: Pass[Any, Any, Context], value: Any, context: Context) -> An
 
 def _size(representation: Representation[Any], value: Any, context: PassContext) -> int:
     """Return the size of a value, which is known if the last pass returned it."""
-    last, size = context.measured
-    if last is not value:
+    form, last, size = context.measured
+    if form is not representation or last is not value:
         size = representation.size(value)
-        context.measured = value, size
+        context.measured = representation, value, size
     return size

@@ -61,6 +61,20 @@ def test_representations_of_adjacent_passes_must_match() -> None:
         )
 
 
+def test_the_sizes_before_and_after_each_pass() -> None:
+    digits = Representation("digits", str, str, lambda text: len(text.strip("0")))
+    passes = [
+        Pass("twice", TEXT, TEXT, "", lambda text, _: text * 2),
+        Pass("same", TEXT, TEXT, "", lambda text, _: text),
+        Pass("as_digits", TEXT, digits, "", lambda text, _: text),
+        Pass("longer", digits, digits, "", lambda text, _: f"{text}5"),
+    ]
+    context = CompileContext.of(SourceText("", "", Sources()), CompileOptions())
+    assert PassManager(passes).run("70", context) == "70705"
+    sizes = {name: (applied.before, applied.after) for name, applied in context.applied.items()}
+    assert sizes == {"twice": (2, 4), "same": (4, 4), "as_digits": (4, 3), "longer": (3, 5)}
+
+
 def test_the_text_after_a_pass_is_that_of_the_program() -> None:
     text = ".decl e(x: number) .input e\n.decl o(x: number) .output o\no(x) :- e(x), x = 2.\n"
     program = dbsp.compile(text)

@@ -273,6 +273,9 @@ def test_only_very_deep_terms_are_an_error() -> None:
         checked_program(GRAPH + "q(" + " + ".join(["1"] * 5_000) + ").")
     with pytest.raises(CompileError, match="nested more than 120 levels"):
         checked_program(GRAPH + "q(x) :- q(x), " + "!(" * 5_000 + "q(x)" + ")" * 5_000 + ".")
+    assert len(checked_program(GRAPH + f"q({'-' * 115}x) :- q(x).").rules) == 1
+    with pytest.raises(CompileError, match="nested more than 120 levels"):
+        checked_program(GRAPH + f"q({'-' * 116}x) :- q(x).")
 
 
 def test_facts_are_the_same_with_and_without_the_shortcut() -> None:
