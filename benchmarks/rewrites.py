@@ -107,6 +107,13 @@ CASES = (
         5_000,
     ),
     Case(
+        "linearise",
+        "closure by pairs of paths",
+        _REACH + "path(x, z) :- path(x, y), path(y, z).\nout(x, y) :- path(x, y).",
+        "components",
+        20_000,
+    ),
+    Case(
         "choose_demand",
         "closure from two nodes",
         _REACH + "path(x, z) :- path(x, y), e(y, z).\nout(1, y) :- path(1, y).\nout(2, y) :- path(2, y).",

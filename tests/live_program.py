@@ -40,7 +40,7 @@ class Subject:
         functors: Mapping[str, Callable[..., Any]] | None = None,
         recursion: str = "auto",
         negation: str | None = None,
-        rewrites: bool = True,
+        rewrites: bool | Sequence[str] = True,
     ) -> None:
         self.text = text
         self.functors = functors

@@ -227,3 +227,34 @@ def right_linear_programs(draw: st.DrawFn) -> str:
     # Swapped, the second column is the demanded one.
     swapped = draw(st.booleans())
     return re.sub(r"\bp\(([^(),]*), ([^(),]*)\)", r"p(\2, \1)", text) if swapped else text
+
+
+CONVERSES = (
+    "p(y, x) :- p(x, y).",
+    "p(x, y) :- c(x), p(y, x).",
+    "p(x, z) :- p(x, y), a(y, z).",
+    "p(x, x) :- c(x).",
+)
+"""A converse, a rule that is none, one that extends rows, and one that is not recursive."""
+
+TRANSITIVE = (
+    "p(x, z) :- p(x, y), p(y, z).",
+    "p(x, z) :- p(y, z), p(x, y).",
+    "p(x, z) :- p(x, y), p(y, z), x != z.",
+    "p(x, z) :- p(x, y), p(z, y).",
+)
+
+TRANSITIVE_QUESTIONS = (".output p", "o(z) :- p(1, z).", "o(x) :- p(x, 0).", "o(x) :- d(x), !p(x, 1).")
+
+
+@st.composite
+def transitive_programs(draw: st.DrawFn) -> str:
+    """Draw a relation that is a transitive closure in most cases."""
+    rules = [draw(st.sampled_from([TRANSITIVE[0]] * 4 + list(TRANSITIVE)))]
+    rules += [f"p(x, y) :- {base}." for base in draw(st.lists(st.sampled_from(STEPS), max_size=2))]
+    rules += [f"p(x, z) :- {base}." for base in draw(st.lists(st.sampled_from(LONE_BASES), max_size=1))]
+    rules += draw(st.lists(st.sampled_from([CONVERSES[0]] * 4 + list(CONVERSES)), max_size=1))
+    rules += draw(st.lists(st.sampled_from(TRANSITIVE_QUESTIONS), min_size=1, max_size=2, unique=True))
+    rules += draw(st.sampled_from([[], [], [".input p"], ["p(3, 1)."]]))
+    rules = draw(st.permutations([*rules, "t(x, y) :- b(x, y)."]))
+    return LINEAR + "\n".join(rules)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
+from tests.compiler.support import AS_WRITTEN
 from tests.profiles import examples
 
 from .live_program import Change, LiveProgram, Subject, apply
@@ -66,7 +67,7 @@ def rows(live: LiveProgram, name: str) -> list[Any]:
 
 
 def test_rows_deferred_to_the_same_iteration_accumulate() -> None:
-    live = Subject(NON_LINEAR).start()
+    live = Subject(NON_LINEAR, rewrites=AS_WRITTEN).start()
     live.tick(edges((0, 3), (2, 0), (4, 2)))
     live.tick(edges((0, 4)))
     assert (2, 2) in rows(live, "path")
@@ -111,7 +112,7 @@ def test_support_moves_to_a_later_iteration_and_back() -> None:
 
 def test_deletions_inside_a_dense_component() -> None:
     everyone = list(product(range(6), repeat=2))
-    live = Subject(NON_LINEAR).start(edges(*everyone))
+    live = Subject(NON_LINEAR, rewrites=AS_WRITTEN).start(edges(*everyone))
     for pair in everyone[::5]:
         live.tick(edges(pair, weight=-1))
     assert rows(live, "path") == everyone
@@ -135,7 +136,7 @@ def test_mutual_recursion_with_both_sides_recursive() -> None:
 
 
 def test_a_row_replaced_by_itself_in_one_tick_changes_nothing() -> None:
-    live = Subject(NON_LINEAR).start(edges((0, 1), (1, 2)))
+    live = Subject(NON_LINEAR, rewrites=AS_WRITTEN).start(edges((0, 1), (1, 2)))
     live.tick([*edges((0, 1), weight=-1), *edges((0, 1))], "staged")
     assert rows(live, "path") == [(0, 1), (0, 2), (1, 2)]
     live.tick([*edges((5, 6)), *edges((5, 6), weight=-1)], "staged")
@@ -191,7 +192,7 @@ def test_every_split_into_ticks() -> None:
         *edges((0, 1), weight=-1),
         *edges((1, 2)),
     ]
-    subject = Subject(NON_LINEAR)
+    subject = Subject(NON_LINEAR, rewrites=AS_WRITTEN)
     for cuts in product([False, True], repeat=len(changes) - 1):
         live = subject.start()
         tick: list[Change] = []
@@ -205,7 +206,7 @@ def test_every_split_into_ticks() -> None:
 @pytest.mark.parametrize("text", [NON_LINEAR, REACH, MUTUAL], ids=["non-linear", "reach", "mutual"])
 def test_every_sequence_of_a_few_changes(text: str) -> None:
     """All sequences of four changes that each insert or retract one of four rows."""
-    subject = Subject(text)
+    subject = Subject(text, rewrites=AS_WRITTEN)
     toggled: list[Change] = edges((0, 1), (1, 0), (1, 1), (1, 2))
     if "base" in subject.program.inputs:
         toggled[2] = ("base", (0,), 1)

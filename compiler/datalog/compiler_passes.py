@@ -55,6 +55,7 @@ from dbsp.compiler.datalog.rewrites.demand import demand, on_demand
 from dbsp.compiler.datalog.rewrites.drop_dead import drop_dead
 from dbsp.compiler.datalog.rewrites.factor import factor
 from dbsp.compiler.datalog.rewrites.inline_rules import inline_once
+from dbsp.compiler.datalog.rewrites.linearise import linearise
 from dbsp.compiler.datalog.rewrites.propagate_constants import propagate_constants
 from dbsp.compiler.datalog.rewrites.reverse_recursion import reverse_recursion
 from dbsp.compiler.datalog.rewrites.separate import separate
@@ -228,6 +229,8 @@ PASSES: tuple[CompilePass | Repeat[CompileContext], ...] = (
     Pass("assemble", TYPED, CHECKED, "number the rules and check that they are stratifiable",
          lambda program, context: assemble(program, context.report)),
     _SIMPLIFY,
+    Pass("linearise", CHECKED, CHECKED, "extend a transitive relation by one step, not by any of its rows",
+         _rewriting(linearise), optional=True),
     Pass("choose_demand", CHECKED, CHECKED, "select recursive relations of which few rows are needed",
          _choose_demand, optional=True),
     Pass("demand", CHECKED, CHECKED, "derive only the needed rows of the selected relations (magic sets)",

@@ -16,6 +16,9 @@ from dbsp.compiler.datalog.text.parse import parse
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.text.report import Report
 
+AS_WRITTEN = tuple(name for name in REWRITES if name != "linearise")
+"""The rewritings that leave a transitive rule as it is, for tests of non-linear recursion."""
+
 
 def parsed_items(text: str) -> tuple[parsed.Item, ...]:
     return parse(text, Report("t.dl", text)).items

@@ -17,6 +17,7 @@ from dbsp.kernels import thread_pool
 from dbsp.kernels.thread_count import set_threads
 from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.parallel import probe_pieces
+from tests.compiler.support import AS_WRITTEN
 from tests.live_program import Change, Subject
 from tests.profiles import examples
 from tests.random_datalog import programs
@@ -107,7 +108,7 @@ def test_any_number_of_threads_gives_the_same_rows_and_state(
     monkeypatch.setattr(MatchBudget, "spend", spend)
     edges = graph(24, 60)
     ticks: list[Any] = [{"e": edges}, {"e": dict.fromkeys(edges[:20], -1)}, {"e": edges[10:15]}]
-    program = dbsp.compile(CLOSURE, strategy=strategy)
+    program = dbsp.compile(CLOSURE, strategy=strategy, rewrites=AS_WRITTEN)
     expected = traced(program.start(), ticks)
     for threads in THREADS:
         spent.append(0)

@@ -103,7 +103,7 @@ NONLINEAR = """
     .decl edge(x: number, y: number) .input edge
     .decl path(x: number, y: number) .output path
     path(x, y) :- edge(x, y).
-    path(x, z) :- path(x, y), path(y, z).
+    path(x, z) :- path(x, y), path(y, z), x + z != 100.
 """
 
 

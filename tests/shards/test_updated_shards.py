@@ -146,7 +146,7 @@ EDITS = [
     OTHER,
     OTHER + " edge(20, 21).",
     GRAPH + ".decl far(x: number) .output far far(y) :- path(0, y). red(x) :- far(x), colour(x, _).",
-    RED.replace("path(x, y), edge(y, z)", "path(x, y), path(y, z)"),
+    RED.replace("path(x, y), edge(y, z)", "path(x, y), path(y, z), x != z"),
 ]
 
 

@@ -23,7 +23,7 @@ PATHS = """
     .decl edge(x: number, y: number)  .input edge
     .decl path(x: number, y: number)  .output path
     path(x, y) :- edge(x, y).
-    path(x, z) :- path(x, y), path(y, z).
+    path(x, z) :- path(x, y), path(y, z), x != z.
 """
 
 

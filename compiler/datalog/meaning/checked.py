@@ -98,6 +98,7 @@ class Relation:
     - `limit`: the recursion ends with the first iteration in which the relation has this many rows.
     - `subsumed`: the relation has subsumptions, which remove rows.
     - `version`: set if rows of the declared relation may be undefined.
+    - `rows_of`: an input of which the inserted rows belong to this relation, too.
     - `lattice_columns`: the inserted and derived rows that agree in all other columns are joined to
       one row, with the least upper bound of their values in each of these columns. A recursion
       starts with no row, and in each iteration applies its rules to the rows of the one before.
@@ -115,6 +116,7 @@ class Relation:
     subsumed: bool = False
     magic: bool | None = field(default=None, compare=False)
     version: Version | None = None
+    rows_of: str | None = None
 
     @property
     def arity(self) -> int:
@@ -140,7 +142,7 @@ class Relation:
     def given(self) -> str | None:
         """The input whose inserted rows belong to this relation, if that input exists."""
         undefined = self.version is not None and self.version.truth is TruthValue.UNDEFINED
-        return None if undefined else self.declared
+        return self.rows_of or (None if undefined else self.declared)
 
 
 @dataclass(frozen=True, slots=True)

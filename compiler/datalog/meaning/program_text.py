@@ -87,7 +87,8 @@ def _relations(relations: Mapping[str, checked.Relation]) -> Iterator[str]:
     for relation in relations.values():
         columns = ", ".join(f"{column.name}: {column.type_name}" for column in relation.attributes)
         word = {True: " magic", False: " no_magic", None: ""}[relation.magic]
-        yield f".decl {relation.name}({columns}){word}"
+        inserted = "" if relation.rows_of is None else f" // and the rows inserted into {relation.rows_of}"
+        yield f".decl {relation.name}({columns}){word}{inserted}"
         for kind, directives in (
             ("input", relation.inputs),
             ("output", relation.outputs),

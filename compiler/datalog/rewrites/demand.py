@@ -189,7 +189,7 @@ def guarded(program: checked.CheckedProgram, columns: Columns) -> tuple[checked.
         if guard is not None:
             order = None if rule.order is None else (0, *(place + 1 for place in rule.order))
             # The rows of an input are those of its changes too.
-            if name in program.inputs or not _keeps_values(rule, columns[name]):
+            if name in program.filled or not _keeps_values(rule, columns[name]):
                 rule = replace(rule, body=(guard, *rule.body), order=order)
         rules.append(rule)
     number = max((rule.number for rule in program.clauses), default=0)

@@ -37,13 +37,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, count
 from typing import TypeAlias
 
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.dependencies import dependencies, reads_any, uses
 from dbsp.compiler.datalog.meaning.show import show_rule
 from dbsp.compiler.datalog.rewrites.demand import demand_name
+from dbsp.compiler.datalog.rewrites.new_names import new_names, new_variables
 from dbsp.compiler.datalog.rewrites.plain import recursive_groups
 from dbsp.compiler.datalog.rewrites.simple_terms import is_total
 from dbsp.compiler.datalog.tree import syntax
@@ -125,26 +125,12 @@ class Pairs:
 
     def start(self, rule: checked.Rule) -> Terms:
         """Return a variable for each column of the start that the rule does not use."""
-        attributes = [self.relation.attributes[column] for column in self.starts]
-        names = _new_names(attributes, {name.split("#")[0] for name in variables(rule)})
-        return tuple(
-            syntax.Variable(name, rule.span, attribute.kind)
-            for name, attribute in zip(names, attributes, strict=True)
-        )
+        return new_variables([self.relation.attributes[column] for column in self.starts], rule)
 
     def any_start(self, at: syntax.Atom) -> Terms:
         return tuple(
             syntax.Wildcard(at.span, self.relation.attributes[column].kind) for column in self.starts
         )
-
-
-def _new_names(attributes: Iterable[checked.Attribute], taken: Collection[str]) -> list[str]:
-    """Return a name for each attribute that is not taken: its own, or with a number."""
-    found: list[str] = []
-    for attribute in attributes:
-        names = chain([attribute.name], (f"{attribute.name}{number}" for number in count()))
-        found.append(next(name for name in names if name not in taken and name not in found))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +173,7 @@ def _recursive_alone(program: checked.CheckedProgram) -> list[str]:
 
 def _recursion(program: checked.CheckedProgram, name: str) -> Recursion | None:
     """Return the columns and rules of a relation; None if they have another form."""
-    if name in program.inputs:
+    if name in program.filled:
         return None
     relation = program.relations[name]
     names = [attribute.name for attribute in relation.attributes]
@@ -296,7 +282,7 @@ def _reach(recursion: Recursion) -> Pairs:
     """Return a relation of the starts and of the values that they reach."""
     relation = recursion.relation
     ends = [relation.attributes[column] for column in recursion.pairs.starts]
-    names = _new_names(ends, {attribute.name for attribute in ends})
+    names = new_names(ends, {attribute.name for attribute in ends})
     starts = [replace(attribute, name=name) for name, attribute in zip(names, ends, strict=True)]
     found = checked.Relation(f"{relation.name}#reach", (*starts, *ends), relation.span)
     columns = tuple(range(found.arity))

@@ -50,6 +50,10 @@ PIVOTED = {
         "path is divided with no exchange inside, because every recursive rule keeps these columns: "
         "path by its column x; on every shard: edge; not path's column y, which ",
     ),
+    "transitive": (
+        "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), path(y, z).",
+        "path by its column x; on every shard: edge",
+    ),
     "right linear": (
         "path(x, y) :- edge(x, y). path(x, z) :- edge(x, y), path(y, z).",
         "path by its column y; on every shard: edge",
@@ -77,7 +81,7 @@ PIVOTED = {
 GATHERED = {
     "both linear": "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), edge(y, z). "
     "path(x, z) :- edge(x, y), path(y, z).",
-    "non-linear": "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), path(y, z).",
+    "non-linear": "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), path(y, z), x != z.",
     "same generation": "path(x, y) :- edge(p, x), edge(p, y). "
     "path(x, y) :- edge(a, x), path(a, b), edge(b, y).",
     "swapped": "path(x, y) :- edge(x, y). path(y, z) :- path(x, y), edge(x, z).",
