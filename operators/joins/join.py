@@ -384,10 +384,10 @@ class JoinStep(AgendaStep):
         def sliced(part: slice) -> list[Any]:
             return [one[part] if isinstance(one, np.ndarray) else one for one in arguments]
 
+        operator = self.node.operator
+        summed = SummedPieces(not (isinstance(operator, DeltaJoin) and operator.injective))
         if coordinates == 0:
-            operator = self.node.operator
             join = getattr(kernels, self.kernel)
-            summed = SummedPieces(not (isinstance(operator, DeltaJoin) and operator.injective))
 
             def joined(part: slice) -> tuple[Piece, int]:
                 rows, weights, matches = summed.add(*join(*sliced(part), table, runs, width, columns))
@@ -398,16 +398,22 @@ class JoinStep(AgendaStep):
             parts += [piece for piece, _ in found if row_count([piece])]
         else:
             now, join_timed = self._scope.now, getattr(kernels, self.timed_kernel)
-            timed = in_slices(
-                size,
-                lambda part: join_timed(*sliced(part), table, runs, width, columns, now, coordinates),
-            )
+
+            def joined_timed(part: slice) -> tuple[Piece, tuple[Codes, Codes, Codes] | None, int]:
+                rows, weights, times, ready, matches = join_timed(
+                    *sliced(part), table, runs, width, columns, now, coordinates
+                )
+                later = None if ready == len(weights) else (rows[ready:], weights[ready:], times[ready:])
+                rows, weights, _ = summed.add(rows[:ready], weights[:ready], matches)
+                return packed(rows, weights), later, matches
+
+            timed = in_slices(size, joined_timed)
             matches = sum([count for *_, count in timed])
-            for rows, weights, times, ready, _ in timed:
-                if ready < len(weights):
-                    self._agenda.put(rows[ready:], weights[ready:], times[ready:])
-                if ready:
-                    parts.append((rows[:ready], weights[:ready]))
+            for piece, later, _ in timed:
+                if later is not None:
+                    self._agenda.put(*later)
+                if row_count([piece]):
+                    parts.append(piece)
         if matches:
             self._budget.spend(matches)
 

@@ -9,7 +9,7 @@ import pytest
 
 from dbsp.kernels import growing_memory
 from dbsp.kernels.thread_count import set_threads
-from dbsp.operators.joins import merged_runs
+from dbsp.operators.joins import merged_runs, summed_pieces
 from dbsp.operators.recursion import iterated_scope, row_tables
 from dbsp.parallel import packed_part, packed_sum, probe_pieces, range_sort, split_merge
 from dbsp.state import merge_in_place, wide_merge
@@ -37,6 +37,7 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(probe_pieces, "LEAST", 1)
         patch.setattr(merged_runs, "LARGE", 2)
         patch.setattr(merged_runs, "SHARE", 1000)
+        patch.setattr(summed_pieces, "LARGE", 2)
         patch.setattr(wide_merge, "PIECE", 16)
         patch.setattr(merge_in_place, "LEAST", 2)
         patch.setattr(growing_memory, "OWN", 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,30 @@ def traced(run: Run, ticks: list[Any]) -> list[Any]:
         found.append({name: list(result[name].to_dict().items()) for name in result})
     found.append({name: list(run.view(name).to_dict().items()) for name in run.outputs})
     return [*found, run.state_rows, list(run.join_terms().values())]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_matches_of_later_iterations_in_pieces(threads: int) -> None:
+    """Changes of both signs meet rows of all iterations, whose matches wait for later ones."""
+    program = dbsp.compile(CLOSURE, strategy="binary", recursion="incremental", rewrites=AS_WRITTEN)
+    chance = random.Random(threads)
+    present: set[tuple[int, int]] = set()
+    with small_pieces(threads):
+        run = program.start()
+        for number in range(60):
+            size = 12 if number < 3 else chance.randrange(1, 9)
+            changed = {(chance.randrange(9), chance.randrange(9)) for _ in range(size)}
+            run.step({"e": {edge: -1 if edge in present else 1 for edge in changed}})
+            present ^= changed
+            assert set(run.view("path").rows()) == connected(present)
+
+
+def connected(edges: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return the pairs of nodes that paths connect."""
+    found = set(edges)
+    while more := {(x, z) for x, y in found for w, z in edges if y == w} - found:
+        found |= more
+    return found
 
 
 @pytest.mark.parametrize("strategy", ["wcoj", "binary"])

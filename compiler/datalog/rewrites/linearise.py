@@ -22,7 +22,7 @@ it is, and so do further conditions in the transitive rule, since the compositio
 may not be associative. Both rules must have no `.plan`, and the relation must have no declaration
 by which its rows depend on more than the rules.
 
-A step is added at the end of a row, or at its start if the program asks for the rows of an end:
+A step is added at the end of a row, or at its start if the program needs the rows of an end:
 `path(x, 5)` needs the paths to 5 only, and they follow from one another by steps at the start.
 
 Both ends may consist of several columns, and other columns may be the same in all three atoms:

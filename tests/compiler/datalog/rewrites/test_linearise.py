@@ -148,7 +148,7 @@ def test_other_rules_stay(text: str) -> None:
          BASE + "p(x, z) :- p(x, y), e(y, z), x < z, x + z != 4."),
         # The end is not the start of the next row.
         (BASE + "p(x, z) :- p(y, x), p(y, z).", BASE + "p(x, z) :- p(y, x), e(y, z)."),
-        # Another recursive rule adds rows that are no steps.
+        # Another recursive rule adds rows that are not steps.
         (BASE + TRANSITIVE + "p(x, x) :- p(x, _).", BASE + "p(x, z) :- p(x, y), e(y, z)."),
     ],
 )  # fmt: skip
