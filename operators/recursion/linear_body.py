@@ -90,7 +90,8 @@ def _linear_join(node: Node, variable: Node) -> tuple[Node, LinearJoin] | None:
     """Return the arrangement of the variable that a node joins with an entering stream, and the
     join."""
     join = node.operator
-    if not isinstance(join, DeltaJoin) or join.null_mismatch or join.realign:
+    # Joins of ranges and of intervals are subclasses, with conditions beside the key.
+    if type(join) is not DeltaJoin or join.null_mismatch or join.realign:
         return None
     left, right = node.inputs
     if _arranges(left.node, variable) and _enters(right.node):

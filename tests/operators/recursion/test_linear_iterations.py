@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import IterationLimitError, Run
+from dbsp import Circuit, IterationLimitError, Run
 from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.recursion import iterated_scope, linear_iterations, modes, row_table, row_tables
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
@@ -26,6 +27,7 @@ from dbsp.state.seen_rows import SeenRows
 from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
 from tests.operators.recursion.closures import (
+    EDGE,
     PAIR,
     SETS,
     chain,
@@ -434,3 +436,34 @@ def test_a_variable_without_columns_runs_its_steps(calls: list[int]) -> None:
     assert run.view("p").to_dict() == {(): 1}
     run.step({"e": {(1,): -1, (2,): 1}})
     assert run.view("p").to_dict() == {} and calls == []
+
+
+JOINS: dict[str, Any] = {
+    "range": lambda p, e: p.range_join(e, left="y", right="x", low=1, high=2, select=["x", "y_right"]),
+    "interval": lambda p, e: p.interval_join(e, left="y", first="x", last="y", select=["x", "y_right"]),
+}
+HOLDS: dict[str, Callable[[int, int, int], bool]] = {
+    "range": lambda y, first, last: y + 1 <= first <= y + 2,
+    "interval": lambda y, first, last: first <= y <= last,
+}
+
+
+@pytest.mark.parametrize("join", JOINS)
+@settings(max_examples=examples(40))
+@given(sequence=SETS)
+def test_joins_with_other_conditions_than_a_key(join: str, sequence: list[Tick]) -> None:
+    circuit = Circuit("test")
+    edge = circuit.input("edge", schema=EDGE, kind="set")
+    with circuit.fixpoint("reached") as scope:
+        path = scope.variable("path", EDGE)
+        scope.define(path, (edge + JOINS[join](path, edge).rename(y="y_right")).distinct())
+    circuit.output("out", scope.leave(path))
+    run = circuit.start()
+    edges: Any = {}
+    for tick in sequence:
+        edges = apply_set(edges, tick.get("edge", {}))
+        found = set(edges)
+        while more := {(x, v) for x, y in found for u, v in edges if HOLDS[join](y, u, v)} - found:
+            found |= more
+        run.step(tick)
+        assert set(run.view("out").rows()) == found

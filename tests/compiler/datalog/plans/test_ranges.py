@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -68,6 +70,20 @@ def test_a_threshold_changes_the_rows_between_its_values() -> None:
     assert run.state_rows < 2_100
     changed = run.step({"q": {(990, 0): -1, (988, 0): 1}})["o"]
     assert changed.to_dict() == {(989,): 1, (990,): 1}
+
+
+@pytest.mark.parametrize(
+    "rule", ["o(x, v) :- q(x, _), o(u, v), x < u.", "o(x, v) :- o(x, u), q(x, v), u < v, q(v, _)."]
+)
+@pytest.mark.parametrize("recursion", ["auto", "incremental", "insert-only"])
+def test_linear_recursions_with_ranges(rule: str, recursion: str) -> None:
+    """Each iteration looks up ranges of the rows that enter, not all of them."""
+    text = ".decl q(x: number, y: number) .input q .decl o(x: number, y: number) .output o\n"
+    subject = Subject(text + "o(x, y) :- q(x, y).\n" + rule, recursion=recursion)
+    live = subject.start([("q", (2, 0), 1), ("q", (1, 1), 1)])
+    chance = random.Random(0)
+    for _ in range(12):
+        live.tick([("q", (chance.randrange(5), chance.randrange(5)), sign) for sign in (1, 1, -1)])
 
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
