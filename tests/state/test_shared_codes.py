@@ -12,6 +12,7 @@ import dbsp
 from dbsp.state import merging_stack, narrow_rows, shared_codes
 from dbsp.state.shared_codes import share_codes, stored_bytes
 from dbsp.state.trace import Trace
+from tests.compiler.support import AS_WRITTEN
 from tests.operators.recursion.closures import SETS, STEPS, expect_recomputation, started
 from tests.profiles import examples
 from tests.strategies import Tick
@@ -99,7 +100,7 @@ RULES = """
 
 
 def test_a_load_and_a_compaction_store_the_set_and_its_counts_once() -> None:
-    run = dbsp.compile(RULES, recursion="insert-only").start()
+    run = dbsp.compile(RULES, recursion="insert-only", rewrites=AS_WRITTEN).start()
     run.step({"edge": [(x, x + 1) for x in range(20)]})
 
     def shared() -> int:
