@@ -222,3 +222,19 @@ def test_small_graphs(seed: int, query: Any, places: int, merged: bool, units: b
             assert delta == other.step({"e": tick})["out"].to_dict()
         total += sum(delta.values())
         assert total == counted(weights, query)
+
+
+@pytest.mark.parametrize("query", [cycles, rising, cliques])
+def test_lists_at_the_same_place_of_other_runs(query: Any) -> None:
+    """Two graphs of the same form, each in a run: their lists differ in the run only."""
+    chance = np.random.default_rng(5)
+    one, other = start(query), start(query)
+    graph, more = (changes(chance, np.zeros((12, 12), np.int64), count, True) for count in (60, 30))
+    ticks: list[dict[tuple[int, int], int]] = [{(a + n, b + n): 1 for a, b in graph} for n in (0, 100)]
+    ticks.append({(a + n, b + n): 1 for n in (0, 100) for a, b in more.keys() - graph})
+    for tick in ticks:
+        with searching(True, False, 64):
+            delta = one.step({"e": tick})["out"].to_dict()
+        with searching(False, False, 64):
+            assert delta == other.step({"e": tick})["out"].to_dict()
+    assert delta
