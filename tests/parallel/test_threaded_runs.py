@@ -19,9 +19,12 @@ from dbsp.kernels.thread_count import set_threads
 from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.parallel import probe_pieces
 from tests.compiler.support import AS_WRITTEN
+from tests.harness import apply_set
 from tests.live_program import Change, Subject
+from tests.operators.recursion.closures import reachable
 from tests.profiles import examples
 from tests.random_datalog import programs
+from tests.reference import Z
 from tests.test_programs import VALUES, program_changes
 
 from .small_pieces import THREADS, small_pieces
@@ -99,23 +102,16 @@ def test_matches_of_later_iterations_in_pieces(threads: int) -> None:
     """Changes of both signs meet rows of all iterations, whose matches wait for later ones."""
     program = dbsp.compile(CLOSURE, strategy="binary", recursion="incremental", rewrites=AS_WRITTEN)
     chance = random.Random(threads)
-    present: set[tuple[int, int]] = set()
+    present: Z = {}
     with small_pieces(threads):
         run = program.start()
         for number in range(60):
             size = 12 if number < 3 else chance.randrange(1, 9)
             changed = {(chance.randrange(9), chance.randrange(9)) for _ in range(size)}
-            run.step({"e": {edge: -1 if edge in present else 1 for edge in changed}})
-            present ^= changed
-            assert set(run.view("path").rows()) == connected(present)
-
-
-def connected(edges: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the pairs of nodes that paths connect."""
-    found = set(edges)
-    while more := {(x, z) for x, y in found for w, z in edges if y == w} - found:
-        found |= more
-    return found
+            tick = {edge: -1 if edge in present else 1 for edge in changed}
+            run.step({"e": tick})
+            present = apply_set(present, tick)
+            assert run.view("path").to_dict() == reachable(present)
 
 
 @pytest.mark.parametrize("strategy", ["wcoj", "binary"])

@@ -87,7 +87,7 @@ def _closure(program: checked.CheckedProgram, name: str) -> _Closure | None:
         return None
     rules = [rule for rule in program.rules if rule.head.relation == name]
     bases = tuple(rule for rule in rules if not reads_any(rule, {name}))
-    recursive = sorted(set(rules).difference(bases), key=lambda rule: len(rule.body))
+    recursive = sorted((rule for rule in rules if reads_any(rule, {name})), key=lambda rule: len(rule.body))
     if len(recursive) > 2:
         return None
     *others, transitive = recursive
