@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dbsp import Stream, col, lit, multiway_join, when
+from dbsp import Circuit, Run, Stream, col, lit, multiway_join, when
 from dbsp.expressions import Expression
 
 from .delta_terms import delta_terms
@@ -84,6 +84,13 @@ class Conjunction:
             let={name: function.expression() for name, function in self.let.items()},
             orders=self.orders,
         )
+
+    def started(self) -> Run:
+        """Start a circuit with the query as its output."""
+        circuit = Circuit("test")
+        streams = {name: circuit.input(name, schema=self.schema(name)) for name in self.relations}
+        circuit.output("out", self.joined(streams))
+        return circuit.start()
 
     def delta(self, streams: Mapping[str, Stream]) -> Stream:
         """Return the changes of the same query as a circuit of elementary operators."""

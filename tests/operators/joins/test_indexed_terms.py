@@ -48,13 +48,7 @@ def searching(indexed: bool, merged: bool, places: int) -> Iterator[None]:
 @given(st.data(), st.sampled_from([value_marks.MARKS, 64, 2]), st.booleans())
 def test_random_joins(data: st.DataObject, places: int, merged: bool) -> None:
     query = data.draw(conjunctions())
-    runs = []
-    for _ in range(2):
-        circuit = Circuit("test")
-        streams = {name: circuit.input(name, schema=query.schema(name)) for name in query.relations}
-        circuit.output("out", query.joined(streams))
-        runs.append(circuit.start())
-    one, other = runs
+    one, other = query.started(), query.started()
     for tick in data.draw(query.ticks()):
         with searching(True, merged, places):
             delta = canonical(one.step(tick)["out"].to_dict())

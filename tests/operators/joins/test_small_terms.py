@@ -51,13 +51,7 @@ def found(edges: Z) -> Z:
 @given(st.data())
 def test_one_call_gives_what_a_call_for_each_term_gives(data: st.DataObject) -> None:
     query = data.draw(conjunctions())
-    runs = []
-    for _ in range(2):
-        circuit = Circuit("test")
-        streams = {name: circuit.input(name, schema=query.schema(name)) for name in query.relations}
-        circuit.output("out", query.joined(streams))
-        runs.append(circuit.start())
-    one, other = runs
+    one, other = query.started(), query.started()
     for tick in data.draw(query.ticks()):
         delta = canonical(one.step(tick)["out"].to_dict())
         with one_by_one():
