@@ -9,6 +9,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import select
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -20,19 +21,26 @@ _SIGNALS = tuple(sorted(map(int, signal.valid_signals())))
 
 
 class _Deferral:
-    """A signal handler that waits with the signal while `active`, and else passes it on."""
+    """A signal handler that waits with the signal during `call`, and else passes it on.
 
-    def __init__(self, number: int, handler: Callable[[int, FrameType | None], Any]) -> None:
+    An error can leave it in place after the call, such as a MemoryError in the lines that remove
+    it. So not a flag says whether the call lasts, but the stack.
+    """
+
+    def __init__(self, number: int, handler: Callable[[int, FrameType | None], Any], call: FrameType) -> None:
         self.number = number
         self.handler = handler
-        self.active = True
+        self.call: FrameType | None = call
         self.waiting = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.active:
-            self.waiting = True
-        else:
+        caller = frame
+        while caller is not None and caller is not self.call:
+            caller = caller.f_back
+        if caller is None:
             self.handler(number, frame)
+        else:
+            self.waiting = True
 
 
 def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
@@ -47,17 +55,17 @@ def call_undisturbed(function: Callable[..., T], *arguments: Any) -> T:
     try:
         for number, handler in zip(_SIGNALS, map(_signal.getsignal, _SIGNALS), strict=True):
             if callable(handler):
-                deferrals.append(_Deferral(number, handler))
+                deferrals.append(_Deferral(number, handler, sys._getframe()))
                 _signal.signal(number, deferrals[-1])
         return function(*arguments)
     finally:
         for deferral in deferrals:
-            deferral.active = False  # even if a signal interrupts the next lines
+            deferral.call = None  # even if a signal interrupts the next lines
         for deferral in deferrals:
             _signal.signal(deferral.number, deferral.handler)
         for deferral in deferrals:
             if deferral.waiting:
-                deferral.handler(deferral.number, None)
+                deferral.handler(deferral.number, sys._getframe())
 
 
 _HANDLED_EVERY = 500.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -358,11 +359,35 @@ def test_signals_wait_until_a_kernel_is_loaded() -> None:
     try:
         with pytest.raises(KeyboardInterrupt):
             call_undisturbed(load)
+        with pytest.raises(KeyboardInterrupt):
+            call_undisturbed(lambda: (call_undisturbed(load), steps.append("outer")))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
-    assert steps == ["loaded"]
+    assert steps == ["loaded", "loaded", "outer"]
     assert call_undisturbed(lambda: 7) == 7
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_error_in_the_deferral_of_signals_loses_no_later_signal(nested: bool) -> None:
+    def work() -> None:
+        if nested:
+            call_undisturbed(int)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for step in range(10_000):
+            injector = Injector(MemoryError, step, None, opcodes=True)
+            injector.call(lambda: call_undisturbed(work))
+            for call in (signal.raise_signal, partial(call_undisturbed, signal.raise_signal)):
+                with pytest.raises(KeyboardInterrupt):
+                    call(signal.SIGINT)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if not injector.place:
+                break
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert 100 < step < 9_999
 
 
 def test_kernels_are_loaded_in_other_threads_too() -> None:
