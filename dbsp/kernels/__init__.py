@@ -15,6 +15,7 @@ from dbsp.kernels import (
     marking,
     matches,
     multiway,
+    narrow_keys,
     nearest,
     numbered_values,
     packed_parts,
@@ -47,6 +48,7 @@ count_beyond = entry(counted_runs.count_beyond)
 count_bounds = entry(prefix_lists.count_bounds)
 count_values = entry(counted_runs.count_values)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
+divide_keys = entry(narrow_keys.divide_keys)
 expand_frontier = entry(frontier.expand_frontier)
 expand_lists = entry(prefix_lists.expand_lists)
 extend_by_levels = entry(multiway.extend_by_levels)
@@ -76,9 +78,11 @@ mark_rows = entry(marking.mark_rows)
 merge_backward = entry(run_merge.merge_backward)
 merge_runs = entry(run_merge.merge_runs)
 move_to_ranges = entry(key_ranges.move_to_ranges)
+narrow_limits = entry(narrow_keys.narrow_limits)
 nearest_present = entry(nearest.nearest_present)
 note_rows = entry(bloom_filter.note_rows)
 number_column = entry(numbered_values.number_column)
+pack_narrow = entry(narrow_keys.pack_narrow)
 pack_part = entry(packed_parts.pack_part)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
@@ -90,6 +94,7 @@ replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
 scatter_keys = entry(packed_parts.scatter_keys)
 shifted = entry(group_values.shifted)
+sort_divided = entry(narrow_keys.sort_divided)
 split_rows = entry(placing.split_rows)
 sort_owned = entry(sort.sort_owned)
 subtract_runs = entry(run_merge.subtract_runs)
@@ -100,6 +105,7 @@ sum_weights = entry(presence.sum_weights)
 test_values = entry(prefix_lists.test_values)
 total_blocks = entry(counted_runs.total_blocks)
 translate_column = entry(numbered_values.translate_column)
+unpack_narrow = entry(narrow_keys.unpack_narrow)
 unpack_part = entry(packed_parts.unpack_part)
 values_at = entry(counted_runs.values_at)
 weigh_values = entry(counted_runs.weigh_values)
@@ -122,6 +128,7 @@ __all__ = [
     "count_bounds",
     "count_values",
     "distinct_timed_runs",
+    "divide_keys",
     "expand_lists",
     "extend_by_levels",
     "extremes",
@@ -150,9 +157,11 @@ __all__ = [
     "merge_backward",
     "merge_runs",
     "move_to_ranges",
+    "narrow_limits",
     "nearest_present",
     "note_rows",
     "number_column",
+    "pack_narrow",
     "pack_part",
     "place_rows",
     "project",
@@ -164,6 +173,7 @@ __all__ = [
     "running_totals",
     "scatter_keys",
     "shifted",
+    "sort_divided",
     "sort_owned",
     "split_rows",
     "subtract_runs",
@@ -174,6 +184,7 @@ __all__ = [
     "test_values",
     "total_blocks",
     "translate_column",
+    "unpack_narrow",
     "unpack_part",
     "values_at",
     "weigh_values",

@@ -95,7 +95,7 @@ def _sorted(
         scatter_keys(keys, weights, layout, places[piece], moved, weights_moved)
 
     in_pieces(len(chunks), scatter)
-    ranges = _ranges(np.cumsum(counts.sum(axis=0)).tolist())
+    ranges = digit_ranges(np.cumsum(counts.sum(axis=0)).tolist())
 
     def sort(piece: int) -> Codes:
         start, ends = ranges[piece]
@@ -182,7 +182,7 @@ def _chunks(part: Piece, owned: bool) -> list[_RowsChunk | _KeysChunk]:
     return [_RowsChunk(rows[place], weights[place]) for place in places]
 
 
-def _ranges(ends: Sequence[int]) -> list[tuple[int, list[int]]]:
+def digit_ranges(ends: Sequence[int]) -> list[tuple[int, list[int]]]:
     """Return where each range starts, and where each of its leading digits ends."""
     ranges: list[tuple[int, list[int]]] = []
     start = 0

@@ -47,9 +47,22 @@ def filled_rows(parts: Sequence[StoredRows]) -> StoredRows:
     return np.concatenate(parts, out=rows)
 
 
-def fit_narrow(rows: Rows) -> bool:
+def copied_rows(parts: Sequence[StoredRows], columns: Sequence[int]) -> StoredRows:
+    """Return these columns of all parts as one array, int32 if it is large and all codes fit."""
+    size = sum(map(len, parts))
+    narrow = size >= LARGE and all(fit_narrow(part) for part in parts)
+    rows = empty_rows(size, len(columns), narrow)
+    end = 0
+    for part in parts:
+        start, end = end, end + len(part)
+        for column, source in enumerate(columns):
+            rows[start:end, column] = part[:, source]
+    return rows
+
+
+def fit_narrow(rows: StoredRows) -> bool:
     """Return whether every code fits int32. O(codes up to the first one that does not fit)."""
-    return all(_fit(piece) for _, piece in _pieces(rows))
+    return rows.itemsize == 4 or all(_fit(piece) for _, piece in _pieces(widened(rows)))
 
 
 def narrowed(rows: Rows) -> StoredRows:

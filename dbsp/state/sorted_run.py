@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dbsp.kernels import sort_owned
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.run_tables import merge_some, run_entry
+from dbsp.parallel.narrow_sort import sort_narrow
 from dbsp.parallel.split_merge import merge_in_pieces, pays
 from dbsp.state import narrow_rows
 from dbsp.state.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
@@ -73,6 +75,18 @@ class SortedRun:
         return SortedRun.of_ones(codes).compact()
 
     @staticmethod
+    def of_unsorted(codes: StoredRows) -> SortedRun:
+        """Return a run of different rows with weight 1, sorted in their memory if they are narrow.
+
+        Nobody else may read the rows. O(n) for each 11 bits of a row.
+        """
+        if codes.itemsize == 8:
+            return SortedRun.of_set(sort_owned(widened(codes)))
+        if not sort_narrow(codes, np.arange(codes.shape[1])):
+            codes = narrowed(sort_owned(widened(codes)))
+        return SortedRun.of_ones(codes)
+
+    @staticmethod
     def joined(runs: Sequence[SortedRun]) -> SortedRun:
         """Return runs whose rows follow each other as one run, in its smallest form. O(n)."""
         size = sum([run.size for run in runs])
@@ -120,7 +134,7 @@ class SortedRun:
     def fits_narrow(self) -> bool:
         """Whether every code fits int32. O(n) at the first call."""
         if self._fits is None:
-            self._fits = self.narrow or fit_narrow(self.rows)
+            self._fits = fit_narrow(self.codes)
         return self._fits
 
     @property

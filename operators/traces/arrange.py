@@ -24,9 +24,10 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
-from dbsp.kernels import arrange, project, sort_owned, with_time
+from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.lazy_dataclass import dataclass
+from dbsp.state.narrow_rows import copied_rows
 from dbsp.state.run_batch import RunBatch
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace
@@ -253,13 +254,7 @@ class DeferredArrangeStep(ArrangeStep):
         """
         width = self._trace.width
         order = range(width) if self._order is None else self._order.tolist()
-        rows = np.empty((sum(map(len, pieces)), width), np.int64)
-        end = 0
-        for piece in pieces:
-            start, end = end, end + len(piece)
-            for column, source in enumerate(order):
-                rows[start:end, column] = piece[:, source]
-        run = SortedRun.of_set(sort_owned(rows))
+        run = SortedRun.of_unsorted(copied_rows(pieces, order))
         weights = run.stored if weight == 1 else np.full(run.size, weight, np.int64)
         self.out = RunBatch(run.codes, weights)
         self._trace.append(run.codes, weights)

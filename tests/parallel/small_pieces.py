@@ -11,7 +11,7 @@ from dbsp.kernels import growing_memory
 from dbsp.kernels.thread_count import set_threads
 from dbsp.operators.joins import merged_runs, summed_pieces
 from dbsp.operators.recursion import iterated_scope, row_tables
-from dbsp.parallel import packed_part, packed_sum, probe_pieces, range_sort, split_merge
+from dbsp.parallel import narrow_sort, packed_part, packed_sum, probe_pieces, range_sort, split_merge
 from dbsp.state import merge_in_place, wide_merge
 
 THREADS = (1, 2, 4)
@@ -31,6 +31,7 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(packed_sum, "CHUNK", 4)
         patch.setattr(packed_sum, "RANGE", 3)
         patch.setattr(packed_sum, "DIGIT_ROWS", 2)
+        patch.setattr(narrow_sort, "CACHED", 8)
         patch.setattr(split_merge, "LARGE", 2)
         patch.setattr(split_merge, "PIECE", 4)
         patch.setattr(probe_pieces, "LARGE", 2)

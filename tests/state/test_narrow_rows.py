@@ -14,6 +14,7 @@ from dbsp.state import narrow_rows, sorted_run
 from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.narrow_rows import (
     LARGE,
+    copied_rows,
     empty_rows,
     filled_rows,
     first_in_place,
@@ -285,3 +286,16 @@ def test_the_weights_of_appended_narrow_rows_are_checked() -> None:
     trace.commit()
     with pytest.raises(OverflowError, match="weight: the sum of weights"):
         trace.append(narrowed(column(0, LARGE)), np.ones(1, np.int64))
+
+
+@pytest.mark.parametrize("large", [LARGE - 3, LARGE])
+def test_copied_rows(large: int) -> None:
+    """The columns of several parts in another order; narrow only if all codes of many rows fit."""
+    wide = np.arange(2 * large).reshape(-1, 2)
+    parts = [narrowed(wide), np.array([[-5, 7], [7, -5]])]
+    for last, fits in ((6, True), (2**40, False)):
+        given = [*parts, np.array([[last, 1]])]
+        rows = copied_rows(given, [1, 0])
+        assert (rows.itemsize == 4) == (fits and len(rows) >= LARGE) and len(rows) == large + 3
+        assert rows.tolist() == [[y, x] for part in given for x, y in part.tolist()]
+    assert copied_rows(parts[:1], [1]).tolist() == [[y] for _, y in wide.tolist()]
