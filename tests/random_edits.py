@@ -80,8 +80,18 @@ LAYERS = {
     "q(x, y)": ["p(x, y), c(x)", "p(x, z), a(z, y)", "p(y, x), !b(x, y)", "a(x, y), y > 1"],
     "t(x, y)": ["q(x, y)", "t(x, z), t(z, y)", "t(x, z), p(z, y)", "b(x, y), !p(x, y)"],
     "n(x, y)": ["c(x), y = count : { t(x, _) }", "q(x, _), y = sum z : { t(x, z) }", "p(x, y), x != y"],
-    "m(x, y)": ["c(x), y = max z : { q(x, z) }", "a(x, _), y = min z : { n(x, z) }"],
-    "o(x, y)": ["n(x, y), y > 1", "t(x, y), t(y, x)", "m(x, y), !q(x, y)", "c(x), t(x, z), n(z, y), p(y, _)"],
+    "m(x, y)": [
+        "c(x), y = max z : { q(x, z) }",
+        "a(x, _), y = min z : { n(x, z) }",
+        "q(x, _), y = min z : { q(x, z) }",
+    ],
+    "o(x, y)": [
+        "n(x, y), y > 1",
+        "m(x, y)",
+        "t(x, y), t(y, x)",
+        "m(x, y), !q(x, y)",
+        "c(x), t(x, z), n(z, y), p(y, _)",
+    ],
 }
 """By head, the bodies of its rules: each relation reads those before it, so edits have readers."""
 
@@ -107,4 +117,39 @@ def layered_versions(draw: st.DrawFn, number: int) -> list[str]:
         for head in draw(st.lists(st.sampled_from(list(LAYERS)), min_size=1, max_size=2)):
             changed = used[head] ^ {draw(st.sampled_from(LAYERS[head]))}
             used[head] = changed or used[head]
+    return texts
+
+
+OPERATORS = {
+    "least(x: number, y: number)": ["least(x, y) :- a(x, _), y = min z : { a(x, z) }."],
+    "most(x: number, y: number)": ["most(x, y) :- a(x, _), y = max z : { a(x, z) }."],
+    "total(x: number, y: number)": ["total(x, y) :- a(x, _), y = sum z : { a(x, z) }."],
+    "bound(x: number, y: number<min>)": ["bound(x, y) :- a(x, y).", "bound(y, x) :- b(x, y)."],
+    "joined(x: number, y: number)": ["joined(x, z) :- a(x, y), b(y, z)."],
+    "absent(x: number, y: number)": ["absent(x, y) :- a(x, y), !b(x, y)."],
+    "loop(x: number, y: number)": ["loop(x, x) :- a(x, _)."],
+    "class(x: number, y: number) eqrel": ["class(x, y) :- a(x, y)."],
+    "first(x: number, y: number) choice-domain x": ["first(x, y) :- b(x, y)."],
+    "path(x: number, y: number)": ["path(x, y) :- b(x, y).", "path(x, z) :- path(x, y), path(y, z)."],
+}
+"""By declaration of a relation, its rules: together they use most operators."""
+
+
+@st.composite
+def versions_over_operators(draw: st.DrawFn, number: int) -> list[str]:
+    """Draw versions of an output that reads some of `OPERATORS`, which nothing else reads.
+
+    The inputs are those of `versions`.
+    """
+    lines = [".decl a(x: number, y: number) .decl b(x: number, y: number) .decl c(x: number)"]
+    lines += [".input a, b, c", ".decl p(x: number, y: number)", ".output p"]
+    lines += ["p(x, y) :- b(x, y), c(x).", "p(x, x) :- c(x)."]
+    for declaration, rules in OPERATORS.items():
+        lines += [f".decl {declaration}", *rules]
+    readers = [f"p(x, y) :- {declaration.partition('(')[0]}(x, y)." for declaration in OPERATORS]
+    used = draw(st.sets(st.sampled_from(readers), min_size=2, max_size=5))
+    texts = []
+    for _ in range(number):
+        texts.append("\n".join([*lines, *(reader for reader in readers if reader in used), ""]))
+        used = used ^ draw(st.sets(st.sampled_from(readers), min_size=1, max_size=3))
     return texts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator_roles import depends_on_ticks
-from dbsp.circuit.step_roles import KeepingStep, ReplayingStep, TracedStep
+from dbsp.circuit.step_roles import Arranged, KeepingStep, ReplayingStep, TracedStep
 from dbsp.data.batch import Batch
 from dbsp.runtime.acting_step import ActingStep, Action, emit, replay, step_as_usual
 from dbsp.runtime.ports import InputPort
@@ -66,7 +66,14 @@ class DroppedParts:
         actions |= dict.fromkeys(self._replayed, replay)
         actions |= dict.fromkeys(self._stepped, step_as_usual)
         old = self._old
-        scope = continued(old, old.graph, old.interner, {node: node for node in self._replayed})
+        # The replay of a minimum searches an arrangement of its values.
+        searched = {
+            stream.node
+            for node in self._replayed
+            for stream in node.inputs
+            if isinstance(old.by_node[stream.node], Arranged) and stream.node not in self._stepped
+        }
+        scope = continued(old, old.graph, old.interner, {node: node for node in self._replayed | searched})
         taking_part = [node for node in old.graph.nodes if node in actions]
         try:
             scope.run_steps([ActingStep(scope.by_node[node], actions[node]) for node in taking_part])

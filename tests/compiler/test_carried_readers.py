@@ -105,6 +105,35 @@ def test_one_of_two_rules(edit: tuple[str, str]) -> None:
     assert done.changed >= 8
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "min k : { a(x, k) }",
+        "max k : { a(x, k) }",
+        "sum k : { a(x, k) }",
+        "count : { a(x, _) }",
+        "max (k + 1) % 3 : { a(x, k) }",
+        "min k : { a(x, k) } + max k : { a(x, k) }",
+    ],
+)
+def test_a_dropped_rule_over_an_aggregate_whose_rows_no_trace_keeps(value: str) -> None:
+    declared = f"""
+        .decl a(x: number, k: number) .input a
+        .decl b(x: number, y: number) .input b
+        .decl n(x: number, y: number)
+        .decl p(x: number, y: number) .output p
+        n(x, y) :- a(x, _), y = {value}.
+        p(x, y) :- b(x, y).
+        p(y, x) :- b(x, y).
+    """
+    run = dbsp.compile(declared + "p(x, y) :- n(x, y).").start()
+    run.step({"a": [(1, 1), (1, 2), (2, 5)], "b": [(7, 7)]})
+    assert len(view(run, "p")) == 3
+    done = run.update(dbsp.compile(declared))
+    assert done.relations["p"] == "changed"
+    assert view(run, "p") == {(7, 7): 1}
+
+
 def test_a_filter_with_a_small_difference() -> None:
     run = started(edited(("customer(c, region).", "customer(c, region), amount < 25.")))
     done = update(run, edited(("customer(c, region).", "customer(c, region), amount < 26.")))

@@ -18,7 +18,7 @@ from tests.faulted_updates import expect_all_or_nothing
 from tests.harness import deltas_of, view, views
 from tests.profiles import examples
 from tests.random_datalog import CONSTANTS, INPUTS
-from tests.random_edits import layered_versions, versions
+from tests.random_edits import layered_versions, versions, versions_over_operators
 
 Inputs = dict[str, set[tuple[Any, ...]]]
 
@@ -126,6 +126,12 @@ ticks_of = st.lists(st.lists(row_changes(), min_size=1, max_size=2), min_size=3,
     ticks_of,
 )
 def test_every_version_equals_a_fresh_start(texts: list[str], ticks: Any) -> None:
+    follow(texts, ticks)
+
+
+@settings(max_examples=examples(60))
+@given(versions_over_operators(3), ticks_of)
+def test_an_edited_relation_over_every_operator_equals_a_fresh_start(texts: list[str], ticks: Any) -> None:
     follow(texts, ticks)
 
 
