@@ -10,7 +10,7 @@ when the run is replanned, restored, or has a transaction.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,17 +36,17 @@ compared = [0, 0]
 def pytest_configure() -> None:
     compute, tick = Ticks._compute, Ticks._tick
 
-    def computed(self: Run, staged: Mapping[str, Batch]) -> None:
-        staged_in[self] = staged
-        compute(self, staged)
+    def computed(self: Run, staged: Mapping[str, Batch], **options: Any) -> None:
+        staged_in[self] = dict(staged)  # a large load clears them
+        compute(self, staged, **options)
 
-    def ticked(self: Run, stage: Callable[..., Any], label: Any) -> Any:
+    def ticked(self: Run, *arguments: Any) -> Any:
         if isinstance(self.log, CommonCommit):
-            return tick(self, stage, label)
+            return tick(self, *arguments)
         companion = companion_of(self)
         staged_in.pop(self, None)
         try:
-            result = tick(self, stage, label)
+            result = tick(self, *arguments)
         except DbspError as error:
             if companion is not None and (staged := staged_in.get(self)) is not None:
                 expect(error, companion, staged, self)
