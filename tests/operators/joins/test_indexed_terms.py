@@ -232,3 +232,20 @@ def test_lists_at_the_same_place_of_other_runs(query: Any) -> None:
         with searching(False, False, 64):
             assert delta == other.step({"e": tick})["out"].to_dict()
     assert delta
+
+
+def test_the_same_rows_in_two_columns() -> None:
+    """The values of y and of z below x = 0 are in the same rows; marks of one are not of both."""
+    circuit = Circuit("test")
+    d, t = circuit.input("d", a=int, b=int, c=int), circuit.input("t", x=int, y=int, z=int)
+    atoms = [d("a", "b", "c"), t("a", "v", "w"), t("b", "c", "v")]
+    orders = [("v", "w"), ("b", "c"), ("a", "w")]
+    circuit.output("out", multiway_join(atoms, orders=orders, select=["a", "v", "w"]))
+    run = circuit.start()
+    rows = [(a, v, 0) for a in (-3, -2, -1) for v in (4, 5, 6)]
+    rows += [(0, 0, z) for z in range(5, 15)] + [(1, 0, 0)]
+    run.step({"t": dict.fromkeys(rows, 1)})
+    with searching(True, True, 64):
+        delta = run.step({"d": {(-3, 0, 0): 1, (-2, 0, 0): 1, (-1, 0, 0): 1, (0, 1, 0): 1}})["out"]
+    found = {(a, v, 0): 1 for a in (-3, -2, -1) for v in (5, 6)}
+    assert delta.to_dict() == found | {(0, 0, w): 1 for w in range(5, 15)}

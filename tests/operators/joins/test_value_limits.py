@@ -161,16 +161,18 @@ def test_sums(condition: Expression, fits: Callable[[int, int, int], bool]) -> N
     ids=repr,
 )
 @pytest.mark.parametrize("stage", Stage)
-def test_a_sum_that_overflows_is_an_error_of_its_row(condition: Expression, stage: Stage) -> None:
-    for row in ((LARGEST, 1), (1, 5), (LARGEST, 5)):  # the last change completes the row
+@pytest.mark.parametrize("end", [5, LOWEST + 1])  # LARGEST + 2 modulo 2^64 is LOWEST + 1
+def test_a_sum_that_overflows_is_an_error_of_its_row(condition: Expression, stage: Stage, end: int) -> None:
+    edges = ((LARGEST, 1), (1, end), (LARGEST, end))
+    for row in edges:  # the last change completes the row
         run = ordered([condition]).start(stage)
-        run.step({"e": {edge: 1 for edge in ((LARGEST, 1), (1, 5), (LARGEST, 5)) if edge != row}})
+        run.step({"e": {edge: 1 for edge in edges if edge != row}})
         with pytest.raises(ValueOutOfRangeError, match="does not fit in 64 bits"):
             run.step({"e": {row: 1}})
     # Rows that cancel between the terms are not evaluated.
     run = ordered([condition]).start(stage)
-    run.step({"e": {(LARGEST, 1): 1, (1, 5): 1}})
-    run.step({"e": {(LARGEST, 1): -1, (LARGEST, 5): 1}})
+    run.step({"e": {(LARGEST, 1): 1, (1, end): 1}})
+    run.step({"e": {(LARGEST, 1): -1, (LARGEST, end): 1}})
     assert view(run) == {}
 
 
