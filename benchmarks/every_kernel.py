@@ -14,15 +14,19 @@ from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT, STR, list_type
 from dbsp.data.value_hashes import ValueHashes
-from dbsp.errors import InvariantError
+from dbsp.errors import InvariantError, expect_present
+from dbsp.kernels.narrow_rows import empty_rows
+from dbsp.parallel.narrow_sort import CACHED
 from dbsp.parallel.packed_sum import sum_parts
 from dbsp.parallel.range_sort import sort_parts
+from dbsp.runtime.input_changes import net_load
 from dbsp.shards.value_packets import Inbox, Outbox
 from dbsp.state import seen_rows
 
 
 def use_every_kernel(*, long_runs: bool = True) -> None:
-    """Run small circuits that together call each kernel; `merge_runs` only with long runs.
+    """Run small circuits that together call each kernel; `merge_runs`, and those that sort narrow
+    rows, only with long runs.
 
     `merge_backward` merges the runs of large ticks, which no small circuit has.
     """
@@ -124,9 +128,20 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     _extend_prefixes()
     _note_rows()
     _sort_ranges()
+    if long_runs:
+        _sort_narrow_rows()
     _find_places()
     for run in (with_rules, by_hand):
         run.compact()
+
+
+def _sort_narrow_rows() -> None:
+    rows = empty_rows(2 * CACHED, 2, True)
+    rows[:, 0] = np.arange(len(rows))[::-1] % CACHED
+    rows[:, 1] = 7
+    batch = expect_present(net_load(rows, "zset"), "the sum of narrow rows")
+    if batch.weights.tolist() != [2] * CACHED:
+        raise InvariantError("expected each row twice")
 
 
 def _find_places() -> None:

@@ -27,8 +27,10 @@ from dbsp.errors import (
     at_place,
     counted,
 )
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels import narrow_rows
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.narrow_rows import empty_rows, fit_narrow, widened
 from dbsp.lazy_dataclass import dataclass
 
 Column: TypeAlias = Any
@@ -69,11 +71,22 @@ class RowSource(ABC):
 
 def encode_chunks(chunks: Iterable[Chunk], schema: Schema, interner: Interner) -> tuple[Codes, Codes, bool]:
     """Return the code rows and the weights of all chunks, and whether a chunk has weights."""
-    parts: list[tuple[Codes, Codes | None]] = []
+    rows, weights, weighted = encode_narrow(chunks, schema, interner, False)
+    return widened(rows), weights, weighted
+
+
+def encode_narrow(
+    chunks: Iterable[Chunk], schema: Schema, interner: Interner, narrow: bool = True
+) -> tuple[StoredRows, Codes, bool]:
+    """As `encode_chunks`, with int32 rows and a single weight for all of them if possible.
+
+    That is so if there are many rows, no chunk has weights, and all codes fit.
+    """
+    parts: list[tuple[StoredRows, Codes | None]] = []
     try:
         for chunk in chunks:
             try:
-                part = _encode_chunk(chunk, schema, interner)
+                part = _encode_chunk(chunk, schema, interner, narrow)
             except DbspError as error:
                 if chunk.place is not None:
                     error.where = chunk.place
@@ -85,11 +98,12 @@ def encode_chunks(chunks: Iterable[Chunk], schema: Schema, interner: Interner) -
             chunks.close()  # closes files, and ends a progress bar before the error is shown
     weighted = any(given is not None for _, given in parts)
     count = sum(len(codes) for codes, _ in parts)
-    weights = np.ones(count, np.int64)
+    fits = bool(parts) and not weighted and all(codes.itemsize == 4 for codes, _ in parts)
+    weights = np.ones(1 if fits else count, np.int64)
     if len(parts) == 1:
         codes, given = parts[0]
-        return codes, weights if given is None else given, weighted
-    rows = np.empty((count, schema.arity), np.int64)
+        return codes if fits else widened(codes), weights if given is None else given, weighted
+    rows = empty_rows(count, schema.arity, True) if fits else np.empty((count, schema.arity), np.int64)
     end = count
     while parts:  # each part is released after its copy: at most one exists twice
         codes, given = parts.pop()
@@ -100,13 +114,20 @@ def encode_chunks(chunks: Iterable[Chunk], schema: Schema, interner: Interner) -
     return rows, weights, weighted
 
 
-def _encode_chunk(chunk: Chunk, schema: Schema, interner: Interner) -> tuple[Codes, Codes | None]:
+def _encode_chunk(
+    chunk: Chunk, schema: Schema, interner: Interner, narrow: bool
+) -> tuple[StoredRows, Codes | None]:
+    """Return the rows of a chunk, as int32 if they may be `narrow`, are many, and fit."""
     places, weight = _places(chunk, schema)
-    codes = np.empty((chunk.rows, schema.arity), np.int64)
+    narrow = narrow and weight is None and chunk.rows >= narrow_rows.LOAD and schema.arity > 0
+    codes = empty_rows(chunk.rows, schema.arity, narrow)
     if not chunk.rows:  # columns without values often have another type
         return codes, None
     for j, (place, name, type_) in enumerate(zip(places, schema.names, schema.types, strict=True)):
-        codes[:, j] = _encode_column(chunk.columns[place], name, type_, interner, chunk.first)
+        column = _encode_column(chunk.columns[place], name, type_, interner, chunk.first)
+        if codes.itemsize == 4 and not fit_narrow(column):
+            codes = widened(codes)
+        codes[:, j] = column
     if weight is None:
         return codes, None
     try:

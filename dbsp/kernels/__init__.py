@@ -46,6 +46,7 @@ consolidate_owned = entry(sort.consolidate_owned)
 count_asserted = entry(presence.count_asserted)
 count_beyond = entry(counted_runs.count_beyond)
 count_bounds = entry(prefix_lists.count_bounds)
+count_different = entry(narrow_keys.count_different)
 count_values = entry(counted_runs.count_values)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
 divide_keys = entry(narrow_keys.divide_keys)
@@ -99,6 +100,7 @@ split_rows = entry(placing.split_rows)
 sort_owned = entry(sort.sort_owned)
 subtract_runs = entry(run_merge.subtract_runs)
 sum_runs = entry(run_merge.sum_runs)
+sum_repeated = entry(narrow_keys.sum_repeated)
 sum_scattered = entry(packed_parts.sum_scattered)
 sum_terms = entry(term_sum.sum_terms)
 sum_weights = entry(presence.sum_weights)
@@ -126,6 +128,7 @@ __all__ = [
     "count_asserted",
     "count_beyond",
     "count_bounds",
+    "count_different",
     "count_values",
     "distinct_timed_runs",
     "divide_keys",
@@ -177,6 +180,7 @@ __all__ = [
     "sort_owned",
     "split_rows",
     "subtract_runs",
+    "sum_repeated",
     "sum_runs",
     "sum_scattered",
     "sum_terms",

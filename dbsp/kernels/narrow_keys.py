@@ -20,6 +20,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import codes_at, kernel
 from dbsp.kernels.packed_keys import radix_sort
 from dbsp.kernels.packed_parts import COLUMN, LAYOUT
+from dbsp.kernels.run_search import compare_run_rows
 
 DIGIT = 10
 """The most bits of a digit by which keys are divided: more places would not fit the cache."""
@@ -157,3 +158,29 @@ def sort_divided(keys: Codes, ends: Codes, low_bits: int, spare: Codes) -> None:
             waiting[size, 0], waiting[size, 1], waiting[size, 2] = before, start + inner[d], bits - digit
             size += 1
             before = start + inner[d]
+
+
+@kernel
+def count_different(word: int, k: int, rows: int) -> int:
+    """Return the number of different rows among sorted narrow rows."""
+    codes = codes_at(word)
+    found = min(rows, 1)
+    for i in range(1, rows):
+        if compare_run_rows(codes, (i - 1) * k, codes, i * k, k) != 0:
+            found += 1
+    return found
+
+
+@kernel
+def sum_repeated(word: int, k: int, rows: int, counts: Codes) -> None:
+    """Move the first of equal sorted narrow rows to the start, and write how many each has been."""
+    codes = codes_at(word)
+    out = 0
+    start = 0
+    for i in range(1, rows + 1):
+        if i == rows or compare_run_rows(codes, start * k, codes, i * k, k) != 0:
+            for c in range(k):
+                codes[out * k + c] = codes[start * k + c]
+            counts[out] = i - start
+            out += 1
+            start = i

@@ -46,7 +46,7 @@ class InputPort(Step):
         """Whether the delta of this tick had more rows and has been released."""
 
     def finish(self) -> None:
-        if self.out is not None and len(self.out.weights) > self.kept_rows:
+        if self.out is not None and len(self.out) > self.kept_rows:
             self.finished = True
             self.staged = None
             self.forget()

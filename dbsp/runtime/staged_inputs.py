@@ -16,8 +16,18 @@ from dbsp.data.int_range import IntRange
 from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import ANY_INT
 from dbsp.errors import InputError, ValueOutOfRangeError, shorten
-from dbsp.kernels.arrays import Codes
-from dbsp.runtime.input_changes import InputChange, Piece, encode_change, encode_one, is_copied, net_change
+from dbsp.kernels.arrays import StoredRows
+from dbsp.kernels.narrow_rows import widened
+from dbsp.runtime.input_changes import (
+    InputChange,
+    Piece,
+    encode_change,
+    encode_load,
+    encode_one,
+    is_copied,
+    net_change,
+    net_load,
+)
 from dbsp.runtime.input_handle import InputHandle
 from dbsp.runtime.open_tick import TakenPieces
 from dbsp.runtime.ports import InputPort
@@ -25,6 +35,7 @@ from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.scope import Scope
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
+from dbsp.state.run_batch import stored_rows
 
 Changes: TypeAlias = Mapping[str, InputChange]
 
@@ -109,7 +120,7 @@ class StagedInputs(RunBase):
             place = f"column {column!r}: expected "
             error.message = error.message.replace(f"{place}{ANY_INT}", f"{place}{range_.expected}")
 
-    def _check_ranges(self, name: str, codes: Codes) -> None:
+    def _check_ranges(self, name: str, codes: StoredRows) -> None:
         """Raise ValueOutOfRangeError for a value outside the range of its column."""
         for column, range_ in self.ranges.get(name, {}).items():
             values = codes[:, self.input_ports[name].columns.index(column)]
@@ -141,29 +152,39 @@ class StagedInputs(RunBase):
                 try:
                     if type(change) is dict and len(change) == 1 and name not in held:
                         batch = encode_one(change, port, self.interner)
-                    if batch is None:
+                    if batch is None and name in held:
                         piece = encode_change(change, port, self.interner)
+                    elif batch is None:
+                        batch = self._load(change, port)
                 except ValueOutOfRangeError as error:
                     self._name_ranges(name, error)
                     raise
-                if batch is not None:
-                    if self.ranges.get(name):
-                        self._check_ranges(name, batch.rows)
-                    staged[name] = batch
-                elif name in held:
+                if name in held:
                     self._stage(staged, port, [*held.pop(name), piece], owned=False)
-                else:
-                    self._stage(staged, port, (piece,), is_copied(change))
+                elif batch is not None:
+                    if self.ranges.get(name):
+                        self._check_ranges(name, stored_rows(batch))
+                    staged[name] = batch
         for name, pieces in held.items():
             self._stage(staged, self.input_ports[name], pieces, owned=False)
         return staged, taken
+
+    def _load(self, change: InputChange, port: InputPort) -> Batch | None:
+        """Return the net change of a change alone; None if it is empty."""
+        rows, weights, ordered = encode_load(change, port, self.interner)
+        if rows.itemsize == 4:
+            batch = net_load(rows, port.kind)
+            if batch is not None:
+                return batch
+            weights = np.ones(len(rows), np.int64)
+        return net_change(((widened(rows), weights, ordered),), port, is_copied(change))
 
     def _stage(self, staged: dict[str, Batch], port: InputPort, pieces: Sequence[Piece], owned: bool) -> None:
         """Add the net change of all pieces of one input to `staged`, unless it is empty."""
         batch = net_change(pieces, port, owned)
         if batch is not None:
             if self.ranges.get(port.relation):
-                self._check_ranges(port.relation, batch.rows)
+                self._check_ranges(port.relation, stored_rows(batch))
             staged[port.relation] = batch
 
     def staged_pieces(self) -> dict[str, Sequence[Piece]]:

@@ -256,7 +256,7 @@ class Ticks(StagedInputs):
                 staged = dict(encoded())
             rows = 0
             for batch in staged.values():
-                rows += len(batch.weights)
+                rows += len(batch)
             live = self._live
             if live is not None:
                 live.begin()
@@ -326,7 +326,7 @@ class Ticks(StagedInputs):
             change = port.out
             if change is not None:
                 inputs[name] = change
-                changed += len(change.weights)
+                changed += len(change)
             if port.absent:
                 absent[name] = port.absent
             if port.present:

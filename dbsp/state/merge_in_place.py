@@ -17,16 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dbsp.kernels import merge_backward
+from dbsp.kernels import merge_backward, narrow_rows
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.growing_memory import CAN_GROW, resized
+from dbsp.kernels.narrow_rows import filled_rows
 from dbsp.kernels.run_tables import run_entry
 from dbsp.kernels.thread_count import threads
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.parallel.range_sort import close_gaps
 from dbsp.parallel.split_merge import cuts, first_from, pays, weights_of
-from dbsp.state import narrow_rows
-from dbsp.state.narrow_rows import filled_rows
 from dbsp.state.sorted_run import RunMerge, SortedRun, merges_narrow
 
 LEAST = 1 << 20

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, StoredRows
+from dbsp.kernels.narrow_rows import filled_rows
 from dbsp.state.memory_budget import MemoryBudget
-from dbsp.state.narrow_rows import filled_rows
 from dbsp.state.sorted_run import SortedRun
 
 _PIECE = 1 << 16

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.kernels.arrays import Codes, StoredRows
+from dbsp.kernels.narrow_rows import copied_rows, widened
 from dbsp.kernels.run_tables import run_entry
-from dbsp.state.narrow_rows import widened
+from dbsp.parallel.narrow_sort import sort_narrow
+
+
+def stored_rows(batch: Batch) -> StoredRows:
+    """Return the rows of a batch as they are stored, without a copy."""
+    return batch.codes if isinstance(batch, RunBatch) else batch.rows
 
 
 class RunBatch(Batch):
@@ -56,3 +63,30 @@ class RunBatch(Batch):
 
     def with_units(self) -> Batch:
         return RunBatch(self.codes, np.ones(1, np.int64))
+
+    def part(self, place: slice) -> Batch:
+        """Return some of the rows as a batch of its own. O(rows of the part)."""
+        codes = widened(self.codes[place])
+        stored = self.stored
+        return Batch(codes, stored[place] if len(stored) == len(self) else np.ones(len(codes), np.int64))
+
+    def rearranged(self, order: Codes) -> Batch:
+        if self.codes.itemsize == 4 and len(self.stored) < len(self):
+            codes = copied_rows([self.codes], range(len(order)))
+            if codes.itemsize == 4 and sort_narrow(codes, order):
+                return RunBatch(codes, self.stored)
+        return super().rearranged(order)
+
+    @staticmethod
+    def rearrange_sole(held: list[Batch], order: Codes) -> Batch | None:
+        """As the method of `Batch`, for narrow rows with weight 1; None for others."""
+        # An item of a list or an attribute is a temporary reference, and the second one is its
+        # place.
+        batch = held[0]
+        if not isinstance(batch, RunBatch) or batch.codes.itemsize == 8 or len(batch.stored) == len(batch):
+            return None
+        del batch
+        sole = getrefcount(held[0]) == 2 and getrefcount(held[0].codes) == 2  # type: ignore[attr-defined]
+        if not sole or not sort_narrow(held[0].codes, order):  # type: ignore[attr-defined]
+            return None
+        return RunBatch(held.pop().codes, np.ones(1, np.int64))  # type: ignore[attr-defined]

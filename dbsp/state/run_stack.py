@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from dbsp.data.types import Type
-from dbsp.kernels import register_run
+from dbsp.kernels import narrow_rows, register_run
 from dbsp.kernels.arrays import StoredRows
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.state import narrow_rows
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.sorted_run import SortedRun

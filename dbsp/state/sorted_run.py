@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dbsp.kernels import sort_owned
+from dbsp.kernels import narrow_rows, sort_owned
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
 from dbsp.kernels.run_tables import merge_some, run_entry
 from dbsp.parallel.narrow_sort import sort_narrow
 from dbsp.parallel.split_merge import merge_in_pieces, pays
-from dbsp.state import narrow_rows
-from dbsp.state.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
 from dbsp.state.run_file import RunFile
 
 _ONE = np.ones(1, np.int64)
@@ -26,8 +25,8 @@ class SortedRun:
     """One immutable sorted run; `largest` bounds the absolute weight of its rows.
 
     `codes` are the rows as they are stored: int64, or int32 for a narrow run (see
-    `dbsp.state.narrow_rows`). `stored` are the weights, or a single 1 if all weights are 1. Kernels
-    that search a run table and `merge_some` accept all these forms. `file` is the file that is
+    `dbsp.kernels.narrow_rows`). `stored` are the weights, or a single 1 if all weights are 1.
+    Kernels that search a run table and `merge_some` accept all these forms. `file` is the file that is
     mapped to the arrays; None for a run in memory. `saved` is the file with the same rows in the
     latest snapshot of a checkpoint. `born` is the number of searches in the runs of its tick before
     it (see `Trace.searches`). `totals` are sums of its weights (see `dbsp.state.counted_tables`).

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dbsp.kernels.narrow_rows import empty_rows
 from dbsp.kernels.run_tables import merge_some
-from dbsp.state.narrow_rows import empty_rows
 from dbsp.state.run_writer import RunWriter
 from dbsp.state.sorted_run import SortedRun, merges_narrow
 from dbsp.state.spill_folder import SpillFolder

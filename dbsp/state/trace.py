@@ -15,14 +15,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from dbsp.data.batch import Batch
-from dbsp.kernels import consolidate_owned, register_run, sum_weights
+from dbsp.kernels import consolidate_owned, narrow_rows, register_run, sum_weights
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.state import merging_stack, narrow_rows
+from dbsp.kernels.narrow_rows import widened
+from dbsp.state import merging_stack
 from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.merging_stack import MergingStack
-from dbsp.state.narrow_rows import widened
 from dbsp.state.recent_rows import copy_recent, count_recent
 from dbsp.state.run_batch import RunBatch
 from dbsp.state.sorted_run import SortedRun

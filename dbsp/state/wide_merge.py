@@ -14,13 +14,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dbsp.kernels import consolidate_owned
+from dbsp.kernels import consolidate_owned, narrow_rows
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.narrow_rows import empty_rows, first_in_place, widened
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.parallel.range_sort import close_gaps
-from dbsp.state import narrow_rows
 from dbsp.state.merge_in_place import grows, merge_in_tick
-from dbsp.state.narrow_rows import empty_rows, first_in_place, widened
 from dbsp.state.sorted_run import SortedRun
 
 PIECE = 1 << 17

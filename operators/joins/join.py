@@ -43,8 +43,10 @@ from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
 from dbsp.operators.traces.arrange import arranged, expect_order, key_first, order_of
 from dbsp.operators.traces.column_orders import Lowering
+from dbsp.parallel import probe_pieces
 from dbsp.parallel.packed_part import Piece, packed, row_count
 from dbsp.parallel.probe_pieces import in_slices, pays
+from dbsp.state.run_batch import RunBatch
 
 
 @dataclass(frozen=True)
@@ -346,10 +348,33 @@ class JoinStep(AgendaStep):
     ) -> None:
         """Join one side's delta with the first `runs` runs of the other."""
         # Both sides may be the same arrangement, so the columns identify the side of the delta.
-        arguments = self._probe_arguments(delta, columns is self._from_left)
-        table, size = side.table, len(arguments[0])
+        from_left = columns is self._from_left
+        table = side.table
+        if isinstance(delta, RunBatch) and len(delta) >= probe_pieces.LARGE:
+            self._probe_in_pieces(
+                parts,
+                lambda part: self._probe_arguments(delta.part(part), from_left),
+                len(delta),
+                table,
+                runs,
+                width,
+                columns,
+                side.coordinates,
+            )
+            return
+        arguments = self._probe_arguments(delta, from_left)
+        size = len(arguments[0])
         if pays(size):
-            self._probe_in_pieces(parts, arguments, size, table, runs, width, columns, side.coordinates)
+            self._probe_in_pieces(
+                parts,
+                lambda part: [one[part] if isinstance(one, np.ndarray) else one for one in arguments],
+                size,
+                table,
+                runs,
+                width,
+                columns,
+                side.coordinates,
+            )
             return
         if side.coordinates == 0:
             join = getattr(kernels, self.kernel)
@@ -371,7 +396,7 @@ class JoinStep(AgendaStep):
     def _probe_in_pieces(
         self,
         parts: list[Piece],
-        arguments: Sequence[Any],
+        arguments: Callable[[slice], Sequence[Any]],
         size: int,
         table: Codes,
         runs: int,
@@ -379,18 +404,17 @@ class JoinStep(AgendaStep):
         columns: Codes,
         coordinates: int,
     ) -> None:
-        """Join pieces of a delta of this size; several threads do so."""
+        """Join pieces of a delta of this size; several threads do so.
 
-        def sliced(part: slice) -> list[Any]:
-            return [one[part] if isinstance(one, np.ndarray) else one for one in arguments]
-
+        `arguments` returns the leading arguments of the kernels for a piece.
+        """
         operator = self.node.operator
         summed = SummedPieces(not (isinstance(operator, DeltaJoin) and operator.injective))
         if coordinates == 0:
             join = getattr(kernels, self.kernel)
 
             def joined(part: slice) -> tuple[Piece, int]:
-                rows, weights, matches = summed.add(*join(*sliced(part), table, runs, width, columns))
+                rows, weights, matches = summed.add(*join(*arguments(part), table, runs, width, columns))
                 return packed(rows, weights), matches
 
             found = in_slices(size, joined)
@@ -401,7 +425,7 @@ class JoinStep(AgendaStep):
 
             def joined_timed(part: slice) -> tuple[Piece, tuple[Codes, Codes, Codes] | None, int]:
                 rows, weights, times, ready, matches = join_timed(
-                    *sliced(part), table, runs, width, columns, now, coordinates
+                    *arguments(part), table, runs, width, columns, now, coordinates
                 )
                 later = None if ready == len(weights) else (rows[ready:], weights[ready:], times[ready:])
                 rows, weights, _ = summed.add(rows[:ready], weights[:ready], matches)

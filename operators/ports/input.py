@@ -217,7 +217,7 @@ class SetInputStep(InputStep, StrictStep):
         if batch is None:
             self.out = None
             return
-        if not self._past.count and (batch.weights == 1).all():
+        if not self._past.count and batch.units:
             self.out = batch  # a load into an empty relation
             return
         ordered = batch if self._order is None else batch.rearranged(self._order)

@@ -26,8 +26,8 @@ from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
 from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes, StoredRows
+from dbsp.kernels.narrow_rows import copied_rows
 from dbsp.lazy_dataclass import dataclass
-from dbsp.state.narrow_rows import copied_rows
 from dbsp.state.run_batch import RunBatch
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace
@@ -217,13 +217,18 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         self.out = None
         held = [self._source.out]
         self._source.finish()
-        batch = Batch.rearrange_sole(held, self._order)
+        rearrange = RunBatch if isinstance(held[0], RunBatch) else Batch
+        batch = rearrange.rearrange_sole(held, self._order)
         self._append(held[0].rearranged(self._order) if batch is None else batch)
 
     def _append(self, batch: Batch) -> None:
         self.out = batch
-        rows = with_time(batch.rows, self._scope.now) if self._scope.depth else batch.rows
-        self._trace.append(rows, batch.weights)
+        if self._scope.depth:
+            self._trace.append(with_time(batch.rows, self._scope.now), batch.weights)
+        elif isinstance(batch, RunBatch):
+            self._trace.append(batch.codes, batch.stored)
+        else:
+            self._trace.append(batch.rows, batch.weights)
 
 
 class DeferredArrangeStep(ArrangeStep):

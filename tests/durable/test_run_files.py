@@ -26,9 +26,9 @@ from dbsp.durable.manifest import VERSION
 from dbsp.durable.run_files import adopt_run_file, mapped, open_run_file, write_run_file
 from dbsp.durable.sealed_files import seal, sealed_json
 from dbsp.errors import CheckpointWarning
+from dbsp.kernels.narrow_rows import narrowed
 from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.memory_budget import MemoryBudget
-from dbsp.state.narrow_rows import narrowed
 from dbsp.state.run_file import HEADER
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.spill_folder import SpillFolder
@@ -304,7 +304,7 @@ def test_opening_maps_large_runs(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_64_bit_codes_continues_in_32_bits(tmp_path: Path) -> None:
-    with mock.patch("dbsp.state.narrow_rows.LARGE", 10**9):
+    with mock.patch("dbsp.kernels.narrow_rows.LARGE", 10**9):
         closed(started(tmp_path, 2))
     run = counting().start(checkpoint=Store(tmp_path, sync=False))
     mapped_runs = [kept for trace in run.scope.traces for kept in trace.runs]

@@ -57,7 +57,7 @@ def small_sizes() -> Iterator[None]:
             "dbsp.durable.table_pieces.LARGE": 2,
             "dbsp.runtime.compaction.MANY_VALUES": 2,
             "dbsp.runtime.bulk_transaction.MANY": 2,
-            "dbsp.state.narrow_rows.LARGE": 2,
+            "dbsp.kernels.narrow_rows.LARGE": 2,
             "dbsp.state.merging_stack.SMALL": 2,
             "dbsp.state.trace_limit.SMALL": 2,
         }.items():

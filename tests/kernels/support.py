@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dbsp.kernels import register_run
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.narrow_rows import fit_narrow, narrowed
 from dbsp.kernels.run_tables import run_entry
-from dbsp.state.narrow_rows import fit_narrow, narrowed
 from tests import reference
 from tests.reference import Row, Z
 

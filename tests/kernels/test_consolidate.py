@@ -20,8 +20,8 @@ from dbsp.kernels import (
     with_time,
 )
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.narrow_rows import empty_rows, narrowed, widened
 from dbsp.kernels.run_tables import merge_some
-from dbsp.state.narrow_rows import empty_rows, narrowed, widened
 from tests import reference
 from tests.kernels.support import (
     Pairs,

@@ -24,7 +24,15 @@ from dbsp.kernels.tiers import AUTOMATIC, BUDGET, COMPILED, INTERPRETED, choose_
 
 ROOT = Path(__file__).resolve().parents[2]
 
-NARROW_SORT = ("divide_keys", "narrow_limits", "pack_narrow", "sort_divided", "unpack_narrow")
+NARROW_SORT = (
+    "count_different",
+    "divide_keys",
+    "narrow_limits",
+    "pack_narrow",
+    "sort_divided",
+    "sum_repeated",
+    "unpack_narrow",
+)
 """They sort long narrow runs in their own memory: see `tests/parallel/test_narrow_sort.py`."""
 
 

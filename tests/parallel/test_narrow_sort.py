@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from dbsp.kernels.arrays import StoredRows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from dbsp.kernels.narrow_rows import empty_rows, narrowed
 from dbsp.kernels.tiers import COMPILED, INTERPRETED, choose_tier
 from dbsp.parallel.narrow_sort import sort_narrow
-from dbsp.state.narrow_rows import empty_rows, narrowed
 from dbsp.state.sorted_run import SortedRun
 
 from .small_pieces import THREADS, small_pieces

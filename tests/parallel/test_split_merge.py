@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.kernels import consolidate
+from dbsp.kernels import consolidate, narrow_rows
 from dbsp.kernels.limits import INT64_MAX
-from dbsp.state import narrow_rows
 from dbsp.state.sorted_run import RunMerge, SortedRun
 
 from .small_pieces import THREADS, small_pieces

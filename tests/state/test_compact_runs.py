@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp import IterationLimitError
-from dbsp.state import narrow_rows
+from dbsp.kernels import narrow_rows
 from tests.harness import deltas_of
 from tests.profiles import examples
 from tests.random_plans import Plan, build, changes, outputs, plans

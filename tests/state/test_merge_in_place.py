@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.kernels import consolidate, growing_memory
+from dbsp.kernels import consolidate, growing_memory, narrow_rows
 from dbsp.kernels.growing_memory import memory_of
 from dbsp.kernels.thread_count import set_threads
 from dbsp.parallel import split_merge
-from dbsp.state import merge_in_place, narrow_rows
+from dbsp.state import merge_in_place
 from dbsp.state.journal import Journalled
 from dbsp.state.merge_in_place import merge_in_tick
 from dbsp.state.sorted_run import SortedRun

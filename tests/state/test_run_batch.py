@@ -9,7 +9,8 @@ import pytest
 
 from dbsp import Circuit
 from dbsp.data.batch import Batch
-from dbsp.state.narrow_rows import LARGE, narrowed
+from dbsp.kernels import narrow_rows
+from dbsp.kernels.narrow_rows import LARGE, narrowed
 from dbsp.state.run_batch import RunBatch
 from dbsp.state.trace import Trace
 
@@ -91,3 +92,44 @@ def test_the_result_of_a_closure_takes_no_copy() -> None:
     expected = {(x, y): 1 for x in range(300) for y in range(x + 1, 301)}
     assert result.to_dict() == expected
     assert narrowed(result.stored.rows).itemsize == 4
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_narrow_rows_are_rearranged_in_32_bits(order: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow_rows, "LOAD", LARGE)
+    codes = narrowed(ROWS)
+    expected = sorted(ROWS[:, order].tolist())
+    found = RunBatch(codes, np.ones(1, np.int64)).rearranged(np.array(order))
+    assert isinstance(found, RunBatch) and found.codes.itemsize == 4 and found.codes.tolist() == expected
+    assert (codes == ROWS).all() and found.units and len(found.stored) == 1
+    for weights in (np.arange(1, LARGE + 1), -np.ones(LARGE, np.int64)):
+        found = RunBatch(codes, weights).rearranged(np.array(order))
+        both = sorted(zip(ROWS[:, order].tolist(), weights.tolist(), strict=True))
+        assert list(zip(found.rows.tolist(), found.weights.tolist(), strict=True)) == both
+
+
+def test_only_the_last_reader_sorts_rows_in_their_memory() -> None:
+    order, one = np.array([1, 0]), np.ones(1, np.int64)
+    held: list[Batch] = [RunBatch(narrowed(ROWS), one)]
+    for kept in (held[0], held[0].codes):  # type: ignore[attr-defined]
+        assert RunBatch.rearrange_sole(held, order) is None and len(held) == 1
+        del kept
+    assert (held[0].rows == ROWS).all()  # a copy, which the result must not return
+    memory = held[0].codes.ctypes.data  # type: ignore[attr-defined]
+    found = RunBatch.rearrange_sole(held, order)
+    assert isinstance(found, RunBatch) and found.codes.ctypes.data == memory and not held
+    assert found.rows.tolist() == sorted(ROWS[:, [1, 0]].tolist())
+    for other in (RunBatch(ROWS, one), RunBatch(narrowed(ROWS), np.arange(1, LARGE + 1))):
+        held = [other]
+        del other
+        assert RunBatch.rearrange_sole(held, order) is None and (held[0].rows == ROWS).all()
+
+
+@pytest.mark.parametrize("weights", [np.ones(1, np.int64), np.arange(1, LARGE + 1)])
+def test_parts(weights: np.ndarray) -> None:
+    batch = RunBatch(narrowed(ROWS), weights)
+    parts = [batch.part(slice(0, 10)), batch.part(slice(10, LARGE))]
+    assert not is_read(batch, "rows")
+    assert np.concatenate([part.rows for part in parts]).tolist() == ROWS.tolist()
+    assert [part.rows.dtype for part in parts] == [np.int64, np.int64]
+    assert np.concatenate([part.weights for part in parts]).tolist() == batch.weights.tolist()

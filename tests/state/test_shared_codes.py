@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 import dbsp
-from dbsp.state import merging_stack, narrow_rows, shared_codes
+from dbsp.kernels import narrow_rows
+from dbsp.state import merging_stack, shared_codes
 from dbsp.state.shared_codes import share_codes, stored_bytes
 from dbsp.state.trace import Trace
 from tests.compiler.support import AS_WRITTEN

@@ -186,7 +186,7 @@ class SmallStepsMachine(TraceMachine):
         self.patches = contextlib.ExitStack()
         self.patches.enter_context(mock.patch.multiple(merging_stack, **self.limits))
         self.patches.enter_context(mock.patch("dbsp.state.run_stack.ROOM", 4))
-        self.patches.enter_context(mock.patch("dbsp.state.narrow_rows.LARGE", 2))
+        self.patches.enter_context(mock.patch("dbsp.kernels.narrow_rows.LARGE", 2))
 
     def teardown(self) -> None:
         self.patches.close()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.kernels import consolidate
-from dbsp.state import merge_in_place, narrow_rows, wide_merge
-from dbsp.state.narrow_rows import fit_narrow, narrowed
+from dbsp.kernels import consolidate, narrow_rows
+from dbsp.kernels.narrow_rows import fit_narrow, narrowed
+from dbsp.state import merge_in_place, wide_merge
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.wide_merge import merge_many
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import Circuit, IterationLimitError, Run
+from dbsp.kernels import narrow_rows
 from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.recursion import iterated_scope, linear_iterations, modes, row_table, row_tables
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
@@ -22,7 +23,7 @@ from dbsp.operators.recursion.row_table import RowTable
 from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
-from dbsp.state import narrow_rows, seen_rows
+from dbsp.state import seen_rows
 from dbsp.state.seen_rows import SeenRows
 from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
@@ -104,6 +105,7 @@ def test_every_tick_agrees_with_a_recomputation(
         patch.setattr(row_table, "PIECE", piece)
         patch.setattr(row_tables, "CALL", call)
         patch.setattr(narrow_rows, "LARGE", large)
+        patch.setattr(narrow_rows, "LOAD", large)
         patch.setattr(seen_rows, "LEAST_FILTERED", filtered)
         patch.setattr(seen_rows, "LEAST", 2 * filtered)
         for name, value in limits.items():

@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dbsp.kernels import sum_weights
+from dbsp.kernels import narrow_rows, sum_weights
 from dbsp.kernels.arrays import Codes
-from dbsp.state import narrow_rows, sorted_run
-from dbsp.state.mapped_runs import map_run, write_run
-from dbsp.state.narrow_rows import (
+from dbsp.kernels.narrow_rows import (
     LARGE,
     copied_rows,
     empty_rows,
@@ -22,6 +20,8 @@ from dbsp.state.narrow_rows import (
     narrowed,
     widened,
 )
+from dbsp.state import sorted_run
+from dbsp.state.mapped_runs import map_run, write_run
 from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.trace import Trace
 
@@ -289,8 +289,9 @@ def test_the_weights_of_appended_narrow_rows_are_checked() -> None:
 
 
 @pytest.mark.parametrize("large", [LARGE - 3, LARGE])
-def test_copied_rows(large: int) -> None:
+def test_copied_rows(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The columns of several parts in another order; narrow only if all codes of many rows fit."""
+    monkeypatch.setattr(narrow_rows, "LOAD", LARGE)
     wide = np.arange(2 * large).reshape(-1, 2)
     parts = [narrowed(wide), np.array([[-5, 7], [7, -5]])]
     for last, fits in ((6, True), (2**40, False)):

@@ -1,0 +1,178 @@
+"""Loads of tables in 32 bits: the results of the same rows as a mapping from rows to weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dbsp
+from dbsp import Circuit, Run, col
+from dbsp.data.batch import Batch
+from dbsp.kernels import narrow_rows
+from dbsp.runtime import ticks
+from dbsp.state.run_batch import RunBatch
+
+from ..parallel.small_pieces import THREADS, small_pieces
+
+RULES = """
+.decl e(x: number, y: number)
+.decl f(y: number, z: number, w: number)
+.input e, f
+.decl joined(x: number, w: number)
+.output joined
+joined(x, w) :- e(x, y), f(y, _, w).
+.decl missing(x: number, y: number)
+.output missing
+missing(x, y) :- e(x, y), !f(y, _, _).
+.decl path(x: number, y: number)
+.output path
+path(x, y) :- e(x, y).
+path(x, z) :- path(x, y), e(y, z).
+.decl total(x: number, n: number, s: number)
+.output total
+total(x, n, s) :- e(x, _), n = count : { e(x, _) }, s = sum y : { e(x, y) }.
+.decl triangle(x: number)
+.output triangle
+triangle(x) :- e(x, y), e(y, z), e(x, z).
+"""
+
+small = st.integers(-3, 3)
+values = small | st.sampled_from([2**31 - 1, -(2**31)])
+wide = values | st.sampled_from([2**31, -(2**62), 2**62])
+
+
+def tables(width: int) -> st.SearchStrategy[list[tuple[int, ...]]]:
+    fitting = st.lists(st.tuples(*[values] * width), max_size=12)
+    return fitting | st.lists(st.tuples(*[wide] * width), max_size=8)
+
+
+def columns_of(rows: list[tuple[int, ...]], names: str) -> dict[str, Any]:
+    return {name: np.array([row[c] for row in rows], np.int64) for c, name in enumerate(names)}
+
+
+def everything(run: Run) -> dict[str, Any]:
+    return {name: run.view(name).to_dict() for name in run.outputs}
+
+
+@contextmanager
+def narrow_loads(threads: int) -> Iterator[None]:
+    """Store few rows in 32 bits, and release deltas in small ticks."""
+    with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(narrow_rows, "LARGE", 1)
+        patch.setattr(narrow_rows, "LOAD", 1)
+        patch.setattr(ticks, "MANY", 0)
+        yield
+
+
+def circuit(kind: str) -> Circuit:
+    shop = Circuit("shop")
+    key = {"key": ("x", "y")} if kind == "key" else {}
+    e = shop.input("e", x=int, y=int, kind=kind, **key)
+    f = shop.input("f", y=int, z=int, w=int, kind="zset")
+    both = e.join(f, on="y")
+    shop.output("joined", both.select("w", "x"))
+    shop.output("left", e.join(f, on="y", how="left"))
+    shop.output("big", e.filter(col("x") > 0))
+    shop.output("counts", both.group_by("w").agg(n=dbsp.count()))
+    shop.output("reversed", e.select("y", "x"))
+    return shop
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("kind", ["zset", "set", "key"])
+@given(data=st.data())
+def test_a_circuit(threads: int, kind: str, data: st.DataObject) -> None:
+    with narrow_loads(threads):
+        check_circuit(kind, data)
+
+
+def check_circuit(kind: str, data: st.DataObject) -> None:
+    table, plain = circuit(kind).start(), circuit(kind).start()
+    for _ in range(3):
+        e, f = data.draw(tables(2)), data.draw(tables(3))
+        if kind == "key":
+            e = list(dict.fromkeys(e))
+        change = {"e": columns_of(e, "xy"), "f": columns_of(f, "yzw")}
+        expected = plain.step({"e": Counter(e), "f": Counter(f)})
+        found = table.step(change)
+        assert {name: found[name].to_dict() for name in table.outputs} == {
+            name: expected[name].to_dict() for name in plain.outputs
+        }
+        assert everything(table) == everything(plain)
+        gone = dict.fromkeys(e[::2], -1)
+        assert table.step({"e": gone})["joined"].to_dict() == plain.step({"e": gone})["joined"].to_dict()
+        assert everything(table) == everything(plain)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@given(data=st.data())
+def test_a_program(threads: int, data: st.DataObject) -> None:
+    with narrow_loads(threads):
+        check_program(data)
+
+
+def check_program(data: st.DataObject) -> None:
+    program = dbsp.compile(RULES)
+    table, plain = program.start(), program.start()
+    for _ in range(2):
+        e, f = data.draw(tables(2)), data.draw(tables(3))
+        table.step({"e": columns_of(e, "xy"), "f": columns_of(f, "yzw")})
+        plain.step({"e": dict.fromkeys(e, 1), "f": dict.fromkeys(f, 1)})
+        assert everything(table) == everything(plain)
+        gone = dict.fromkeys(e[::2], -1)
+        table.step({"e": gone})
+        plain.step({"e": gone})
+        assert everything(table) == everything(plain)
+
+
+def staged(rows: list[tuple[int, ...]], kind: str = "zset", names: str = "xy", **more: Any) -> Batch:
+    shop = Circuit("shop")
+    shop.output("all", shop.input("e", **dict.fromkeys(names, int), kind=kind))
+    return shop.start().prepare({"e": columns_of(rows, names) | more})["e"]
+
+
+def test_which_loads_are_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow_rows, "LOAD", 5_000)
+    rows = [(x % 5_000, -x) for x in range(8_000)]
+    for kind in ("zset", "set"):
+        batch = staged(rows, kind)
+        assert isinstance(batch, RunBatch) and batch.codes.itemsize == 4 and len(batch.stored) == 1
+        assert batch.rows.tolist() == sorted(map(list, rows)) and batch.units
+        twice = staged(rows + rows[:7], kind)
+        assert isinstance(twice, RunBatch) and len(twice) == 8_000
+        assert twice.total == (8_007 if kind == "zset" else 8_000)
+        few = staged([rows[0]] * 5_000, kind)
+        assert few.rows.tolist() == [[0, 0]] and few.weights.tolist() == [5_000 if kind == "zset" else 1]
+    for other in (
+        staged(rows[:4_000]),
+        staged([*rows, (2**31, 0)]),
+        staged(rows, weight=np.full(8_000, 2)),
+        staged([(x * 400_000, -x * 400_000, x * 400_000) for x in range(5_000)], names="xyz"),
+    ):
+        assert not isinstance(other, RunBatch) and len(other) >= 4_000
+
+
+def test_a_failed_tick_leaves_the_caller_and_the_run_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow_rows, "LOAD", 5_000)
+    shop = Circuit("shop")
+    e = shop.input("e", x=int, y=int)
+    f = shop.input("f", y=int, z=int)
+    shop.output("joined", e.join(f, on="y"))
+    shop.output("inverse", e.select(q=100 // (col("x") - 7_000)))
+    run = shop.start()
+    table = {"x": np.arange(8_000), "y": np.arange(8_000) % 10}
+    before = {name: column.copy() for name, column in table.items()}
+    with pytest.raises(dbsp.EvaluationError):
+        run.step({"e": table, "f": [(1, 2)]})
+    assert run.tick == 0 and run.state_rows == 0
+    assert all((table[name] == before[name]).all() for name in table)
+    table = {name: column[:7_000] for name, column in table.items()}
+    run.step({"e": table, "f": [(1, 2)]})
+    assert len(run.view("joined")) == 700
