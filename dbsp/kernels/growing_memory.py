@@ -24,6 +24,12 @@ CAN_GROW = sys.platform == "linux"
 OWN = 1 << 24
 """Arrays of at least so many bytes have memory of their own."""
 
+GROWS = 1 << 18
+"""So do arrays of so many bytes that grow: in a heap, each growth would leave a gap."""
+
+POURED = 1 << 18
+"""So many numbers of an array are copied before their memory is released."""
+
 _BEFORE = 8
 """Bytes before an array: kernels read the 4 bytes before the first narrow code."""
 
@@ -83,6 +89,40 @@ def resized(held: list[Numbers], size: int) -> Numbers:
     new = own_array(dtype, size)
     new[:kept] = array[:kept]
     return cast(Numbers, new)
+
+
+def with_room(held: list[Numbers], size: int) -> Numbers:
+    """Return an array of at least `size` numbers that starts with those of another one.
+
+    `held` contains the other array, which is flat, and is emptied. An array that is too short is
+    replaced by one of twice its length: amortised O(new numbers).
+    """
+    used = len(held[0])
+    if used >= size:
+        return held.pop()
+    room = max(size, 2 * used)
+    if CAN_GROW and room * held[0].itemsize >= GROWS:
+        return resized(held, room)
+    larger = np.empty(room, held[0].dtype)
+    larger[:used] = held.pop()
+    return cast(Numbers, larger)
+
+
+def pour(held: list[Numbers], target: npt.NDArray[Any]) -> None:
+    """Copy an array to another one of its length, and release its memory while it is copied.
+
+    `held` contains the array, which is flat, and is emptied. Nobody else may refer to it.
+    """
+    array = held.pop()
+    end = len(array)
+    while end:
+        start = max(0, end - POURED) if memory_of(array) is not None else 0
+        target[start:end] = array[start:end]
+        if start:
+            held.append(array)
+            del array
+            array = resized(held, start)
+        end = start
 
 
 def shortened(held: list[Numbers], size: int) -> Numbers:

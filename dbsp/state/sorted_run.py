@@ -26,8 +26,8 @@ class SortedRun:
 
     `codes` are the rows as they are stored: int64, or int32 for a narrow run (see
     `dbsp.kernels.narrow_rows`). `stored` are the weights, or a single 1 if all weights are 1.
-    Kernels that search a run table and `merge_some` accept all these forms. `file` is the file that is
-    mapped to the arrays; None for a run in memory. `saved` is the file with the same rows in the
+    Kernels that search a run table and `merge_some` accept all these forms. `file` is the file that
+    is mapped to the arrays; None for a run in memory. `saved` is the file with the same rows in the
     latest snapshot of a checkpoint. `born` is the number of searches in the runs of its tick before
     it (see `Trace.searches`). `totals` are sums of its weights (see `dbsp.state.counted_tables`).
     """

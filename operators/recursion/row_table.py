@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from dbsp.data.batch import Batch, combine
 from dbsp.kernels import collect_rows, consolidate_owned, expand_frontier
-from dbsp.kernels.arrays import Codes, StoredRows
+from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.frontier import (
     ASIDE,
     CALL_MATCHES,
@@ -31,8 +29,7 @@ from dbsp.kernels.frontier import (
     USED,
 )
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
-from dbsp.state.narrow_rows import filled_rows
-from dbsp.state.sorted_run import SortedRun
+from dbsp.operators.recursion.derived_rows import DerivedRows, Piece
 
 ROOM = 64
 """The rows for which a new table has room at least."""
@@ -40,19 +37,6 @@ ROOM = 64
 PIECE = 1 << 15
 """The rows for which a table of groups has room at most, unless a group has more: they fit the
 cache."""
-
-
-class Piece(NamedTuple):
-    """The rows of some groups, in the columns of the stream."""
-
-    derived: SortedRun | None
-    """The rows with derivations; their weights are the numbers of these."""
-    present: SortedRun | None
-    """The rows that have become present, all of which are `derived`. Its weights do not matter."""
-    joined: tuple[StoredRows, ...]
-    """The rows of all frontiers whose matches are in the table, in any order."""
-    waiting: Codes
-    """The frontiers that are set aside."""
 
 
 class RowTable:
@@ -71,8 +55,8 @@ class RowTable:
         "_queue",
         "_slots",
         "_table",
+        "derived",
         "left",
-        "pieces",
         "state",
     )
 
@@ -81,9 +65,10 @@ class RowTable:
         self._given = given
         self._carried = carried
         self._places = places
-        self.pieces: list[Piece] = []
+        self.derived = DerivedRows(len(places))
+        """The rows of the groups that are no longer in the table."""
         self._counted = 0
-        """How many of the given rows are in the pieces."""
+        """How many of the given rows are in `derived`."""
         number, width = self._given.shape
         room = max(ROOM, 1 << (2 * number - 1).bit_length())
         if carried:
@@ -141,20 +126,16 @@ class RowTable:
         self._slots = slots
 
     def _empty(self) -> None:
-        """Make the rows of the table a piece of the result."""
+        """Move the rows of the table to the derived rows."""
         used, queued, aside = self.state[[USED, QUEUED, ASIDE]].tolist()
         before, given = self._counted, self.given
         numbers = np.flatnonzero(self._table[:used, -2])
         all_present = len(numbers) == queued + aside - (given - before)
-        derived, present = self._runs_of(numbers, all_present) if len(numbers) else (None, None)
-        if aside:
-            joined: tuple[StoredRows, ...] = (self._collect(self._queue[:queued])[0],)
-        else:
-            joined = (self._given[before:given].take(self._places, 1),)
-            if present is not None:
-                joined += (present.codes,)
+        rows, derivations, present = self._sorted(numbers, all_present)
+        joined = self._collect(self._queue[:queued])[0] if aside else None
         waiting, _ = self._collect(self._queue[len(self._queue) - aside :])
-        self.pieces.append(Piece(derived, present, joined, waiting))
+        started = self._given[before:given].take(self._places, 1)
+        self.derived.add(rows, derivations, Piece(len(rows), present, started, joined, waiting))
         self._counted = given
         self.state[EMPTIED] += queued + aside
         self.state[[USED, QUEUED, CURSOR, FRONTIER, ASIDE, GROUP]] = 0
@@ -174,19 +155,16 @@ class RowTable:
         """Return the given rows of groups that have not started, in the columns of the stream."""
         return self._given[self.given :].take(self._places, 1)
 
-    def _runs_of(self, numbers: Codes, all_present: bool) -> tuple[SortedRun, SortedRun | None]:
-        """Return rows with derivations, sorted, and those of them that have become present."""
+    def _sorted(self, numbers: Codes, all_present: bool) -> tuple[Codes, Codes, Mask | None]:
+        """Return rows with derivations, sorted, the numbers of these, and which are present now;
+        None for all."""
         rows, derivations = self._collect(numbers)
         if all_present:
-            derived = SortedRun.of(*consolidate_owned(rows, derivations))
-            return derived, derived
+            return *consolidate_owned(rows, derivations), None
         # The numbers are sorted with the rows, as their weights, which must not be 0.
         rows, weights = consolidate_owned(rows, numbers + 1)
-        numbers = weights - 1
-        derivations, marks = self._table[:, -2:].take(numbers, 0).T
-        derived = SortedRun.of(rows, derivations.copy())
-        present = derived.codes.take(np.flatnonzero(marks & 3 == 1), 0)
-        return derived, SortedRun.of_ones(filled_rows([present])) if len(present) else None
+        derivations, marks = self._table[:, -2:].take(weights - 1, 0).T
+        return rows, derivations, marks & 3 == 1
 
     def _collect(self, numbers: Codes) -> tuple[Codes, Codes]:
         return collect_rows(self._table, numbers, self._places)

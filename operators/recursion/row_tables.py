@@ -11,13 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from dbsp.data.batch import Batch, combine
+from dbsp.errors import expect_present
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.frontier import CALL_MATCHES, DERIVED, EMPTIED, LATEST, MATCHES, STARTED
+from dbsp.kernels.narrow_rows import widened
 from dbsp.kernels.thread_count import threads
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.kernels.tiers import interprets_small_calls
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
-from dbsp.operators.recursion.row_table import Piece, RowTable, set_of
+from dbsp.operators.recursion.row_table import RowTable, set_of
 from dbsp.state.sorted_run import SortedRun
 
 ALONE = 1 << 19
@@ -38,7 +40,7 @@ load of the compiler."""
 class RowTables:
     """Tables of the rows of consecutive groups."""
 
-    __slots__ = ("_carried", "_divided", "_ordered", "_pieces", "_places", "_tables")
+    __slots__ = ("_carried", "_derived", "_divided", "_joined", "_ordered", "_places", "_tables")
 
     def __init__(self, given: Batch, order: Sequence[int], carried: int, divided: bool) -> None:
         """Begin with rows that are present: they are the frontiers of the first iterations.
@@ -51,10 +53,12 @@ class RowTables:
         self._carried = carried
         self._divided = divided and carried > 0 and threads() > 1
         self._ordered = carried > 0 and same
-        """Whether the pieces are sorted, one after another."""
+        """Whether the derived rows are sorted, one piece after another."""
         self._places = np.argsort(order)
         self._tables = [RowTable(rows, self._places, carried)]
-        self._pieces: list[Piece] = []
+        self._derived = self._tables[0].derived
+        """The rows of all tables, after `expand`."""
+        self._joined: list[StoredRows] = []
 
     def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> None:
         """Iterate until no row becomes present, or to a limit.
@@ -70,9 +74,8 @@ class RowTables:
             waiting = _called(waiting, joins, present, limits)
             if waiting and self._divided and self.matches >= ALONE:
                 waiting += self._divide()
-        self._pieces = [piece for table in self._tables for piece in table.pieces]
-        for table in self._tables:
-            table.pieces = []
+        for table in self._tables[1:]:
+            self._derived.take_over(table.derived)
 
     def _divide(self) -> list[RowTable]:
         """Return new tables, which take the groups that have not started."""
@@ -116,44 +119,46 @@ class RowTables:
     @property
     def joins(self) -> int:
         """The number of rows whose matches have been found."""
-        return sum(len(rows) for piece in self._pieces for rows in piece.joined)
+        return sum(map(len, self._joined))
 
     def take(self) -> tuple[SortedRun | None, SortedRun | None]:
         """Return the rows with derivations, whose weights are the numbers of these, and those of
-        them that have become present. Rows of the pieces are released when they are in a result."""
-        derived = self._sum([piece.derived for piece in self._pieces])
-        if derived is None:
-            return None, None
-        if len(derived) == self.queued - self.given:
-            present: SortedRun | None = derived
+        them that have become present."""
+        rows = self._derived
+        copied = None if rows.all_present else rows.present()
+        joined: list[StoredRows] = []
+        if rows.set_aside:
+            joined += rows.joined()
         else:
-            self._pieces = [piece._replace(derived=None) for piece in self._pieces]
-            present = self._sum([piece.present for piece in self._pieces])
-        if present is None:
-            return derived, None
-        if not any(len(piece.waiting) for piece in self._pieces):
-            given = tuple(piece.joined[0] for piece in self._pieces)
-            self._pieces = [Piece(None, None, (*given, present.codes), self._pieces[0].waiting)]
-        return derived, SortedRun.of_ones(present.codes)
+            joined += [piece.given for piece in rows.pieces]
+        derived = self._run(*rows.take()) if rows.size else None
+        present = derived if copied is None else self._run(copied, None) if len(copied) else None
+        if present is not None and not rows.set_aside:
+            joined.append(present.codes)
+        self._joined = joined
+        return derived, None if present is None else SortedRun.of_ones(present.codes)
 
     def joined(self) -> list[StoredRows]:
-        """Return the rows whose matches are in the tables, those of all frontiers, in any order."""
-        return [rows for piece in self._pieces for rows in piece.joined]
+        """Return the rows whose matches are in the tables, those of all frontiers, in any order.
+
+        The rows have been taken.
+        """
+        return self._joined
 
     def waiting(self) -> Batch | None:
         """Return the frontiers that are set aside, and the given rows of groups that have not
         started."""
-        waiting = [piece.waiting for piece in self._pieces]
+        waiting = [piece.waiting for piece in self._derived.pieces]
         return set_of(np.concatenate(waiting + [table.rest() for table in self._tables]))
 
-    def _sum(self, pieces: Sequence[SortedRun | None]) -> SortedRun | None:
-        found = [piece for piece in pieces if piece is not None]
-        if len(found) < 2:
-            return found[0] if found else None
-        if self._ordered:
-            return SortedRun.joined(found)
-        batch = combine([(piece.rows, piece.weights) for piece in found], owned=True)
-        return None if batch is None else SortedRun.of(batch.rows, batch.weights)
+    def _run(self, codes: StoredRows, counts: Codes | None) -> SortedRun:
+        """Return a run of different rows that nobody else reads; None are counts of 1."""
+        if self._ordered or len(self._derived.pieces) == 1:
+            return SortedRun.of_set(codes) if counts is None else SortedRun(codes, counts)
+        if counts is None:
+            return SortedRun.of_unsorted(codes)
+        batch = expect_present(combine([(widened(codes), counts)], owned=True), "rows with derivations")
+        return SortedRun.of(batch.rows, batch.weights)
 
     def _total(self, number: int) -> int:
         return sum(int(table.state[number]) for table in self._tables)

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from dbsp.kernels import growing_memory
-from dbsp.kernels.growing_memory import empty_array, memory_of, own_array, resized, shortened
+from dbsp.kernels.growing_memory import (
+    empty_array,
+    memory_of,
+    own_array,
+    pour,
+    resized,
+    shortened,
+    with_room,
+)
 
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
@@ -84,3 +92,32 @@ def test_no_memory_is_left() -> None:
     del array
     with pytest.raises(MemoryError):
         resized(held, 1 << 55)
+
+
+@pytest.mark.parametrize("grows", [8, 1 << 30])
+def test_an_array_with_room(grows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has at least twice the length after each growth, in its memory if that may grow."""
+    monkeypatch.setattr(growing_memory, "GROWS", grows)
+    held = [np.arange(3)]
+    lengths = []
+    for size in (1, 4, 5, 13, 14):
+        held.append(with_room(held, size))
+        assert len(held) == 1 and held[0][:3].tolist() == [0, 1, 2] and held[0].dtype == INT64
+        lengths.append(len(held[0]))
+    assert lengths == [3, 6, 6, 13, 26]
+    assert (memory_of(held[0]) is not None) == (grows == 8)
+
+
+@pytest.mark.parametrize("poured", [1, 3, 1000])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_poured_array_is_released(own: bool, poured: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growing_memory, "POURED", poured)
+    array = own_array(INT32, 100) if own else np.empty(100, np.int32)
+    array[:] = np.arange(100)
+    memory = memory_of(array)
+    held = [array]
+    del array
+    target = np.zeros(102, np.int64)
+    pour(held, target[1:-1])
+    assert target.tolist() == [0, *range(100), 0] and not held
+    assert memory is None or len(memory) <= 8 + 4 * min(poured, 100)

@@ -42,6 +42,8 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(wide_merge, "PIECE", 16)
         patch.setattr(merge_in_place, "LEAST", 2)
         patch.setattr(growing_memory, "OWN", 8)
+        patch.setattr(growing_memory, "GROWS", 8)
+        patch.setattr(growing_memory, "POURED", 3)
         patch.setattr(iterated_scope, "LARGE", 1)
         patch.setattr(row_tables, "ALONE", 2)
         set_threads(threads)
