@@ -105,6 +105,7 @@ def test_closures(text: str, linear: list[str]) -> None:
         BASE + "p(x, z) :- p(x, y), p(_, z), n(y).",
         BASE + "p(x, z) :- p(x, 1), p(1, z).",
         BASE + "p(x, z) :- p(x, _), p(_, z).",
+        BASE + "p(x, z) :- p(x, y), p(w, z).",
         BASE + "p(x, 1) :- p(x, y), p(y, 1).",
         BASE + "p(x, z) :- p(x, y), p(y, z), x != z.",
         BASE + "p(x, z) :- p(x, y), p(y, z), n(y).",
