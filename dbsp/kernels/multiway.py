@@ -38,7 +38,16 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Pointer, Rows
 from dbsp.kernels.copies import copy_codes, copy_rows, first_codes, first_rows
 from dbsp.kernels.first_places import PLACES, describe_places, write_places
-from dbsp.kernels.jit import add_flagged, at_address, codes_at, kernel, multiply_weights
+from dbsp.kernels.jit import at_address, codes_at, kernel, multiply_weights
+from dbsp.kernels.last_levels import (
+    append_row,
+    fits_last_level,
+    fixed_member,
+    is_plain,
+    list_last_level,
+    list_last_levels,
+    weight_before,
+)
 from dbsp.kernels.level_values import (
     COMMON,
     MET,
@@ -53,12 +62,14 @@ from dbsp.kernels.level_values import (
 from dbsp.kernels.limits import INT64_MAX, NULL
 from dbsp.kernels.match_room import PIECE, more_room
 from dbsp.kernels.prefix_ranges import (
+    HEADER,
     LEVEL,
     LIMIT,
     LIST,
     MEMBER,
     RANGE,
     TOGETHER,
+    USE,
     bind_value,
     match_delta_row,
     search_first_column,
@@ -66,12 +77,6 @@ from dbsp.kernels.prefix_ranges import (
 from dbsp.kernels.run_search import weights_at
 from dbsp.kernels.value_marks import MARKED_SIZE
 from dbsp.kernels.wide_sums import add_wide
-
-HEADER = 8
-"""How many numbers of a plan come before its lists."""
-
-USE = 7
-"""How many numbers of a plan describe a use."""
 
 FEWEST = 64
 """A delta of up to so many rows indexes no run."""
@@ -217,6 +222,11 @@ def append_matches(
         scratch[at] = part
         scratch[at + 2] = scratch[at + 6] = -1
         part += LEVEL + MEMBER * plan[part + 2] + LIMIT * plan[part + 3]
+    before, last = states_at + state_size * (levels - 1), states_at + state_size * levels
+    plain = levels > 0 and is_plain(plan, scratch[last])
+    fixed = -1
+    if plain and levels > 1:
+        fixed = fixed_member(plan, scratch[before], scratch[last])
     for s in range(slots):
         value[s] = plan[first_value + s]
     # Index the first column of a run if many searches follow.
@@ -288,6 +298,7 @@ def append_matches(
                 marking = True
             marks_at = marks.ctypes.data
             states = scratch.ctypes.data + 8 * states_at
+            counts = at_address(reached.ctypes.data)
             result, sums = at_address(out_rows.ctypes.data), at_address(out_weights.ctypes.data)
             i = start + scratch[kept_at + turn]
             for c in range(delta_columns):
@@ -330,11 +341,7 @@ def append_matches(
                         until = min(out_weights.shape[0], piece)
                         result = at_address(out_rows.ctypes.data)
                         sums = at_address(out_weights.ctypes.data)
-                    weight = weights[i]
-                    for u in range(uses):
-                        use = plan[6] + USE * u
-                        if plan[use + 4] and not plan[use + 1]:
-                            weight = multiply_weights(weight, ranges[(plan[use + 5] * uses + u) * size + 1])
+                    weight = weight_before(plan, levels + 1, ranges, size, weights[i])
                     if depth:
                         out_weights[out] = weight
                         for c in range(result_columns):
@@ -347,22 +354,7 @@ def append_matches(
                             out_rows, out_weights, out, plan, ranges, size
                         )
                     else:
-                        end = out * result_columns
-                        same = out > 0
-                        for c in range(result_columns):
-                            v = value[plan[HEADER + delta_columns + c]]
-                            result[end + c] = v
-                            same = same and result[end + c - result_columns] == v
-                        sums[out] = weight
-                        if same:
-                            # Equal rows are added up if the sum of their weights fits.
-                            total, outside = add_flagged(sums[out - 1], weight)
-                            if outside:
-                                same = False
-                            else:
-                                sums[out - 1] = total
-                        if not same:
-                            out += 1
+                        out = append_row(plan, value, weight, result, sums, out)
                     level -= 1
                     opens = False
                     continue
@@ -375,8 +367,36 @@ def append_matches(
                     elif state[6] >= 0:
                         wanted = True
                     opens = False
+                    if plain and level == levels and fits_last_level(plan, state, ranges, size, until - out):
+                        out = list_last_level(
+                            plan, state, bits, value, ranges, size, counts, weights[i], result, sums, out
+                        )
+                        level -= 1
+                        continue
                 part, proposer = state[0], state[1]
-                if proposer >= 0:
+                if fixed >= 0 and level == levels - 1 and proposer < 0:
+                    last_state = at_address(states + 8 * state_size * levels)
+                    found, v, out = list_last_levels(
+                        plan,
+                        state,
+                        last_state,
+                        fixed,
+                        bits,
+                        at_address(marks_at + 8 * MARKED_SIZE * level),
+                        marking,
+                        indices,
+                        value,
+                        ranges,
+                        size,
+                        counts,
+                        weights[i],
+                        result,
+                        sums,
+                        out,
+                        until,
+                    )
+                    wanted = wanted or last_state[6] >= 0
+                elif proposer >= 0:
                     found, v = next_value(plan, part, proposer, ranges, size, uses)
                 elif proposer == COMMON:
                     found, v = next_common_value(plan, part, ranges, size, uses)

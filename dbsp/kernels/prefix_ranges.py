@@ -19,6 +19,12 @@ from dbsp.kernels.jit import choose, codes_at, kernel
 from dbsp.kernels.run_search import weight_at
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
+HEADER = 8
+"""How many numbers of a plan come before its lists."""
+
+USE = 7
+"""How many numbers of a plan describe a use."""
+
 LEVEL = 4
 """How many numbers of a plan describe a level, without its members and limits."""
 

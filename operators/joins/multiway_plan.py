@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.multiway import HEADER, USE
+from dbsp.kernels.prefix_ranges import HEADER, USE
 from dbsp.lazy_dataclass import dataclass
 
 
