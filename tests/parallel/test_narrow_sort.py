@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbsp.kernels import count_different, sum_repeated
 from dbsp.kernels.arrays import StoredRows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.narrow_rows import empty_rows, narrowed
+from dbsp.kernels.run_tables import run_entry
 from dbsp.kernels.tiers import COMPILED, INTERPRETED, choose_tier
 from dbsp.parallel.narrow_sort import sort_narrow
 from dbsp.state.sorted_run import SortedRun
@@ -77,3 +79,18 @@ def test_few_rows_stay_wide() -> None:
     run = SortedRun.of_unsorted(np.array([[3, 1], [INT64_MAX, 0], [INT64_MIN, 0]]))
     assert not run.narrow and run.codes.tolist() == [[INT64_MIN, 0], [3, 1], [INT64_MAX, 0]]
     assert run.weights.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("tier", [INTERPRETED, COMPILED])
+def test_repeated_rows_end_where_the_rows_end(tier: str) -> None:
+    """The memory behind the rows has an equal row."""
+    rows = narrowed(np.array([[1, 2], [1, 2], [3, 4], [3, 4], [3, 4]]))
+    word, _, _ = run_entry(rows, np.ones(1, np.int64))
+    counts = np.zeros(2, np.int64)
+    choose_tier(tier)
+    try:
+        assert count_different(word, 2, 4) == 2
+        sum_repeated(word, 2, 4, counts)
+    finally:
+        choose_tier(COMPILED)
+    assert counts.tolist() == [2, 2] and rows[:2].tolist() == [[1, 2], [3, 4]]

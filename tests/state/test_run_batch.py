@@ -111,7 +111,8 @@ def test_narrow_rows_are_rearranged_in_32_bits(order: list[int], monkeypatch: py
 def test_only_the_last_reader_sorts_rows_in_their_memory() -> None:
     order, one = np.array([1, 0]), np.ones(1, np.int64)
     held: list[Batch] = [RunBatch(narrowed(ROWS), one)]
-    for kept in (held[0], held[0].codes):  # type: ignore[attr-defined]
+    for read in (lambda batch: batch, lambda batch: batch.codes):
+        kept = read(held[0])  # the only other reference
         assert RunBatch.rearrange_sole(held, order) is None and len(held) == 1
         del kept
     assert (held[0].rows == ROWS).all()  # a copy, which the result must not return
@@ -119,9 +120,8 @@ def test_only_the_last_reader_sorts_rows_in_their_memory() -> None:
     found = RunBatch.rearrange_sole(held, order)
     assert isinstance(found, RunBatch) and found.codes.ctypes.data == memory and not held
     assert found.rows.tolist() == sorted(ROWS[:, [1, 0]].tolist())
-    for other in (RunBatch(ROWS, one), RunBatch(narrowed(ROWS), np.arange(1, LARGE + 1))):
-        held = [other]
-        del other
+    for stored, weights in ((np.copy, one), (narrowed, np.arange(1, LARGE + 1))):
+        held = [RunBatch(stored(ROWS), weights)]  # nobody else reads it
         assert RunBatch.rearrange_sole(held, order) is None and (held[0].rows == ROWS).all()
 
 
