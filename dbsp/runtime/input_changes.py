@@ -26,6 +26,7 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.column_chunks import Chunk, RowSource, encode_chunks, encode_narrow
 from dbsp.data.interner import Interner
+from dbsp.data.run_batch import RunBatch
 from dbsp.data.schema import Schema
 from dbsp.data.table_forms import (
     ArrowTable,
@@ -53,7 +54,6 @@ from dbsp.lazy_dataclass import dataclass
 from dbsp.parallel.narrow_sort import sort_narrow
 from dbsp.parallel.range_sort import consolidate
 from dbsp.runtime.ports import InputPort
-from dbsp.state.run_batch import RunBatch
 
 
 @dataclass(frozen=True, slots=True)

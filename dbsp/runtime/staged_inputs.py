@@ -15,6 +15,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.int_range import IntRange
 from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import ANY_INT
+from dbsp.data.run_batch import stored_rows
 from dbsp.errors import InputError, ValueOutOfRangeError, shorten
 from dbsp.kernels.arrays import StoredRows
 from dbsp.kernels.narrow_rows import widened
@@ -35,7 +36,6 @@ from dbsp.runtime.run_base import RunBase
 from dbsp.runtime.scope import Scope
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
-from dbsp.state.run_batch import stored_rows
 
 Changes: TypeAlias = Mapping[str, InputChange]
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dbsp.data.batch import Batch
+from dbsp.data.run_batch import RunBatch
 from dbsp.kernels import consolidate_owned, narrow_rows, register_run, sum_weights
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.limits import INT64_MAX
@@ -24,7 +25,6 @@ from dbsp.state.journal import Journalled
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.merging_stack import MergingStack
 from dbsp.state.recent_rows import copy_recent, count_recent
-from dbsp.state.run_batch import RunBatch
 from dbsp.state.sorted_run import SortedRun
 
 LEAST_FORGOTTEN = 2

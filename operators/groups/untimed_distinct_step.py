@@ -20,11 +20,11 @@ import numpy as np
 
 from dbsp.circuit.step_roles import Arranged, ResettingStep
 from dbsp.data.batch import Batch
+from dbsp.data.run_batch import RunBatch
 from dbsp.kernels.arrays import Codes, Words
 from dbsp.operators.groups.distinct_steps import DistinctStep
 from dbsp.operators.traces.arrange import own_trace
 from dbsp.parallel.probe_pieces import sum_weights
-from dbsp.state.run_batch import RunBatch
 from dbsp.state.seen_rows import NO_WORDS, SeenRows
 from dbsp.state.trace import Trace
 

@@ -31,6 +31,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.piece_batch import summed_later
+from dbsp.data.run_batch import RunBatch
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, register_run
@@ -46,7 +47,6 @@ from dbsp.operators.traces.column_orders import Lowering
 from dbsp.parallel import probe_pieces
 from dbsp.parallel.packed_part import Piece, packed, row_count
 from dbsp.parallel.probe_pieces import in_slices, pays
-from dbsp.state.run_batch import RunBatch
 
 
 @dataclass(frozen=True)

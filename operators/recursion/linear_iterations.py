@@ -16,6 +16,7 @@ import numpy as np
 from dbsp.circuit.graph import Node
 from dbsp.circuit.step_roles import Arranged
 from dbsp.data.batch import Batch
+from dbsp.data.run_batch import RunBatch
 from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
@@ -35,7 +36,6 @@ from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep, key_first
 from dbsp.runtime.scope import Scope
-from dbsp.state.run_batch import RunBatch
 from dbsp.state.sorted_run import SortedRun
 
 T = TypeVar("T")

@@ -22,13 +22,13 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, ExternalStep, ReplayingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.run_batch import RunBatch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
 from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.narrow_rows import copied_rows
 from dbsp.lazy_dataclass import dataclass
-from dbsp.state.run_batch import RunBatch
 from dbsp.state.sorted_run import SortedRun
 from dbsp.state.trace import Trace
 

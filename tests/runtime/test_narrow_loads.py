@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import Circuit, Run, col
 from dbsp.data.batch import Batch
+from dbsp.data.run_batch import RunBatch
 from dbsp.kernels import narrow_rows
 from dbsp.runtime import ticks
-from dbsp.state.run_batch import RunBatch
 
 from ..parallel.small_pieces import THREADS, small_pieces
 

@@ -9,9 +9,9 @@ import pytest
 
 from dbsp import Circuit
 from dbsp.data.batch import Batch
+from dbsp.data.run_batch import RunBatch
 from dbsp.kernels import narrow_rows
 from dbsp.kernels.narrow_rows import LARGE, narrowed
-from dbsp.state.run_batch import RunBatch
 from dbsp.state.trace import Trace
 
 ROWS = np.column_stack((np.arange(LARGE), np.arange(LARGE) % 3)).astype(np.int64)
