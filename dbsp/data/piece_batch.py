@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from dbsp.data.batch import Batch, combine
+from dbsp.data.run_batch import RunBatch
 from dbsp.errors import InvariantError
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.narrow_rows import widened
 from dbsp.parallel import packed_sum
 from dbsp.parallel.packed_part import PackedPart, Piece, row_count
-from dbsp.parallel.packed_sum import sum_parts
+from dbsp.parallel.packed_sum import sum_stored
 
 LARGE = 1 << 16
 """Fewer rows are summed at once."""
@@ -21,20 +24,36 @@ LARGE = 1 << 16
 class PieceBatch(Batch):
     """The sum of pieces with positive weights; `rows` and `weights` are made at the first read."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_pieces", "_sum")
 
     def __init__(self, pieces: list[Piece]) -> None:
         self._pieces = pieces
+        self._sum: Batch | None = None
 
     def __getattr__(self, name: str) -> Any:  # called for attributes that are not set
         if name in ("rows", "weights"):
-            batch = summed(self._pieces)
-            if batch is None:
-                raise InvariantError("expected pieces with positive weights, got the sum 0")
+            batch = self.sum()
             self.rows, self.weights = batch.rows, batch.weights
-            self._pieces = []
+            self._sum = Batch(self.rows, self.weights)  # releases other forms of the rows
             return batch.rows if name == "rows" else batch.weights
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __len__(self) -> int:
+        return len(self.sum())
+
+    def sum(self) -> Batch:
+        """Return the sum as a batch of its own, which may be a `RunBatch`."""
+        if self._sum is None:
+            self._sum = summed(self._pieces)
+            if self._sum is None:
+                raise InvariantError("expected pieces with positive weights, got the sum 0")
+        return self._sum
+
+    def rearranged(self, order: Codes) -> Batch:
+        return self.sum().rearranged(order)
+
+    def projected(self, columns: Codes) -> Batch:
+        return self.sum().projected(columns)
 
     def take(self) -> list[Piece]:
         """Remove and return the pieces; the batch must not be read afterwards."""
@@ -62,9 +81,10 @@ def summed(pieces: list[Piece]) -> Batch | None:
     """Return the sum of pieces, which are released; None if it is empty."""
     large = row_count(pieces) >= packed_sum.LARGE
     if large and any(isinstance(piece, PackedPart) for piece in pieces):
-        found = sum_parts(pieces, owned=True)
+        found = sum_stored(pieces)
         if found is not None:
-            return Batch(*found) or None
+            rows, weights = found
+            return RunBatch(rows, weights) if rows.itemsize == 4 else Batch(widened(rows), weights) or None
     parts = [(piece.rows(), piece.weights()) if isinstance(piece, PackedPart) else piece for piece in pieces]
     pieces.clear()
     return combine(parts, owned=True)

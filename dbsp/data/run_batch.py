@@ -1,4 +1,7 @@
-"""The rows of a large sorted run as a batch, without a copy until somebody reads them."""
+"""A batch of rows as runs store them, often in 32 bits and without weights.
+
+The other form is made when somebody reads it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.batch import Batch
+from dbsp.kernels import count_different, narrow_rows, sum_repeated
 from dbsp.kernels.arrays import Codes, StoredRows
-from dbsp.kernels.narrow_rows import copied_rows, widened
+from dbsp.kernels.narrow_rows import copied_rows, first_in_place, widened
 from dbsp.kernels.run_tables import run_entry
 from dbsp.parallel.narrow_sort import sort_narrow
 
@@ -17,6 +21,29 @@ from dbsp.parallel.narrow_sort import sort_narrow
 def stored_rows(batch: Batch) -> StoredRows:
     """Return the rows of a batch as they are stored, without a copy."""
     return batch.codes if isinstance(batch, RunBatch) else batch.rows
+
+
+def sum_in_place(held: list[StoredRows]) -> Batch | None:
+    """Return the sum of narrow rows of weight 1, which are sorted in their own memory.
+
+    `held` contains at least one row, which nobody else may read, and is emptied. Returns None if
+    the rows cannot be sorted in 32 bits; then nothing has changed. O(n) per 11 bits of a row.
+    """
+    rows = held[0]
+    width = rows.shape[1]
+    if not sort_narrow(rows, np.arange(width)):
+        return None
+    one = np.ones(1, np.int64)
+    word, _, size = run_entry(rows, one)
+    different = count_different(word, width, size)
+    if different == size:
+        return RunBatch(held.pop(), one)
+    counts = np.empty(different, np.int64)
+    sum_repeated(word, width, size, counts)
+    if different < narrow_rows.LARGE:
+        return Batch(widened(rows[:different]), counts)
+    del rows
+    return RunBatch(first_in_place(held, different), counts)
 
 
 class RunBatch(Batch):
@@ -76,6 +103,14 @@ class RunBatch(Batch):
             if codes.itemsize == 4 and sort_narrow(codes, order):
                 return RunBatch(codes, self.stored)
         return super().rearranged(order)
+
+    def projected(self, columns: Codes) -> Batch:
+        if self.codes.itemsize == 4 and len(self.stored) < len(self) and len(columns):
+            held = [copied_rows([self.codes], columns.tolist())]
+            found = sum_in_place(held) if held[0].itemsize == 4 else None
+            if found is not None:
+                return found
+        return super().projected(columns)
 
     @staticmethod
     def rearrange_sole(held: list[Batch], order: Codes) -> Batch | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from dbsp.kernels import column_limits, pack_part, unpack_part
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.growing_memory import CAN_GROW, GROWS, own_array
 
 Part: TypeAlias = tuple[Codes, Codes]
 """Rows and their weights."""
@@ -26,6 +27,7 @@ _CACHED = 1 << 14
 """So many rows are unpacked at a time: they stay in the cache until they are packed again."""
 
 _UNITS = np.empty(0, np.int64)
+_INT64 = np.dtype(np.int64)
 
 
 class PackedPart(NamedTuple):
@@ -69,7 +71,8 @@ def packed(rows: Codes, weights: Codes) -> Piece:
     layout = layout_of(limits.reshape(1, 2, width), 1)
     if layout is None:
         return rows, weights
-    keys = np.empty(size, np.int64)
+    # A place in the heap would divide the room of the arrays that were freed before.
+    keys = own_array(_INT64, size) if CAN_GROW and 8 * size >= GROWS else np.empty(size, np.int64)
     pack_part(rows, layout, keys, np.zeros(2, np.int64))
     return PackedPart(keys, _UNITS if bool((weights == 1).all()) else weights, layout, limits)
 

@@ -11,13 +11,24 @@ and sort ranges. The memory follows the keys and the rows of the result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from dbsp.kernels import column_limits, pack_part, scatter_keys, sum_scattered, unpack_part
-from dbsp.kernels.arrays import Codes
-from dbsp.kernels.growing_memory import empty_array, shortened
+from dbsp.kernels import (
+    column_limits,
+    narrow_rows,
+    pack_part,
+    scatter_keys,
+    sum_scattered,
+    unpack_narrow,
+    unpack_part,
+)
+from dbsp.kernels.arrays import Codes, StoredRows
+from dbsp.kernels.growing_memory import empty_array, memory_of, resized, shortened
+from dbsp.kernels.narrow_rows import empty_rows, fit_narrow
 from dbsp.kernels.packed_parts import DIGIT
+from dbsp.kernels.run_tables import run_entry
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.parallel.packed_part import PackedPart, Part, Piece, layout_of, pack_again, row_count
 from dbsp.parallel.range_sort import close_gaps
@@ -34,8 +45,8 @@ DIGIT_ROWS = 1 << 13
 RANGE = 1 << 15
 """A thread sorts leading digits with about this many rows at a time."""
 
-_NONE = np.empty(0, np.int64)
-_INT64 = np.dtype(np.int64)
+_NONE, _ONE = np.empty(0, np.int64), np.ones(1, np.int64)
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
 def sum_parts(parts: list[Part] | list[Piece], *, owned: bool = False) -> Part | None:
@@ -45,12 +56,52 @@ def sum_parts(parts: list[Part] | list[Piece], *, owned: bool = False) -> Part |
     used again or released as soon as possible. O(rows) per 11 bits of a row. Raises OverflowError
     if the weight of a row is outside int64.
     """
+    found = _summed(parts, owned)
+    return None if found is None else _wide_rows(found)
+
+
+def sum_stored(parts: list[Piece]) -> tuple[StoredRows, Codes] | None:
+    """As `sum_parts` of owned parts, but many different rows are int32 if they fit.
+
+    Then there is a single weight, the 1 of all rows, and the rows take over the memory of the keys
+    if that is memory of its own.
+    """
+    found = _summed(parts, True)
+    if found is None:
+        return None
+    held, layout = found.keys, found.layout
+    size, width = len(held[0]), int(layout[0])
+    if size < narrow_rows.LOAD or width < 2 or not found.narrow or not all(map(_are_ones, found.weights)):
+        return _wide_rows(found)
+    if memory_of(held[0]) is None:
+        keys, codes = held.pop(), empty_rows(size, width, True)
+    else:
+        flat = resized(held, -(-size * width // 2))
+        keys, codes = flat[:size], flat.view(_INT32)[: size * width].reshape(size, width)
+    word, _, _ = run_entry(codes, _NONE)
+    unpack_narrow(keys, layout, word)
+    return codes, np.ones(1, np.int64)
+
+
+class _Summed(NamedTuple):
+    """A sum of parts, whose keys are not rows yet."""
+
+    keys: list[Codes]
+    """One array of sorted keys, to which nobody else refers."""
+    weights: list[Codes]
+    """The weights of consecutive keys; of step 0 if all are 1."""
+    layout: Codes
+    narrow: bool
+    """Whether all codes fit int32."""
+
+
+def _summed(parts: list[Part] | list[Piece], owned: bool) -> _Summed | None:
+    """As `sum_parts`."""
     chunks = [chunk for part in parts for chunk in _chunks(part, owned)]
     total = row_count(parts)
-    limits = in_pieces(len(chunks), lambda piece: chunks[piece].limits())
+    limits = np.array(in_pieces(len(chunks), lambda piece: chunks[piece].limits()))
     leading = min(DIGIT, max(1, (total // DIGIT_ROWS).bit_length()))
-    width = len(limits[0]) // 2
-    layout = layout_of(np.array(limits).reshape(-1, 2, width), leading)
+    layout = layout_of(limits.reshape(len(chunks), 2, -1), leading)
     if layout is None:
         return None
     units = all(in_pieces(len(chunks), lambda piece: chunks[piece].units()))
@@ -60,20 +111,31 @@ def sum_parts(parts: list[Part] | list[Piece], *, owned: bool = False) -> Part |
     in_pieces(len(chunks), lambda piece: chunks[piece].pack(layout, counts[piece]))
     moved, starts, sums = _sorted(chunks, counts, layout, units)
     # Release the memory of equal keys before there are rows.
-    close_gaps(moved.reshape(-1, 1), _NONE, starts, list(map(len, sums)))
-    out_weights = np.concatenate(sums)
-    del sums
+    sizes = list(map(len, sums))
+    close_gaps(moved.reshape(-1, 1), _NONE, starts, sizes)
     held = [moved]
     del moved
-    keys = shortened(held, len(out_weights))
-    out_rows = np.empty((len(keys), width), np.int64)
+    held.append(shortened(held, sum(sizes)))
+    return _Summed(held, sums, layout, fit_narrow(limits))
+
+
+def _wide_rows(found: _Summed) -> Part:
+    """Return the rows and weights of a sum, whose keys are released."""
+    weights, layout = np.concatenate(found.weights), found.layout
+    found.weights.clear()
+    keys = found.keys.pop()
+    rows = np.empty((len(keys), int(layout[0])), np.int64)
 
     def unpack(piece: int) -> None:
         place = slice(piece * CHUNK, (piece + 1) * CHUNK)
-        unpack_part(keys[place], layout, out_rows[place])
+        unpack_part(keys[place], layout, rows[place])
 
     in_pieces(-(-len(keys) // CHUNK), unpack)
-    return out_rows, out_weights
+    return rows, weights
+
+
+def _are_ones(weights: Codes) -> bool:
+    return weights.strides == (0,)
 
 
 def _sorted(
@@ -104,6 +166,8 @@ def _sorted(
         spare = _NONE if units else np.empty_like(sums)
         offsets = np.array(ends) - start
         left = sum_scattered(moved[place], sums, weights_moved[place], spare, offsets, int(layout[2]))
+        if units and left == len(sums):  # all keys are different
+            return np.broadcast_to(_ONE, left)  # weights without memory
         return sums[:left].copy()  # releases the rest of the memory
 
     return moved, [start for start, _ in ranges], in_pieces(len(ranges), sort)

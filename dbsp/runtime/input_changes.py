@@ -26,7 +26,7 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.column_chunks import Chunk, RowSource, encode_chunks, encode_narrow
 from dbsp.data.interner import Interner
-from dbsp.data.run_batch import RunBatch
+from dbsp.data.run_batch import sum_in_place
 from dbsp.data.schema import Schema
 from dbsp.data.table_forms import (
     ArrowTable,
@@ -40,18 +40,13 @@ from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
 from dbsp.kernels import (
     assert_runs,
     consolidate_owned,
-    count_different,
     gather,
-    narrow_rows,
     project,
-    sum_repeated,
 )
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.kernels.narrow_rows import first_in_place, widened
-from dbsp.kernels.run_tables import run_entry
+from dbsp.kernels.narrow_rows import widened
 from dbsp.lazy_dataclass import dataclass
-from dbsp.parallel.narrow_sort import sort_narrow
 from dbsp.parallel.range_sort import consolidate
 from dbsp.runtime.ports import InputPort
 
@@ -359,22 +354,8 @@ def net_load(rows: StoredRows, kind: str) -> Batch | None:
     Nobody else may read the rows. Returns None if they cannot be sorted in 32 bits; then nothing
     has changed. O(n) per 11 bits of a row.
     """
-    width = rows.shape[1]
-    if not sort_narrow(rows, np.arange(width)):
-        return None
-    one = np.ones(1, np.int64)
-    word, _, size = run_entry(rows, one)
-    different = count_different(word, width, size)
-    if different == size:
-        return RunBatch(rows, one)
-    counts = np.empty(different, np.int64)
-    sum_repeated(word, width, size, counts)
-    weights = counts if kind == "zset" else one  # several assertions of one row are one
-    if different < narrow_rows.LARGE:
-        return Batch(widened(rows[:different]), counts if kind == "zset" else np.ones_like(counts))
-    held = [rows]
-    del rows
-    return RunBatch(first_in_place(held, different), weights)
+    batch = sum_in_place([rows])
+    return batch.with_units() if batch is not None and kind == "set" else batch
 
 
 def _last_changes(codes: Codes, weights: Codes, port: InputPort) -> tuple[Codes, Codes]:

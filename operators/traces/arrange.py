@@ -22,6 +22,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, ExternalStep, ReplayingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.piece_batch import PieceBatch
 from dbsp.data.run_batch import RunBatch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
@@ -203,6 +204,8 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
             return
         if self._order is not None:
             batch = batch.rearranged(self._order)
+        elif isinstance(batch, PieceBatch):
+            batch = batch.sum()
         self._append(batch)
 
     def step_last(self, released: Collection[Step]) -> None:
@@ -217,6 +220,8 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         self.out = None
         held = [self._source.out]
         self._source.finish()
+        if isinstance(held[0], PieceBatch):
+            held = [held[0].sum()]
         rearrange = RunBatch if isinstance(held[0], RunBatch) else Batch
         batch = rearrange.rearrange_sole(held, self._order)
         self._append(held[0].rearranged(self._order) if batch is None else batch)

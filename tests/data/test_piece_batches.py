@@ -8,9 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbsp.data import piece_batch
-from dbsp.data.batch import combine
+from dbsp.data.batch import Batch, combine
 from dbsp.data.piece_batch import PieceBatch, summed_later
+from dbsp.data.run_batch import RunBatch
+from dbsp.kernels import narrow_rows
 from dbsp.kernels.arrays import Codes
+from dbsp.parallel import packed_part, packed_sum
+from dbsp.parallel.packed_part import packed
 from tests.profiles import examples
 
 Piece = tuple[Codes, Codes]
@@ -62,6 +66,40 @@ def test_pieces_can_be_taken_before_and_after_the_first_read() -> None:
     ((rows, weights),) = read.take()
     assert rows.tolist() == [[1, 1], [2, 2]]
     assert weights.tolist() == [3, 1]
+
+
+def test_many_different_rows_are_summed_in_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow_rows, "LOAD", 2)
+    monkeypatch.setattr(packed_sum, "LARGE", 2)
+    monkeypatch.setattr(packed_part, "LEAST", 1)
+    rows = np.array([[3, 1], [2, 2], [1, 2**31 - 1], [2, -5]])
+    ones = np.ones(4, np.int64)
+    batch = summed_later([packed(rows[:2], ones[:2]), packed(rows[2:], ones[2:])])
+    assert isinstance(batch, PieceBatch) and len(batch) == 4
+    found = batch.sum()
+    assert isinstance(found, RunBatch) and found.codes.itemsize == 4 and batch.sum() is found
+    expected = sorted(rows.tolist())
+    assert found.codes.tolist() == expected and len(found.stored) == 1
+    for order in ([0, 1], [1, 0]):
+        turned = batch.rearranged(np.array(order))
+        assert isinstance(turned, RunBatch) and turned.rows.tolist() == sorted(rows[:, order].tolist())
+    for columns, sums in (([0], [1, 2, 1]), ([1, 0], [1] * 4)):
+        part = batch.projected(np.array(columns))
+        assert part.rows.tolist() == sorted(map(list, {tuple(row) for row in rows[:, columns].tolist()}))
+        assert part.weights.tolist() == sums and isinstance(part, RunBatch) == (len(part) == 4)
+    assert batch.rows.tolist() == expected and batch.weights.tolist() == [1] * 4
+    assert [(part.tolist(), given.tolist()) for part, given in batch.take()] == [(expected, [1] * 4)]
+
+
+def test_rows_that_occur_twice_are_summed_with_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow_rows, "LOAD", 2)
+    monkeypatch.setattr(packed_sum, "LARGE", 2)
+    monkeypatch.setattr(packed_part, "LEAST", 1)
+    rows = np.array([[3, 1], [2, 2], [3, 1]])
+    for weights, sums in (([1, 1, 1], [1, 2]), ([1, 1, 2], [1, 3])):
+        batch = summed_later([packed(rows, np.array(weights))])
+        assert isinstance(batch, PieceBatch) and type(batch.sum()) is Batch
+        assert batch.rows.tolist() == [[2, 2], [3, 1]] and batch.weights.tolist() == sums
 
 
 def test_an_unknown_attribute_is_an_error() -> None:

@@ -125,6 +125,22 @@ def test_only_the_last_reader_sorts_rows_in_their_memory() -> None:
         assert RunBatch.rearrange_sole(held, order) is None and (held[0].rows == ROWS).all()
 
 
+@pytest.mark.parametrize("load", [LARGE, LARGE + 1])
+@pytest.mark.parametrize("columns", [[0], [1], [1, 0], [0, 0, 1], []])
+@pytest.mark.parametrize("weights", [np.ones(1, np.int64), np.arange(1, LARGE + 1)])
+def test_columns(columns: list[int], weights: np.ndarray, load: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow_rows, "LOAD", load)
+    wide = Batch(ROWS, weights if len(weights) > 1 else np.ones(LARGE, np.int64))
+    codes = narrowed(ROWS)
+    expected = wide.projected(np.array(columns, np.int64))
+    found = RunBatch(codes, weights).projected(np.array(columns, np.int64))
+    assert found.rows.tolist() == expected.rows.tolist()
+    assert found.weights.tolist() == expected.weights.tolist()
+    assert (codes == ROWS).all() and found.rows.dtype == np.int64
+    narrow = load == LARGE == len(found) and len(weights) == 1
+    assert type(found) is (RunBatch if narrow else Batch)
+
+
 @pytest.mark.parametrize("weights", [np.ones(1, np.int64), np.arange(1, LARGE + 1)])
 def test_parts(weights: np.ndarray) -> None:
     batch = RunBatch(narrowed(ROWS), weights)

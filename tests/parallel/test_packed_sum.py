@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from dbsp import kernels
 from dbsp.data import batch
 from dbsp.data.batch import combine
+from dbsp.kernels import growing_memory, narrow_rows
 from dbsp.parallel import packed_part, packed_sum
 from dbsp.parallel.packed_part import PackedPart, Part, Piece, packed, row_count
-from dbsp.parallel.packed_sum import sum_parts
+from dbsp.parallel.packed_sum import sum_parts, sum_stored
 
 from .small_pieces import THREADS, small_pieces
 from .test_range_sort import batches, part_of, plain, together, weights
@@ -116,6 +117,42 @@ def test_packed_parts_have_the_same_sum(parts: list[Part], chosen: list[bool], o
             assert found == expected
         if not owned:
             assert [plain(unpacked(piece)) for piece in pieces] == list(map(plain, parts))
+
+
+@pytest.mark.parametrize("own", [1, 1 << 40])
+@pytest.mark.parametrize("threads", THREADS)
+@given(data=st.data())
+def test_stored_rows_have_the_same_sum(data: st.DataObject, threads: int, own: int) -> None:
+    """In 32 bits, in the memory of the keys or beside it, exactly if all rows differ and fit."""
+    width = data.draw(st.integers(1, 3))
+    value = (
+        st.integers(-3, 3) | st.sampled_from([2**31 - 1, -(2**31)]) | st.sampled_from([2**31, -(2**31) - 1])
+    )
+    row = st.tuples(*[value] * width)
+    rows = data.draw(st.lists(row, min_size=1, max_size=30, unique=data.draw(st.booleans())))
+    table = np.array(rows, np.int64)
+    given_weights = np.array(data.draw(st.sampled_from([[1], [1, 2]])) * len(rows))[: len(rows)]
+    with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(narrow_rows, "LOAD", 2)
+        patch.setattr(growing_memory, "OWN", own)
+        pieces = [packed(table[place], given_weights[place]) for place in (slice(0, 7), slice(7, None))]
+        pieces = [piece for piece in pieces if row_count([piece])]
+        expected = sum_parts(list(pieces))
+        found = sum_stored(pieces)
+    spans = [int(high) - int(low) for low, high in zip(table.min(0), table.max(0), strict=True)]
+    if sum(span.bit_length() for span in spans) > 64:
+        assert found is None and expected is None
+        return
+    assert found is not None and expected is not None and not pieces
+    sums, weights = found
+    different = len(set(rows)) == len(rows) > 1 and (given_weights == 1).all() and width > 1
+    fits = table.min() >= -(2**31) and table.max() < 2**31
+    assert (sums.itemsize == 4) == (different and fits)
+    assert sums.tolist() == expected[0].tolist() == sorted(map(list, set(rows)))
+    if sums.itemsize == 4:
+        assert weights.tolist() == [1]
+    else:
+        assert weights.tolist() == expected[1].tolist()
 
 
 def unpacked(piece: Piece) -> Part:

@@ -13,8 +13,8 @@ import pytest
 from benchmarks.fault_circuits import Change, FaultCircuit, built, compiled
 from benchmarks.faults import KINDS, inject
 from dbsp import Circuit, MemoryLimitError, col, count
+from dbsp.data import run_batch
 from dbsp.parallel import narrow_sort, packed_sum
-from dbsp.runtime import input_changes
 from tests.profiles import PROFILE
 
 from ..harness import deltas_of, views
@@ -91,8 +91,8 @@ KERNELS = [
     (narrow_sort, "divide_keys"),
     (narrow_sort, "sort_divided"),
     (narrow_sort, "unpack_narrow"),
-    (input_changes, "count_different"),
-    (input_changes, "sum_repeated"),
+    (run_batch, "count_different"),
+    (run_batch, "sum_repeated"),
     (packed_sum, "scatter_keys"),
     (packed_sum, "sum_scattered"),
     (packed_sum, "unpack_part"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import Circuit, Run, col
 from dbsp.data.batch import Batch
+from dbsp.data.piece_batch import PieceBatch
 from dbsp.data.run_batch import RunBatch
 from dbsp.kernels import narrow_rows
 from dbsp.runtime import ticks
@@ -176,3 +177,39 @@ def test_a_failed_tick_leaves_the_caller_and_the_run_as_they_were(monkeypatch: p
     table = {name: column[:7_000] for name, column in table.items()}
     run.step({"e": table, "f": [(1, 2)]})
     assert len(run.view("joined")) == 700
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_result_of_a_join_is_stored_without_a_wide_form(
+    turned: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sale(o: str, r: str, a: str) -> str:
+        return f"sale({r}, {o}, {a})" if turned else f"sale({o}, {r}, {a})"
+
+    program = dbsp.compile(f"""
+        .decl orders(o: number, c: number, a: number)
+        .decl customers(c: number, r: number)
+        .input orders, customers
+        .decl sale(x: number, y: number, a: number)
+        {sale("o", "r", "a")} :- orders(o, c, a), customers(c, r).
+        .decl result(r: number, n: number, total: number)
+        .output result
+        result(r, n, total) :- customers(_, r),
+            n = count : {{ {sale("_", "r", "_")} }}, total = sum a : {{ {sale("_", "r", "a")} }}.
+    """)
+    orders = [(o, o % 7, o % 5) for o in range(300)]
+    customers = [(c, c % 3) for c in range(7)]
+    run, right = program.start(), program.start()
+    right.step({"orders": dict.fromkeys(orders, 1), "customers": dict.fromkeys(customers, 1)})
+    wide: list[str] = []
+    genuine = PieceBatch.__getattr__
+
+    def read(batch: PieceBatch, name: str) -> Any:
+        wide.append(name)
+        return genuine(batch, name)
+
+    monkeypatch.setattr(PieceBatch, "__getattr__", read)
+    with narrow_loads(threads):
+        run.step({"orders": columns_of(orders, "oca"), "customers": columns_of(customers, "cr")})
+    assert everything(run) == everything(right) and not wide
