@@ -68,6 +68,8 @@ def rules(text: str, *names: str) -> list[str]:
         ("p(x, z) :- e(x, y), f(y, z). .plan 0: (2, 1)\n" + TRANSITIVE,
          ["p#step(x, z) :- e(x, y), f(y, z).", "p(x0, y) :- p(x0, x), p#step(x, y).",
           "p(x, y) :- p#step(x, y)."]),
+        (BASE + ".plan 0: (1)\n" + TRANSITIVE,
+         ["p#step(x, y) :- e(x, y).", "p(x0, y) :- p(x0, x), p#step(x, y).", "p(x, y) :- p#step(x, y)."]),
         # The converse, before and behind.
         (CONVERSE + TRANSITIVE + BASE,
          ["p#step(y, x) :- p#step(x, y).", "p(x0, y) :- p(x0, x), p#step(x, y).", "p#step(x, y) :- e(x, y).",
@@ -114,6 +116,8 @@ def test_closures(text: str, linear: list[str]) -> None:
         "p3(g, x, y) :- e3(g, x, y). p3(g, x, z) :- p3(g, x, y), p3(x, y, z).",
         "p3(g, x, y) :- e3(g, x, y). p3(g, x, z) :- p3(g, x, y), p3(y, g, z).",
         "p4(x, y, y, z) :- e3(x, y, z). p4(a, b, c, d) :- p4(a, b, c, u), p4(u, u, u, d).",
+        # Each step exchanges the first two columns.
+        "p4(a, b, x, z) :- p4(b, a, x, y), p4(b, a, y, z).",
         # Linear, without a recursion, and over another relation.
         BASE + "p(x, z) :- p(x, y), e(y, z).",
         "p(x, z) :- e(x, y), e(y, z).",
