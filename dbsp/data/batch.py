@@ -240,3 +240,12 @@ def merge_sorted(parts: Sequence[Batch]) -> Batch | None:
         pairs = zip(pieces[::2], pieces[1::2], strict=False)
         pieces = [older.plus(newer) for older, newer in pairs] + pieces[len(pieces) // 2 * 2 :]
     return (pieces[0] or None) if pieces else None
+
+
+def sum_if_any(batch: Batch | None, other: Batch | None, sign: int) -> Batch | None:
+    """Return a batch plus `sign` times another one; None if the sum is empty. A linear merge."""
+    if other is None:
+        return batch or None
+    if batch is None:
+        batch = Batch.empty(other.arity)
+    return batch.plus(other, sign) or None

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, sum_if_any
 from dbsp.data.zset import ZSet
 from dbsp.errors import CircuitError, expect_present
 from dbsp.lazy_dataclass import dataclass
@@ -40,7 +40,6 @@ from dbsp.runtime.live_graph import LivePrograms
 from dbsp.runtime.memory import give_back
 from dbsp.runtime.open_work import OpenWork
 from dbsp.runtime.ports import InputPort
-from dbsp.runtime.rebuilding import summed
 from dbsp.runtime.run_log import UpdateLog
 from dbsp.runtime.savepoint import Savepoint
 from dbsp.runtime.stored_relations import StoredRelations
@@ -239,7 +238,7 @@ class ProgramUpdates(BulkTicks, StoredRelations):
             self._compute(dict(work.facts))
         deltas: dict[str, ZSet] = {}
         for name, port in self.output_ports.items():
-            total = summed(transplant.output_changes.get(name), port.out, 1)
+            total = sum_if_any(transplant.output_changes.get(name), port.out, 1)
             deltas[name] = (
                 self._nothing[name] if total is None else ZSet.wrap(port.columns, self.interner, total)
             )

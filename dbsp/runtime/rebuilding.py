@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, KeepingStep, TracedStep
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, sum_if_any
 from dbsp.runtime.acting_step import ActingStep, replay, step_as_usual
 from dbsp.runtime.counterparts import Counterparts
 from dbsp.runtime.rebuild_plan import RebuildPlan
@@ -89,7 +89,7 @@ class Rebuilding:
         if isinstance(source, KeepingStep):
             kept, change = self._kept[node], self.deltas.get(node)
             carried = node in self._counterparts.carried
-            step.out = summed(kept, change if carried else None, 1)
+            step.out = sum_if_any(kept, change if carried else None, 1)
         else:
             if source is step_as_usual:
                 for stream in node.inputs:
@@ -117,9 +117,9 @@ class Rebuilding:
         added += [self.deltas[part] for part in parts.changed]
         delta: Batch | None = None
         for batch in added:
-            delta = summed(delta, batch, 1)
+            delta = sum_if_any(delta, batch, 1)
         for part in parts.dropped:
-            delta = summed(delta, self._dropped[part], -1)
+            delta = sum_if_any(delta, self._dropped[part], -1)
         if delta is not None and self._is_large(node, len(delta)):
             raise LargeDifferenceError(node, self._totals_without_state())
         self.deltas[node] = delta
@@ -145,12 +145,3 @@ class Rebuilding:
         step.out = batch
         if isinstance(step, Arranged) and isinstance(step, TracedStep):
             step.trace.fresh = step.trace.count if whole else int(batch is not None)
-
-
-def summed(batch: Batch | None, other: Batch | None, sign: int) -> Batch | None:
-    """Return a batch plus `sign` times another one; None if the sum is empty. A linear merge."""
-    if other is None:
-        return batch or None
-    if batch is None:
-        batch = Batch.empty(other.arity)
-    return batch.plus(other, sign) or None

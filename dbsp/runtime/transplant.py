@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from dbsp.circuit.equality import equal_nodes
 from dbsp.circuit.graph import Graph, Node
 from dbsp.circuit.shard_link import Alone
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, sum_if_any
 from dbsp.errors import CircuitError, DbspError
 from dbsp.runtime import observation
 from dbsp.runtime.acting_step import step_as_usual
@@ -41,7 +41,7 @@ from dbsp.runtime.moved_integrals import same_view
 from dbsp.runtime.port_match import check_inputs, check_ports, outputs_of
 from dbsp.runtime.ports import OutputPort
 from dbsp.runtime.rebuild_plan import RebuildPlan, equal_nodes_of, paired
-from dbsp.runtime.rebuilding import LargeDifferenceError, Rebuilding, summed
+from dbsp.runtime.rebuilding import LargeDifferenceError, Rebuilding
 from dbsp.runtime.rebuilt_steps import continued
 from dbsp.runtime.relation_nodes import relation_nodes
 from dbsp.runtime.scope import Scope
@@ -241,7 +241,7 @@ class Transplant:
             if self._has_delta(before, after):
                 change = step.deltas[_stream(after)]
             else:
-                change = summed(outputs_of(scope)[name].view(), views.get(name), -1)
+                change = sum_if_any(outputs_of(scope)[name].view(), views.get(name), -1)
             if change is not None:
                 self.output_changes[name] = change
         for listener in scope.listeners:

@@ -16,7 +16,7 @@ import numpy as np
 from dbsp.circuit.graph import Node
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, RememberingStep, ReportingStep, Time, TimedStep
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, sum_if_any
 from dbsp.errors import expect_present
 from dbsp.kernels import sum_weights
 from dbsp.kernels.arrays import Codes
@@ -279,7 +279,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         done = expect_present(new.run(where, False, unbounded), "the result of a restart")
         new.entering.enter(None)
         for index, (total, keeper) in enumerate(zip(done.results, before, strict=True)):
-            self.results[index] = _difference(total, keeper.integral())
+            self.results[index] = sum_if_any(total, keeper.integral(), -1)
         rows = self._gained(done)
         arrivals = self._no_arrivals()
         self._history = replace(
@@ -371,12 +371,6 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
 
     def _no_arrivals(self) -> tuple[Codes, ...]:
         return tuple(np.zeros(0, np.int64) for _ in self._inner.defining)
-
-
-def _difference(new: Batch | None, old: Batch) -> Batch | None:
-    if new is None:
-        new = Batch.empty(old.arity)
-    return new.plus(old, -1) or None
 
 
 def _joined(past: Codes, present: dict[int, int]) -> Codes:
