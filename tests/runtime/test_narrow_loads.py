@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import Circuit, Run, col
+from dbsp.data import piece_batch
 from dbsp.data.batch import Batch
 from dbsp.data.piece_batch import PieceBatch
 from dbsp.data.run_batch import RunBatch
@@ -210,6 +211,30 @@ def test_a_result_of_a_join_is_stored_without_a_wide_form(
         return genuine(batch, name)
 
     monkeypatch.setattr(PieceBatch, "__getattr__", read)
+    monkeypatch.setattr(piece_batch, "LARGE", 2)
     with narrow_loads(threads):
         run.step({"orders": columns_of(orders, "oca"), "customers": columns_of(customers, "cr")})
     assert everything(run) == everything(right) and not wide
+
+
+def test_the_last_arrangement_of_a_join_sorts_its_rows_in_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Circuit("shop")
+    sales = shop.input("e", x=int, y=int).join(shop.input("f", y=int, z=int), on="y").select("x", "z")
+    shop.output("named", sales.join(shop.input("g", z=int, w=int), on="z"))
+    run, right = shop.start(), shop.start()
+    e, f, g = [(x, x % 7) for x in range(300)], [(y, y % 3) for y in range(7)], [(1, 5)]
+    right.step({"e": dict.fromkeys(e, 1), "f": dict.fromkeys(f, 1), "g": {(1, 5): 1}})
+    sole: list[Batch] = []
+    genuine = RunBatch.rearrange_sole
+
+    def rearrange(held: list[Batch], order: Any) -> Batch | None:
+        found = genuine(held, order)
+        sole.extend([] if found is None else [found])
+        return found
+
+    monkeypatch.setattr(RunBatch, "rearrange_sole", staticmethod(rearrange))
+    monkeypatch.setattr(piece_batch, "LARGE", 2)
+    with narrow_loads(2):
+        run.step({"e": columns_of(e, "xy"), "f": columns_of(f, "yz"), "g": columns_of(g, "zw")})
+    assert everything(run) == everything(right)
+    assert any(batch.rows[:, 0].max() == 2 and len(batch) == 300 for batch in sole)
