@@ -124,6 +124,7 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     for start in (0, 3, 6) if long_runs else ():
         rows = np.stack([np.arange(start, 180_000, 9), np.zeros(20_000, np.int64)], axis=1)
         by_hand.step({"bag": dbsp.ZSet.from_numpy(rows)})
+    _add_up_pairs()
     _place_on_shards()
     _extend_prefixes()
     _note_rows()
@@ -133,6 +134,18 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     _find_places()
     for run in (with_rules, by_hand):
         run.compact()
+
+
+def _add_up_pairs() -> None:
+    """Join so many rows with so many partners each that the pairs are added up by groups."""
+    circuit = dbsp.Circuit("pairs")
+    a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
+    circuit.output("pairs", a.join(b, on=["y"], select=["x", "z"]))
+    run = circuit.start()
+    run.step({"b": [(y, z) for y in range(16) for z in range(8)]})
+    run.step({"a": [(x, y) for x in range(64) for y in range(16)]})
+    if run.view("pairs")[(0, 0)] != 16:
+        raise InvariantError("expected the pair (0, 0) 16 times in the warm-up")
 
 
 def _sort_narrow_rows() -> None:

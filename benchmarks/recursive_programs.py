@@ -52,6 +52,8 @@ _FORMS = {
     "right-linear": "result(x, z) :- e(x, y), result(y, z).",
     "transitive": "result(x, z) :- result(x, y), result(y, z).",
 }
+_ODD = "result(x, z) :- result(x, y), e(y, w), result(w, z)."
+"""Walks of an odd number of edges: no closure, and each row has many derivations."""
 _REACH = _EDGE + ".decl result(x: number)\n.output result\nresult(0).\nresult(y) :- result(x), e(x, y).\n"
 _CLOSURE_SQL = """
     WITH RECURSIVE path(x, y) AS (
@@ -296,6 +298,7 @@ def read_numbers(source: Path, file: str) -> Codes:
 _NODES = {"tiny": 250, "small": 2_000, "medium": 20_000, "large": 50_000}
 _LINKS = {"tiny": 20, "small": 200, "medium": 1_000}
 _EDGES = {"tiny": 200, "small": 10_000, "medium": 100_000, "large": 1_000_000}
+_WALKS = {"tiny": 30, "small": 300, "medium": 1_200, "large": 3_000}
 _STATEMENTS = {"tiny": 200, "small": 1_000, "medium": 10_000, "large": 100_000}
 _PERSONS = {"tiny": 240, "small": 1_000, "medium": 10_000, "large": 100_000}
 _POSITIONS = {"tiny": 60, "small": 1_000, "medium": 10_000, "large": 100_000}
@@ -324,6 +327,7 @@ CASES = (
         )
         for form, rule in _FORMS.items()
     ),
+    Case("walks of odd length", _CLOSURE + _ODD, _E, sparse, _WALKS),
     Case("reach along a chain", _REACH, _E, chain, _LINKS | {"large": 10_000}, _REACH_SQL, cut=True),
     Case("reach in a random graph", _REACH, _E, sparse, _EDGES, _REACH_SQL),
     Case("points-to", _POINTS_TO, _V, statements, _STATEMENTS),

@@ -9,6 +9,7 @@ from dbsp.kernels import (
     exact_sums,
     frontier,
     group_values,
+    grouped_pairs,
     hashing,
     interval_matches,
     key_ranges,
@@ -62,10 +63,12 @@ first_of_each = entry(partitions.first_of_each)
 gather = entry(matches.gather)
 gather_bands = entry(nearest.gather_bands)
 group_requests = entry(prefix_lists.group_requests)
+has_many_pairs = entry(grouped_pairs.has_many_pairs)
 hash_runs = entry(placing.hash_runs)
 intern_rows = entry(hashing.intern_rows)
 intersect_lists = entry(prefix_lists.intersect_lists)
 join_bands = entry(matches.join_bands)
+join_by_groups = entry(grouped_pairs.join_by_groups)
 join_intervals = entry(interval_matches.join_intervals)
 join_runs = entry(matches.join_runs)
 join_timed_bands = entry(matches.join_timed_bands)
@@ -143,10 +146,12 @@ __all__ = [
     "gather",
     "gather_bands",
     "group_requests",
+    "has_many_pairs",
     "hash_runs",
     "intern_rows",
     "intersect_lists",
     "join_bands",
+    "join_by_groups",
     "join_intervals",
     "join_runs",
     "join_timed_bands",

@@ -232,7 +232,7 @@ def pair_rows(
 
 
 @kernel
-def _split_by_time(rows: Rows, weights: Codes, now: Codes) -> tuple[Rows, Codes, Rows, int]:
+def split_by_time(rows: Rows, weights: Codes, now: Codes) -> tuple[Rows, Codes, Rows, int]:
     """Return the rows without their last columns, their times: those of the time `now` first."""
     n, depth = rows.shape[0], now.shape[0]
     width = rows.shape[1] - depth
@@ -278,7 +278,7 @@ def pair_timed_rows(
         rows, summed = pair_rows(
             matches, count, pairs, delta_rows, delta_weights, table, k, columns, now, coordinates
         )
-        return _split_by_time(rows, summed, now)
+        return split_by_time(rows, summed, now)
     # The split of so few pairs would take a quarter of the time of the join.
     width = columns.shape[0]
     depth = now.shape[0]

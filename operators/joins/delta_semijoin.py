@@ -127,7 +127,7 @@ class SemijoinStep(JoinStep):
         self._to_right: Codes | None = None
         self._to_left: Codes | None = None
         from_keys = -columns - 1
-        super().__init__(left, right, key, columns, from_keys, scope)
+        super().__init__(left, right, key, columns, from_keys, scope, operator.injective)
         if operator.realign:
             # to_right[i]: the left column that matches the i-th key column in the right order.
             self._to_right = np.concatenate((np.argsort(operator.realign), np.arange(key, arity)))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -38,7 +38,9 @@ from dbsp.kernels import arrange, consolidate, join_runs, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
+from dbsp.operators.joins import pair_groups
 from dbsp.operators.joins.match_budget import MatchBudget
+from dbsp.operators.joins.pair_groups import groups_pay, in_groups
 from dbsp.operators.joins.summed_pieces import SummedPieces
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
@@ -47,6 +49,11 @@ from dbsp.operators.traces.column_orders import Lowering
 from dbsp.parallel import probe_pieces
 from dbsp.parallel.packed_part import Piece, packed, row_count
 from dbsp.parallel.probe_pieces import in_slices, pays
+
+TimedMatches: TypeAlias = tuple[Codes, Codes, Codes, int, int]
+"""Rows, weights, the times of rows that are not ready, how many are ready, and the matches."""
+
+_NO_TIME = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -219,10 +226,14 @@ class DeltaJoin(Projectable):
         from_right = [-v - 1 for v in self.columns]
         columns, turned = np.array(self.columns, np.int64), np.array(from_right, np.int64)
         if self.realign:
-            return RealignedJoinStep(left, right, self.key, columns, turned, scope, self.realign)
+            return RealignedJoinStep(
+                left, right, self.key, columns, turned, scope, self.injective, self.realign
+            )
         if self.null_mismatch:
-            return MixedJoinStep(left, right, self.key, columns, turned, scope, self.null_mismatch)
-        return JoinStep(left, right, self.key, columns, turned, scope)
+            return MixedJoinStep(
+                left, right, self.key, columns, turned, scope, self.injective, self.null_mismatch
+            )
+        return JoinStep(left, right, self.key, columns, turned, scope, self.injective)
 
 
 def joined_on(name: str, pairs: Iterable[tuple[str, str]]) -> str:
@@ -292,6 +303,8 @@ class JoinStep(AgendaStep):
         "_budget",
         "_from_left",
         "_from_right",
+        "_groups",
+        "_injective",
         "_key",
         "_left",
         "_left_width",
@@ -307,8 +320,18 @@ class JoinStep(AgendaStep):
     """The names of the kernels that join a delta with runs; the second is for runs that keep
     iterations. `dbsp.kernels` has the compiled ones as soon as there are any."""
 
+    adds_pairs: ClassVar[bool] = True
+    """Whether `join_by_groups` finds the same matches as these kernels."""
+
     def __init__(
-        self, left: Arranged, right: Arranged, key: int, from_left: Codes, from_right: Codes, scope: StepScope
+        self,
+        left: Arranged,
+        right: Arranged,
+        key: int,
+        from_left: Codes,
+        from_right: Codes,
+        scope: StepScope,
+        injective: bool = False,
     ) -> None:
         super().__init__()
         self._left = left
@@ -321,6 +344,9 @@ class JoinStep(AgendaStep):
         self._scope = scope
         self._agenda = Agenda(scope)
         self._budget = scope.shared(MatchBudget)
+        self._injective = injective
+        self._groups = self.adds_pairs and not injective
+        """Whether pairs of a large delta may be equal, and can be added up by groups."""
 
     def step(self) -> None:
         self.out = None  # release the latest delta before the next one is computed
@@ -349,8 +375,9 @@ class JoinStep(AgendaStep):
         """Join one side's delta with the first `runs` runs of the other."""
         # Both sides may be the same arrangement, so the columns identify the side of the delta.
         from_left = columns is self._from_left
-        table = side.table
+        table, coordinates = side.table, side.coordinates
         if isinstance(delta, RunBatch) and len(delta) >= probe_pieces.LARGE:
+            # Its rows have 64 bits in the part that a piece reads only.
             self._probe_in_pieces(
                 parts,
                 lambda part: self._probe_arguments(delta.part(part), from_left),
@@ -359,12 +386,12 @@ class JoinStep(AgendaStep):
                 runs,
                 width,
                 columns,
-                side.coordinates,
+                coordinates,
             )
             return
         arguments = self._probe_arguments(delta, from_left)
         size = len(arguments[0])
-        if pays(size):
+        if pays(size) or (self._groups and size >= pair_groups.FEW):
             self._probe_in_pieces(
                 parts,
                 lambda part: [one[part] if isinstance(one, np.ndarray) else one for one in arguments],
@@ -373,17 +400,17 @@ class JoinStep(AgendaStep):
                 runs,
                 width,
                 columns,
-                side.coordinates,
+                coordinates,
             )
             return
-        if side.coordinates == 0:
+        if coordinates == 0:
             join = getattr(kernels, self.kernel)
             rows, weights, matches = join(*arguments, table, runs, width, columns)
             ready = len(weights)
         else:
             join = getattr(kernels, self.timed_kernel)
             rows, weights, times, ready, matches = join(
-                *arguments, table, runs, width, columns, self._scope.now, side.coordinates
+                *arguments, table, runs, width, columns, self._scope.now, coordinates
             )
             if ready < len(weights):
                 self._agenda.put(rows[ready:], weights[ready:], times[ready:])
@@ -404,42 +431,50 @@ class JoinStep(AgendaStep):
         columns: Codes,
         coordinates: int,
     ) -> None:
-        """Join pieces of a delta of this size; several threads do so.
+        """Join pieces of a delta of this size; several threads do so if it is large.
 
         `arguments` returns the leading arguments of the kernels for a piece.
         """
-        operator = self.node.operator
-        summed = SummedPieces(not (isinstance(operator, DeltaJoin) and operator.injective))
-        if coordinates == 0:
-            join = getattr(kernels, self.kernel)
+        now = self._scope.now if coordinates else _NO_TIME
+        grouped = self._groups and groups_pay(arguments, size, table, runs, width, columns, now, coordinates)
+        summed = SummedPieces(not (self._injective or grouped))
 
-            def joined(part: slice) -> tuple[Piece, int]:
-                rows, weights, matches = summed.add(*join(*arguments(part), table, runs, width, columns))
-                return packed(rows, weights), matches
+        def joined(part: Sequence[Any]) -> tuple[Piece, tuple[Codes, Codes, Codes] | None, int]:
+            rows, weights, times, ready, matches = join(*part, table, runs, width, columns, now, coordinates)
+            later = None
+            if ready < len(weights):
+                later = rows[ready:], weights[ready:], times[ready:]
+                rows, weights = rows[:ready], weights[:ready]
+            return packed(*summed.add(rows, weights)), later, matches
 
-            found = in_slices(size, joined)
-            matches = sum([count for _, count in found])
-            parts += [piece for piece, _ in found if row_count([piece])]
+        if grouped:
+            join = self._join_by_groups
+            rows, weights, *key = arguments(slice(0, size))
+            found = in_groups(rows, weights, columns[columns >= 0], lambda *part: joined([*part, *key]))
         else:
-            now, join_timed = self._scope.now, getattr(kernels, self.timed_kernel)
-
-            def joined_timed(part: slice) -> tuple[Piece, tuple[Codes, Codes, Codes] | None, int]:
-                rows, weights, times, ready, matches = join_timed(
-                    *arguments(part), table, runs, width, columns, now, coordinates
-                )
-                later = None if ready == len(weights) else (rows[ready:], weights[ready:], times[ready:])
-                rows, weights, _ = summed.add(rows[:ready], weights[:ready], matches)
-                return packed(rows, weights), later, matches
-
-            timed = in_slices(size, joined_timed)
-            matches = sum([count for *_, count in timed])
-            for piece, later, _ in timed:
-                if later is not None:
-                    self._agenda.put(*later)
-                if row_count([piece]):
-                    parts.append(piece)
+            join = self._join_pairs
+            found = in_slices(size, lambda part: joined(arguments(part)))
+        matches = 0
+        for piece, later, count in found:
+            if later is not None:
+                self._agenda.put(*later)
+            if row_count([piece]):
+                parts.append(piece)
+            matches += count
         if matches:
             self._budget.spend(matches)
+
+    def _join_by_groups(self, *arguments: Any) -> TimedMatches:
+        found = kernels.join_by_groups(*arguments)
+        return found if found[-1] >= 0 else self._join_pairs(*arguments)
+
+    def _join_pairs(self, *arguments: Any) -> TimedMatches:
+        """Return the matches with their times, for the arguments of a kernel with times."""
+        *others, _, coordinates = arguments
+        if coordinates:
+            return getattr(kernels, self.timed_kernel)(*arguments)  # type: ignore[no-any-return]
+        rows, weights, matches = getattr(kernels, self.kernel)(*others)
+        return rows, weights, rows[:0], len(weights), matches
 
 
 class RealignedJoinStep(JoinStep):
@@ -456,13 +491,14 @@ class RealignedJoinStep(JoinStep):
         from_left: Codes,
         from_right: Codes,
         scope: StepScope,
+        injective: bool,
         realign: Sequence[int],
     ) -> None:
         # to_right[i]: the left column that matches the i-th key column in the right order.
         self._to_right = _permutation(np.argsort(realign), left.node.schema.arity)
         self._to_left = _permutation(np.array(realign, np.int64), right.node.schema.arity)
         from_left, from_right = _moved(from_left, self._to_right), _moved(from_right, self._to_left)
-        super().__init__(left, right, key, from_left, from_right, scope)
+        super().__init__(left, right, key, from_left, from_right, scope, injective)
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
         order = self._to_right if from_left else self._to_left
@@ -492,9 +528,10 @@ class MixedJoinStep(JoinStep):
         from_left: Codes,
         from_right: Codes,
         scope: StepScope,
+        injective: bool,
         null_mismatch: Sequence[int],
     ) -> None:
-        super().__init__(left, right, key, from_left, from_right, scope)
+        super().__init__(left, right, key, from_left, from_right, scope, injective)
         self._null_mismatch = tuple(null_mismatch)
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:

@@ -183,6 +183,8 @@ class ReachJoinStep(JoinStep):
 
     __slots__ = ("_of_left", "_of_right")
 
+    adds_pairs = False
+
     def __init__(
         self,
         left: Arranged,

@@ -25,16 +25,16 @@ class SummedPieces:
         self._pays = pays
         """Whether the next piece is summed."""
 
-    def add(self, rows: Codes, weights: Codes, matches: int) -> tuple[Codes, Codes, int]:
+    def add(self, rows: Codes, weights: Codes) -> tuple[Codes, Codes]:
         """Return a piece with fewer rows, or as it is. Nobody else may read its arrays."""
         size = len(weights)
         if not self._pays or size < LARGE or not _sums_fit(weights):
-            return rows, weights, matches
+            return rows, weights
         rows, weights = consolidate_owned(rows, weights)
         if 2 * len(weights) > size:
             self._pays = False
-            return rows, weights, matches
-        return rows.copy(), weights.copy(), matches  # releases the memory of the whole piece
+            return rows, weights
+        return rows.copy(), weights.copy()  # releases the memory of the whole piece
 
 
 def _sums_fit(weights: Codes) -> bool:

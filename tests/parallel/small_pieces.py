@@ -9,7 +9,7 @@ import pytest
 
 from dbsp.kernels import growing_memory
 from dbsp.kernels.thread_count import set_threads
-from dbsp.operators.joins import merged_runs, summed_pieces
+from dbsp.operators.joins import merged_runs, pair_groups, summed_pieces
 from dbsp.operators.recursion import iterated_scope, row_tables
 from dbsp.parallel import narrow_sort, packed_part, packed_sum, probe_pieces, range_sort, split_merge
 from dbsp.state import merge_in_place, wide_merge
@@ -36,6 +36,11 @@ def small_pieces(threads: int) -> Iterator[None]:
         patch.setattr(split_merge, "PIECE", 4)
         patch.setattr(probe_pieces, "LARGE", 2)
         patch.setattr(probe_pieces, "LEAST", 1)
+        if threads != THREADS[1]:
+            patch.setattr(pair_groups, "FEW", 1)
+            patch.setattr(pair_groups, "SHARE", 0)
+            patch.setattr(pair_groups, "REPEATED", 0)
+            patch.setattr(pair_groups, "BLOCK", 2)
         patch.setattr(merged_runs, "LARGE", 2)
         patch.setattr(merged_runs, "SHARE", 1000)
         patch.setattr(summed_pieces, "LARGE", 2)

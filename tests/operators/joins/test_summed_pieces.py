@@ -15,19 +15,19 @@ def piece(distinct: int, weight: int = 1, size: int = LARGE) -> tuple[np.ndarray
 
 def test_equal_rows_are_summed_while_they_are_many() -> None:
     summed = SummedPieces(True)
-    rows, weights, matches = summed.add(*piece(7), 5)
-    assert matches == 5 and rows.base is None and weights.base is None
+    rows, weights = summed.add(*piece(7))
+    assert rows.base is None and weights.base is None
     expected = consolidate(*piece(7))
     assert rows.tolist() == expected[0].tolist() and weights.tolist() == expected[1].tolist()
-    rows, weights, _ = summed.add(*piece(LARGE), 0)
+    rows, weights = summed.add(*piece(LARGE))
     assert len(weights) == LARGE and rows[0].tolist() == [0, 0]  # sorted, and the last piece that is
-    rows, weights, _ = summed.add(*piece(7), 0)
+    rows, weights = summed.add(*piece(7))
     assert len(weights) == LARGE
 
 
 def test_pieces_that_are_left_alone() -> None:
-    assert len(SummedPieces(False).add(*piece(7), 0)[1]) == LARGE
-    assert len(SummedPieces(True).add(*piece(7, size=LARGE - 1), 0)[1]) == LARGE - 1
+    assert len(SummedPieces(False).add(*piece(7))[1]) == LARGE
+    assert len(SummedPieces(True).add(*piece(7, size=LARGE - 1))[1]) == LARGE - 1
     # A sum of some of the weights may be outside int64, although all of them together are not.
     for weight in (2**62, -(2**63)):
-        assert len(SummedPieces(True).add(*piece(7, weight), 0)[1]) == LARGE
+        assert len(SummedPieces(True).add(*piece(7, weight))[1]) == LARGE

@@ -1,0 +1,91 @@
+"""Joins of a large delta that add up equal pairs by groups (see `dbsp.kernels.grouped_pairs`).
+
+    delta by key  ->  parts by the hash of the output columns  ->  the sum of the pairs of each part
+
+Rows of a group are in one part, so equal pairs meet in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dbsp import kernels
+from dbsp.kernels.arrays import Codes
+from dbsp.kernels.thread_count import threads
+from dbsp.kernels.thread_pool import in_pieces
+from dbsp.parallel import probe_pieces
+
+T = TypeVar("T")
+
+FEW = 1 << 10
+"""The pairs of fewer delta rows are listed one by one: samples would take too much of the time."""
+
+SHARE = 4
+"""Pairs may be added up if they are this many times as many as the rows of both sides."""
+
+REPEATED = 2
+"""They are if they are this many times as many as the different ones."""
+
+BLOCK = 1 << 6
+"""The sample of pairs has blocks of so many rows: a key with many rows has many in a block."""
+
+BLOCKS = 4
+"""The number of blocks."""
+
+SAMPLED = 32
+"""The sample of different pairs has the groups with one of so many hashes."""
+
+_NO_HASHES = np.empty((0, 0), np.int64)
+
+
+def groups_pay(
+    arguments: Callable[[slice], Sequence[Any]],
+    size: int,
+    table: Codes,
+    runs: int,
+    width: int,
+    columns: Codes,
+    now: Codes,
+    coordinates: int,
+) -> bool:
+    """Return whether the pairs of a delta of `size` rows are many, and most equal an earlier one.
+
+    The results of `arguments` are the rows, the weights and the key of a part of the delta, which
+    is sorted by the key. The others are the arguments of `join_by_groups`.
+    """
+    starts = range(0, size, max(BLOCK, size // BLOCKS))
+    blocks = [arguments(slice(start, start + BLOCK)) for start in starts]
+    key = blocks[0][2]
+    sample = np.concatenate([rows for rows, *_ in blocks])
+    if not kernels.has_many_pairs(sample, key, table, runs, width, SHARE):
+        return False
+    rows, weights, _ = arguments(slice(0, size))
+    hashes = kernels.find_shards(rows, columns[columns >= 0], _NO_HASHES, SAMPLED)
+    chosen = np.flatnonzero(hashes == hashes[0])
+    if len(chosen) * REPEATED > size:
+        return True  # few groups, each with many rows
+    found = kernels.join_by_groups(
+        rows[chosen], weights[chosen], key, table, runs, width, columns, now, coordinates
+    )
+    return REPEATED * len(found[1]) <= found[-1]
+
+
+def in_groups(rows: Codes, weights: Codes, columns: Codes, function: Callable[[Codes, Codes], T]) -> list[T]:
+    """Return the results of a function of parts of a delta, one for each thread if it is large.
+
+    Each part is sorted as the delta is, and has all rows with the values of its rows in `columns`.
+    """
+    parts = threads() if len(weights) >= probe_pieces.LARGE else 1
+    if parts == 1 or not len(columns):
+        return [function(rows, weights)]
+    rows, weights, ends = kernels.split_rows(rows, weights, columns, _NO_HASHES, parts)
+    starts = [0, *ends.tolist()]
+
+    def of_part(part: int) -> T:
+        place = slice(starts[part], starts[part + 1])
+        return function(rows[place], weights[place])
+
+    return in_pieces(parts, of_part)
