@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 from unittest import mock
 
@@ -14,15 +15,19 @@ import dbsp
 from dbsp import Circuit, Run, Stream, kernels
 from dbsp.kernels import consolidate, register_run
 from dbsp.operators.joins import join, pair_groups
+from dbsp.parallel import probe_pieces
 from tests import reference
 from tests.compiler.support import AS_WRITTEN
 from tests.everywhere import follow_everywhere
 from tests.harness import follow
 from tests.parallel.small_pieces import THREADS, small_pieces
 from tests.reference import Z, project
-from tests.strategies import Tick, heavy_weights, rows, small, ticks
+from tests.strategies import Tick, rows, small, ticks
 
 PAIR = rows(small, small)
+
+ROWS = 60
+"""The square of it is more than `pair_groups.FEW`."""
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -55,29 +60,41 @@ def test_projecting_self_join_within_iterations(threads: int, sequence: list[Tic
         )
 
 
-@given(ticks({"a": PAIR, "b": PAIR}, heavy_weights))
-def test_sums_that_may_not_fit(sequence: list[Tick]) -> None:
-    """Such pairs are listed one by one, since weights of later ones may cancel them."""
+def pairs_circuit(select: Sequence[str] = ("x", "z")) -> Run:
+    circuit = Circuit("pairs")
+    a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
+    circuit.output("out", a.join(b, on=["y"], select=select))
+    return circuit.start()
 
-    def natural(circuit: Circuit) -> Stream:
-        a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
-        return a.join(b, on=["y"], select=["x", "z"])
 
-    def light(delta: Z) -> Z:
-        return {row: max(-9, min(weight, 9)) for row, weight in delta.items()}
+def grouped_calls(run: Run, tick: Any) -> int:
+    """Step; return how many calls of joins added up pairs by groups."""
+    calls = 0
+    add_up = kernels.join_by_groups
 
-    with small_pieces(1):
-        follow(
-            natural,
-            lambda inputs: reference.join(inputs["a"], inputs["b"], [(1, 0)], [(0, 0), (1, 1)]),
-            [{**tick, "b": light(tick.get("b", {}))} for tick in sequence],
-        )
+    def counted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return add_up(*arguments)
+
+    with mock.patch.object(kernels, "join_by_groups", counted):
+        run.step(tick)
+    return calls
+
+
+def test_pairs_whose_sums_may_not_fit_are_listed() -> None:
+    """The weights of later pairs cancel those of earlier ones."""
+    run = pairs_circuit()
+    run.step({"b": {(y, 5): 3 for y in range(ROWS)}})
+    tick: Any = {(x, y): 1 for x in range(ROWS) for y in range(ROWS)}
+    tick |= {(7, 0): 2**61 - 1, (7, 1): -(2**61), (7, 2): 2**60}
+    with mock.patch.object(join, "groups_pay", return_value=True):
+        assert grouped_calls(run, {"a": tick}) == 1
+    expected = {(x, 5): 3 * ROWS for x in range(ROWS)} | {(7, 5): 3 * (ROWS - 4 + 2**60)}
+    assert run.view("out").to_dict() == expected
 
 
 # --- the choice ----------------------------------------------------------------------------------
-
-ROWS = 60
-"""The square of it is more than `pair_groups.FEW`."""
 
 PATHS = """
 .decl e(x: number, y: number)
@@ -100,21 +117,6 @@ def odd_walks(edges: Z, nodes: int) -> Z:
         if (longer == found).all():
             return {(int(x), int(z)): 1 for x, z in np.argwhere(found)}
         found = longer
-
-
-def grouped_calls(run: Run, tick: Any) -> int:
-    """Step; return how many calls of joins added up pairs by groups."""
-    calls = 0
-    add_up = kernels.join_by_groups
-
-    def counted(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return add_up(*arguments)
-
-    with mock.patch.object(kernels, "join_by_groups", counted):
-        run.step(tick)
-    return calls
 
 
 @pytest.mark.parametrize("recursion", ["insert-only", "incremental"])
@@ -149,10 +151,7 @@ def test_recursion_with_many_pairs_for_a_row(
     ],
 )
 def test_joins_that_add_up_by_groups(select: list[str], stored: int, grouped: bool) -> None:
-    circuit = Circuit("chosen")
-    a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
-    circuit.output("out", a.join(b, on=["y"], select=select))
-    run = circuit.start()
+    run = pairs_circuit(select)
     run.step({"b": {(y, z): 1 for y in range(ROWS) for z in range(stored)}})
     tick: Any = {"a": {(x, y): 1 for x in range(ROWS) for y in range(ROWS)}}
     assert (grouped_calls(run, tick) > 0) == grouped
@@ -162,12 +161,22 @@ def test_joins_that_add_up_by_groups(select: list[str], stored: int, grouped: bo
 
 def test_few_rows_are_not_sampled() -> None:
     with mock.patch.object(join, "groups_pay", side_effect=AssertionError):
-        circuit = Circuit("few")
-        a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
-        circuit.output("out", a.join(b, on=["y"], select=["x", "z"]))
-        run = circuit.start()
+        run = pairs_circuit()
         run.step({"b": {(y, z): 1 for y in range(4) for z in range(9)}})
         run.step({"a": {(x, x % 4): 1 for x in range(pair_groups.FEW - 1)}})
+
+
+def test_threads_share_the_groups() -> None:
+    run = pairs_circuit()
+    run.step({"b": {(y, z): 1 for y in range(ROWS) for z in range(4 * ROWS)}})
+    dbsp.set_threads(2)
+    try:
+        with mock.patch.object(probe_pieces, "LARGE", pair_groups.FEW):
+            # For the sample, and for two parts.
+            assert grouped_calls(run, {"a": {(x, y): 1 for x in range(ROWS) for y in range(ROWS)}}) == 3
+    finally:
+        dbsp.set_threads(None)
+    assert run.view("out").to_dict() == {(x, z): ROWS for x in range(ROWS) for z in range(4 * ROWS)}
 
 
 # --- the parts of a delta ------------------------------------------------------------------------
