@@ -30,10 +30,10 @@ REPEATED = 2
 """They are if they are this many times as many as the different ones."""
 
 BLOCK = 1 << 6
-"""The sample of pairs has blocks of so many rows: a key with many rows has many in a block."""
+"""A sample for the number of pairs has so many neighbours: a key with many rows has many there."""
 
 BLOCKS = 4
-"""The number of blocks."""
+"""The number of these samples. One of them with many pairs is enough."""
 
 SAMPLED = 32
 """The sample of different pairs has the groups with one of so many hashes."""
@@ -56,13 +56,13 @@ def groups_pay(
     The results of `arguments` are the rows, the weights and the key of a part of the delta, which
     is sorted by the key. The others are the arguments of `join_by_groups`.
     """
-    starts = range(0, size, max(BLOCK, size // BLOCKS))
-    blocks = [arguments(slice(start, start + BLOCK)) for start in starts]
-    key = blocks[0][2]
-    sample = np.concatenate([rows for rows, *_ in blocks])
-    if not kernels.has_many_pairs(sample, key, table, runs, width, SHARE):
+    for start in range(0, size, max(BLOCK, size // BLOCKS)):
+        block, _, key = arguments(slice(start, start + BLOCK))
+        if kernels.has_many_pairs(block, key, table, runs, width, SHARE):
+            break
+    else:
         return False
-    rows, weights, _ = arguments(slice(0, size))
+    rows, weights, key = arguments(slice(0, size))
     hashes = kernels.find_shards(rows, columns[columns >= 0], _NO_HASHES, SAMPLED)
     chosen = np.flatnonzero(hashes == hashes[0])
     if len(chosen) * REPEATED > size:
