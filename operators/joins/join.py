@@ -40,7 +40,7 @@ from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins import pair_groups
 from dbsp.operators.joins.match_budget import MatchBudget
-from dbsp.operators.joins.pair_groups import groups_pay, in_groups
+from dbsp.operators.joins.pair_groups import grouped_delta, in_groups
 from dbsp.operators.joins.summed_pieces import SummedPieces
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
@@ -436,8 +436,10 @@ class JoinStep(AgendaStep):
         `arguments` returns the leading arguments of the kernels for a piece.
         """
         now = self._scope.now if coordinates else _NO_TIME
-        grouped = self._groups and groups_pay(arguments, size, table, runs, width, columns, now, coordinates)
-        summed = SummedPieces(not (self._injective or grouped))
+        grouped = None
+        if self._groups:
+            grouped = grouped_delta(arguments, size, table, runs, width, columns, now, coordinates)
+        summed = SummedPieces(not self._injective and grouped is None)
 
         def joined(part: Sequence[Any]) -> tuple[Piece, tuple[Codes, Codes, Codes] | None, int]:
             rows, weights, times, ready, matches = join(*part, table, runs, width, columns, now, coordinates)
@@ -447,13 +449,13 @@ class JoinStep(AgendaStep):
                 rows, weights = rows[:ready], weights[:ready]
             return packed(*summed.add(rows, weights)), later, matches
 
-        if grouped:
-            join = self._join_by_groups
-            rows, weights, *key = arguments(slice(0, size))
-            found = in_groups(rows, weights, columns[columns >= 0], lambda *part: joined([*part, *key]))
-        else:
+        if grouped is None:
             join = self._join_pairs
             found = in_slices(size, lambda part: joined(arguments(part)))
+        else:
+            join = self._join_by_groups
+            rows, weights, key = grouped
+            found = in_groups(rows, weights, columns[columns >= 0], lambda *part: joined((*part, key)))
         matches = 0
         for piece, later, count in found:
             if later is not None:

@@ -41,7 +41,7 @@ SAMPLED = 32
 _NO_HASHES = np.empty((0, 0), np.int64)
 
 
-def groups_pay(
+def grouped_delta(
     arguments: Callable[[slice], Sequence[Any]],
     size: int,
     table: Codes,
@@ -50,27 +50,27 @@ def groups_pay(
     columns: Codes,
     now: Codes,
     coordinates: int,
-) -> bool:
-    """Return whether the pairs of a delta of `size` rows are many, and most equal an earlier one.
+) -> tuple[Codes, Codes, int] | None:
+    """Return a delta of `size` rows if its pairs are many and most are repeated, else None.
 
     The results of `arguments` are the rows, the weights and the key of a part of the delta, which
-    is sorted by the key. The others are the arguments of `join_by_groups`.
+    is sorted by the key, as is the result. The others are the arguments of `join_by_groups`.
     """
     for start in range(0, size, max(BLOCK, size // BLOCKS)):
         block, _, key = arguments(slice(start, start + BLOCK))
         if kernels.has_many_pairs(block, key, table, runs, width, SHARE):
             break
     else:
-        return False
+        return None
     rows, weights, key = arguments(slice(0, size))
     hashes = kernels.find_shards(rows, columns[columns >= 0], _NO_HASHES, SAMPLED)
     chosen = np.flatnonzero(hashes == hashes[0])
     if len(chosen) * REPEATED > size:
-        return True  # few groups, each with many rows
+        return rows, weights, key  # few groups, each with many rows
     found = kernels.join_by_groups(
         rows[chosen], weights[chosen], key, table, runs, width, columns, now, coordinates
     )
-    return REPEATED * len(found[1]) <= found[-1]
+    return (rows, weights, key) if REPEATED * len(found[1]) <= found[-1] else None
 
 
 def in_groups(rows: Codes, weights: Codes, columns: Codes, function: Callable[[Codes, Codes], T]) -> list[T]:
