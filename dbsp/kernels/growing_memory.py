@@ -25,7 +25,7 @@ OWN = 1 << 24
 """Arrays of at least so many bytes have memory of their own."""
 
 GROWS = 1 << 18
-"""So do arrays of so many bytes that grow: in a heap, each growth would leave a gap."""
+"""So do arrays of so many bytes that grow or wait: in a heap, they would leave gaps."""
 
 POURED = 1 << 18
 """So many numbers of an array are copied before their memory is released."""
@@ -47,6 +47,11 @@ class GrowingMemory(mmap.mmap):
 def pays(size: int) -> bool:
     """Return whether an array of so many bytes has memory of its own."""
     return CAN_GROW and size >= OWN
+
+
+def grows(size: int) -> bool:
+    """Return whether an array of so many bytes has memory of its own if it grows or waits."""
+    return CAN_GROW and size >= GROWS
 
 
 def empty_array(dtype: np.dtype[Number], size: int) -> npt.NDArray[Number]:
@@ -101,7 +106,7 @@ def with_room(held: list[Numbers], size: int) -> Numbers:
     if used >= size:
         return held.pop()
     room = max(size, 2 * used)
-    if CAN_GROW and room * held[0].itemsize >= GROWS:
+    if grows(room * held[0].itemsize):
         return resized(held, room)
     larger = np.empty(room, held[0].dtype)
     larger[:used] = held.pop()

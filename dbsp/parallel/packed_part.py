@@ -15,7 +15,7 @@ import numpy as np
 
 from dbsp.kernels import column_limits, pack_part, unpack_part
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.growing_memory import CAN_GROW, GROWS, own_array
+from dbsp.kernels.growing_memory import grows, own_array
 
 Part: TypeAlias = tuple[Codes, Codes]
 """Rows and their weights."""
@@ -72,7 +72,7 @@ def packed(rows: Codes, weights: Codes) -> Piece:
     if layout is None:
         return rows, weights
     # A place in the heap would divide the room of the arrays that were freed before.
-    keys = own_array(_INT64, size) if CAN_GROW and 8 * size >= GROWS else np.empty(size, np.int64)
+    keys = own_array(_INT64, size) if grows(8 * size) else np.empty(size, np.int64)
     pack_part(rows, layout, keys, np.zeros(2, np.int64))
     return PackedPart(keys, _UNITS if bool((weights == 1).all()) else weights, layout, limits)
 
