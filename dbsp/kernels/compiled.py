@@ -12,7 +12,8 @@ from typing import Any
 
 import numba
 from numba import types
-from numba.core.caching import NullCache
+from numba.core.caching import FunctionCache, NullCache
+from numba.core.runtime.nrt import rtsys
 
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.kernels import intrinsics
@@ -30,6 +31,25 @@ _TYPES: dict[str, Any] = {
 }
 
 _compiling = threading.RLock()
+
+
+class _KernelCache(FunctionCache):
+    """The machine code of a kernel on disk, loaded without what only compilation needs.
+
+    Numba imports and registers all types and functions that it can compile, before it loads any
+    machine code. That takes a quarter of a second, more if SciPy is installed, and 25 MB. A
+    compilation does it anyway.
+    """
+
+    @property
+    def index(self) -> Path:
+        """The file that names the file with the machine code."""
+        return Path(self._cache_file._index_path)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
 def signature_of(kernel: Callable[..., Any]) -> tuple[Any, ...]:
@@ -50,7 +70,9 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     names["__name__"] = kernel.__module__
     copy = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__)
     copy.__qualname__, copy.__doc__ = kernel.__qualname__, kernel.__doc__
-    dispatcher: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(copy)
+    njit: Any = numba.njit  # its type omits `no_cfunc_wrapper`: nobody calls kernels from C
+    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(copy)
+    dispatcher._cache = _KernelCache(copy)  # type: ignore[no-untyped-call]
     find = dispatcher._compile_for_args
 
     def compile_for_call(*arguments: Any) -> Any:
@@ -128,9 +150,15 @@ def is_cached(kernel: Callable[..., Any]) -> bool:
 
     Machine code includes that of the kernels which it calls, so their sources count as well.
     """
+    kept = compiled(kernel)._cache
+    if not isinstance(kept, _KernelCache):  # this process may not write machine code
+        return False
     sources = {_source(each) for each in (kernel, *callees(kernel))}
-    written = max(source.stat().st_mtime for source in sources)
-    return any(index.stat().st_mtime >= written for index in _indices(kernel))
+    try:
+        written = kept.index.stat().st_mtime
+    except FileNotFoundError:
+        return False
+    return written >= max(source.stat().st_mtime for source in sources)
 
 
 def _forget(kernel: Callable[..., Any], dispatcher: Any) -> None:

@@ -31,6 +31,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows, RunCodes, Words
 from dbsp.kernels.bloom_filter import may_have
+from dbsp.kernels.copies import first_rows
 from dbsp.kernels.jit import add_weights, at_address, codes_at, kernel
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
 from dbsp.kernels.sort import compare_rows
@@ -348,9 +349,7 @@ def expand_frontier(
                 if 2 * (needed - group) > hashed:
                     hashed = _find_slots(table, slots, carried, group, used, hashed, needed - group)
                 if size + matches > block.shape[0]:
-                    larger = np.empty((2 * (size + matches), width + 1), np.int64)
-                    larger[:size] = block[:size]
-                    block = larger
+                    block = first_rows(block, size, 2 * (size + matches))
                 search = 0
                 at = 0
                 while at < joins.shape[0]:

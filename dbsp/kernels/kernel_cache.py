@@ -7,9 +7,9 @@ module of its own, which also works in notebooks, `python -c`, daemons and Spark
 from __future__ import annotations
 
 import os
-import queue
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -40,14 +40,32 @@ def compile_for_use(called: Iterable[Kernel]) -> None:
     at their first call: most runs never call them.
     """
     called = set(called)
-    wanted = [k for k in entries() if k in called or k.__module__.rpartition(".")[2] in _USUAL]
+    wanted = [k for k in entries() if k in called or k.__name__ in _USUAL]
     missing = missing_kernels(wanted)
     if missing:
         with shown_progress(len(missing)) as done:
             fill_cache(missing, done)
 
 
-_USUAL = ("matches", "presence", "run_merge", "run_search", "sort")
+_USUAL = {
+    "assert_runs",
+    "change_presence",
+    "consolidate",
+    "consolidate_few",
+    "consolidate_owned",
+    "count_asserted",
+    "expand_frontier",
+    "join_runs",
+    "merge_runs",
+    "project",
+    "rearrange",
+    "register_run",
+    "sort_owned",
+    "subtract_runs",
+    "sum_runs",
+    "sum_weights",
+}
+"""Kernels that many examples and benchmarks call; that of recursion takes longest to compile."""
 
 
 def missing_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:
@@ -63,11 +81,8 @@ def fill_cache(kernels: Iterable[Kernel], done: Callable[[str], None]) -> None:
     """
     with _alone():
         missing = missing_kernels(kernels)
-        # Kernels of one module call the same others, so one process compiles them.
-        modules: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
-        for module in dict.fromkeys(kernel.__module__ for kernel in missing):
-            modules.put([kernel.__name__ for kernel in missing if kernel.__module__ == module])
-        count = min(_cores(), modules.qsize()) if _starts_python() else 0
+        modules = _Modules(missing)
+        count = min(_cores(), modules.count) if _starts_python() else 0
         processes: list[subprocess.Popen[str]] = []
         try:
             with suppress(OSError):
@@ -118,15 +133,48 @@ def _process() -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=none, text=True)
 
 
-def _feed(
-    process: subprocess.Popen[str], modules: queue.SimpleQueue[list[str]], done: Callable[[str], None]
-) -> None:
+class _Modules:
+    """The kernels that are left to compile, by module: those of one call the same others."""
+
+    def __init__(self, missing: Iterable[Kernel]) -> None:
+        self._left: dict[str, list[Kernel]] = {}
+        for kernel in missing:
+            self._left.setdefault(kernel.__module__, []).append(kernel)
+        self._needs = {
+            module: frozenset(kernels).union(*map(callees, kernels)) for module, kernels in self._left.items()
+        }
+        self._compiled: dict[int, str] = {}
+        """The module that each process compiles now."""
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        return len(self._left)
+
+    def take(self, process: int) -> list[str]:
+        """Return the names of the kernels that a process compiles next; none if nothing is left.
+
+        Two processes that need the same kernel at the same time both compile it. So the next module
+        shares the fewest kernels with those that other processes compile.
+        """
+        with self._lock:
+            self._compiled.pop(process, None)
+            if not self._left:
+                return []
+            others = frozenset().union(*(self._needs[module] for module in self._compiled.values()))
+            module = min(
+                self._left, key=lambda name: (len(self._needs[name] & others), -len(self._needs[name]))
+            )
+            self._compiled[process] = module
+            return [kernel.__name__ for kernel in self._left.pop(module)]
+
+
+def _feed(process: subprocess.Popen[str], modules: _Modules, done: Callable[[str], None]) -> None:
     """Give the kernels of one module after the other to a process."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with suppress(queue.Empty, OSError):  # there is no more name, or the process has ended
-        while True:
-            names = modules.get_nowait()
+    with suppress(OSError):  # the process has ended
+        while names := modules.take(process.pid):
             process.stdin.write("".join(f"{name}\n" for name in names))
             process.stdin.flush()
             for _ in names:

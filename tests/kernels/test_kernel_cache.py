@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from dbsp.kernels import kernel_cache
-from dbsp.kernels.kernel_cache import shown_progress
+from dbsp.kernels.compiled import callees
+from dbsp.kernels.jit import KERNELS, entries
+from dbsp.kernels.kernel_cache import Kernel, shown_progress
 
 
 def test_a_compilation_is_announced_on_one_line(
@@ -83,3 +88,70 @@ def test_machine_code_is_as_new_as_the_kernels_that_it_calls(tmp_path: Path) -> 
     assert [used(), used()] == ["False 2", "True 2"]
     changed(5, 0)
     assert [used("refused"), used(), used()] == ["False 10", "False 10", "True 10"]
+
+
+LOAD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from calling_kernel import doubled
+from dbsp.kernels.compiled import compiled
+assert compiled(doubled)() == 6
+registries = "numba.np.linalg" in sys.modules
+import numba, numpy
+assert numba.njit(lambda values: values.sum() * numpy.sqrt(4.0))(numpy.arange(4)) == 12
+print(registries, "numba.np.linalg" in sys.modules)
+"""
+
+
+def test_a_kernel_from_disk_is_loaded_without_the_registries_of_the_compiler(tmp_path: Path) -> None:
+    (tmp_path / "called_kernel.py").write_text(CALLED.format(3))
+    (tmp_path / "calling_kernel.py").write_text(CALLING)
+    command = [sys.executable, "-c", LOAD, str(tmp_path)]
+    for loaded_before in ("True", "False"):
+        child = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert child.stdout.split() == [loaded_before, "True"]
+
+
+def test_usual_kernels_are_kernels() -> None:
+    assert {kernel.__name__ for kernel in entries()} >= kernel_cache._USUAL
+
+
+def test_processes_compile_modules_that_share_few_kernels() -> None:
+    def needs(names: list[str]) -> set[Kernel]:
+        chosen = [by_name[name] for name in names]
+        return set(chosen).union(*map(callees, chosen))
+
+    by_name = {kernel.__name__: kernel for kernel in entries()}
+    modules: dict[str, list[str]] = {}
+    for kernel in entries():
+        modules.setdefault(kernel.__module__, []).append(kernel.__name__)
+    left = kernel_cache._Modules(entries())
+    first = left.take(1)
+    assert len(needs(first)) == max(len(needs(names)) for names in modules.values())
+    second = left.take(2)
+    others = [names for names in modules.values() if names not in (first, second)]
+    assert all(len(needs(second) & needs(first)) <= len(needs(names) & needs(first)) for names in others)
+    taken = [first, second]
+    while names := left.take(1):  # as if the second process did not end
+        taken.append(names)
+    assert sorted(name for names in taken for name in names) == sorted(by_name)
+    shared = [len(needs(names) & needs(second)) for names in taken[2:]]
+    assert shared == sorted(shared)
+
+
+def test_kernels_assign_no_slices() -> None:
+    """Numba compiles the assignment of a slice to a slice for seconds (`dbsp.kernels.copies`)."""
+    for kernel in KERNELS:
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kernel)))):
+            if isinstance(node, ast.Assign) and not _is_constant(node.value):
+                assert not any(map(_is_slice, node.targets)), ast.unparse(node)
+
+
+def _is_constant(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) or (isinstance(value, ast.Name) and value.id.isupper())
+
+
+def _is_slice(target: ast.expr) -> bool:
+    return isinstance(target, ast.Subscript) and any(
+        isinstance(part, ast.Slice) for part in ast.walk(target.slice)
+    )
