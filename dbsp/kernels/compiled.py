@@ -41,6 +41,10 @@ class _KernelCache(FunctionCache):
     compilation does it anyway.
     """
 
+    def __init__(self, copy: FunctionType, kernel: Callable[..., Any]) -> None:
+        super().__init__(copy)  # type: ignore[no-untyped-call]
+        self._kernel = kernel
+
     @property
     def index(self) -> Path:
         """The file that names the file with the machine code."""
@@ -49,7 +53,10 @@ class _KernelCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        if found is None:  # such as the code for another processor
+            _link(self._kernel)
+        return found
 
 
 def signature_of(kernel: Callable[..., Any]) -> tuple[Any, ...]:
@@ -63,16 +70,15 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     """Return the compiled form of a kernel: its first call loads it, or compiles it.
 
     The plain function stays as it is, with the plain functions that it calls. The compiled form is
-    a copy of it, in whose global names the kernels and operations are the compiled ones.
+    a copy of it, in whose global names the kernels and operations are the compiled ones (`_link`).
     """
     assert isinstance(kernel, FunctionType)
-    names = {name: _compiled_form(value) for name, value in _globals_of(kernel)}
-    names["__name__"] = kernel.__module__
+    names = {"__name__": kernel.__module__}
     copy = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__)
     copy.__qualname__, copy.__doc__ = kernel.__qualname__, kernel.__doc__
     njit: Any = numba.njit  # its type omits `no_cfunc_wrapper`: nobody calls kernels from C
     dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(copy)
-    dispatcher._cache = _KernelCache(copy)  # type: ignore[no-untyped-call]
+    dispatcher._cache = _KernelCache(copy, kernel)
     find = dispatcher._compile_for_args
 
     def compile_for_call(*arguments: Any) -> Any:
@@ -107,11 +113,19 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
             from dbsp.kernels.array_results import direct_results
 
             _forget(kernel, dispatcher)
+            _link(kernel)
             with direct_results():
                 dispatcher.compile(signature_of(kernel))
     finally:
         for other in called:
             other.disable_compile(False)
+
+
+def _link(kernel: Callable[..., Any]) -> None:
+    """Give the compiled form of a kernel its global names: only a compilation needs them."""
+    compiled(kernel).py_func.__globals__.update(
+        (name, _compiled_form(value)) for name, value in _globals_of(kernel)
+    )
 
 
 @cache

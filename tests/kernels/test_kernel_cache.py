@@ -112,6 +112,18 @@ def test_a_kernel_from_disk_is_loaded_without_the_registries_of_the_compiler(tmp
         assert child.stdout.split() == [loaded_before, "True"]
 
 
+def test_machine_code_for_another_processor_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "called_kernel.py").write_text(CALLED.format(3))
+    (tmp_path / "calling_kernel.py").write_text(CALLING)
+    command = [sys.executable, "-c", LOAD, str(tmp_path)]
+    loaded = []
+    for processor in ("", "generic", "generic", ""):
+        environment = {**os.environ, "NUMBA_CPU_NAME": processor} if processor else None
+        child = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        loaded.append(child.stdout.split()[0])
+    assert loaded == ["True", "True", "False", "False"]
+
+
 def test_usual_kernels_are_kernels() -> None:
     assert {kernel.__name__ for kernel in entries()} >= kernel_cache._USUAL
 
