@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dbsp.kernels import kernel_cache
-from dbsp.kernels.compiled import callees
-from dbsp.kernels.jit import KERNELS, entries
+from dbsp.kernels.compiled import _CodeOnlyCache, callees, compiled
+from dbsp.kernels.jit import ENTRIES, KERNELS, entries
 from dbsp.kernels.kernel_cache import Kernel, shown_progress
 
 
@@ -122,6 +122,13 @@ def test_machine_code_for_another_processor_is_not_used(tmp_path: Path) -> None:
         child = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         loaded.append(child.stdout.split()[0])
     assert loaded == ["True", "True", "False", "False"]
+
+
+def test_kernels_that_others_call_are_kept_with_their_bitcode() -> None:
+    called = set().union(*map(callees, KERNELS))
+    code_only = {k for k in KERNELS if isinstance(compiled(k)._cache, _CodeOnlyCache)}
+    assert called.intersection(ENTRIES)
+    assert code_only == set(ENTRIES) - called
 
 
 def test_usual_kernels_are_kernels() -> None:
