@@ -71,16 +71,16 @@ class RowSource(ABC):
 
 def encode_chunks(chunks: Iterable[Chunk], schema: Schema, interner: Interner) -> tuple[Codes, Codes, bool]:
     """Return the code rows and the weights of all chunks, and whether a chunk has weights."""
-    rows, weights, weighted = encode_narrow(chunks, schema, interner, False)
+    rows, weights, weighted = encode_narrow(chunks, schema, interner, narrow=False)
     return widened(rows), weights, weighted
 
 
 def encode_narrow(
-    chunks: Iterable[Chunk], schema: Schema, interner: Interner, narrow: bool = True
+    chunks: Iterable[Chunk], schema: Schema, interner: Interner, *, narrow: bool
 ) -> tuple[StoredRows, Codes, bool]:
-    """As `encode_chunks`, with int32 rows and a single weight for all of them if possible.
+    """As `encode_chunks`; `narrow` allows int32 rows with a single weight for all of them.
 
-    That is so if there are many rows, no chunk has weights, and all codes fit.
+    They are narrow if there are many rows, no chunk has weights, and all codes fit.
     """
     parts: list[tuple[StoredRows, Codes | None]] = []
     try:

@@ -204,7 +204,7 @@ def _stored(
             change = gathered(change)
             if isinstance(change, list):
                 return schema.encode_rows(change, interner), np.ones(len(change), np.int64), False
-        return encode_narrow(chunks_of(change, schema), schema, interner, narrow)
+        return encode_narrow(chunks_of(change, schema), schema, interner, narrow=narrow)
     except DbspError as error:
         add_relation(error, relation)
         raise

@@ -116,8 +116,8 @@ class RowTable:
     def _grow(self) -> None:
         used, queued, new, aside, hashed = self.state[[USED, QUEUED, NEW, ASIDE, HASHED]].tolist()
         room = 2 << int(self.state[NEEDED] - 1).bit_length()
-        self._table = _with_room(self._table, used, room)
-        queue = _with_room(self._queue, queued, room)
+        self._table = _enlarged(self._table, used, room)
+        queue = _enlarged(self._queue, queued, room)
         if new + aside:
             queue[-new - aside :] = self._queue[-new - aside :]
         self._queue = queue
@@ -174,7 +174,7 @@ def set_of(rows: Codes) -> Batch | None:
     return combine([(rows, np.ones(len(rows), np.int64))], owned=True) if len(rows) else None
 
 
-def _with_room(array: Codes, used: int, room: int) -> Codes:
+def _enlarged(array: Codes, used: int, room: int) -> Codes:
     larger = np.empty((room, *array.shape[1:]), np.int64)
     larger[:used] = array[:used]
     return larger
