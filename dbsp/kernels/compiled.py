@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -134,7 +133,7 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
         else:
             from dbsp.kernels.array_results import direct_results
 
-            _forget(kernel, dispatcher)
+            _forget(dispatcher)
             _link(kernel)
             with direct_results():
                 dispatcher.compile(signature_of(kernel))
@@ -204,20 +203,13 @@ def is_cached(kernel: Callable[..., Any]) -> bool:
     return written >= max(source.stat().st_mtime for source in sources)
 
 
-def _forget(kernel: Callable[..., Any], dispatcher: Any) -> None:
+def _forget(dispatcher: Any) -> None:
     """Keep Numba from loading old machine code: it does not notice that a called kernel changed."""
     try:
-        for index in _indices(kernel):
-            index.unlink(missing_ok=True)
+        dispatcher._cache.index.unlink(missing_ok=True)
     except OSError:  # a cache that this process may only read
         dispatcher._cache = NullCache()
 
 
 def _source(kernel: Callable[..., Any]) -> Path:
     return Path(kernel.__code__.co_filename)
-
-
-def _indices(kernel: Callable[..., Any]) -> list[Path]:
-    """The files with which Numba finds the machine code of a kernel."""
-    name = f"{_source(kernel).stem}.{kernel.__qualname__}-*.py{sys.version_info[0]}{sys.version_info[1]}*.nbi"
-    return list(Path(compiled(kernel).stats.cache_path).glob(name))
