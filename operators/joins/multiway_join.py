@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from dbsp.circuit.field_ranges import SOME_INPUTS
 from dbsp.circuit.graph import Graph, Node, Stream
@@ -59,6 +59,8 @@ from dbsp.operators.joins.value_limits import Limit, limit_of
 from dbsp.operators.linear.project import Project
 from dbsp.operators.traces.arrange import expect_order, in_own_order, is_external
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class MultiwayJoin(Operator):
@@ -89,6 +91,8 @@ class MultiwayJoin(Operator):
     narrowing: tuple[Expression, ...] = field(default=(), compare=False)
     identity: tuple[Any, ...] = field(init=False, repr=False)
     """The fields that equality compares: `==` on expressions builds another expression."""
+    _known: ClassVar[tuple[tuple[Schema, ...], dict[str, Any]] | None] = None
+    """The schemas of the inputs of the last call, and its results (see `_once`)."""
 
     def __post_init__(self) -> None:
         atoms = tuple(
@@ -136,6 +140,9 @@ class MultiwayJoin(Operator):
 
     def bindings(self, *inputs: Schema) -> Schema:
         """Return the variables with their types. Raises SchemaError if an atom does not fit."""
+        return self._once("bindings", inputs, self._bindings)
+
+    def _bindings(self, *inputs: Schema) -> Schema:
         if len(inputs) != len(self.atoms) or not inputs:
             raise SchemaError(
                 f"expected one stream for each of the {len(self.atoms)} atoms, and at least one, "
@@ -204,6 +211,9 @@ class MultiwayJoin(Operator):
     def null_mismatch(self, *inputs: Schema) -> frozenset[str]:
         """Return the int variables that are optional in some places only: None has no match
         there."""
+        return self._once("null mismatch", inputs, self._null_mismatch)
+
+    def _null_mismatch(self, *inputs: Schema) -> frozenset[str]:
         kinds: dict[str, set[bool]] = {}
         for terms, schema in zip(self.atoms, inputs, strict=True):
             for term, type_ in zip(terms, schema.types, strict=True):
@@ -231,6 +241,8 @@ class MultiwayJoin(Operator):
 
     def narrowing_limits(self, inputs: Sequence[Schema]) -> list[Limit]:
         """Return the limits that `narrowing` sets. Raises SchemaError if a condition sets none."""
+        if not self.narrowing:
+            return []
         bindings, excluded = self.bindings(*inputs), self.null_mismatch(*inputs)
         found = []
         for condition in self.narrowing:
@@ -243,15 +255,33 @@ class MultiwayJoin(Operator):
             found.append(limit)
         return found
 
-    def terms(self, inputs: Sequence[Schema]) -> list[tuple[Action, ...]]:
+    def terms(self, inputs: Sequence[Schema]) -> Sequence[tuple[Action, ...]]:
         """Return the actions of each delta term."""
+        return self._once("terms", tuple(inputs), self._terms)
+
+    def _terms(self, *inputs: Schema) -> Sequence[tuple[Action, ...]]:
         bindings, excluded = self.bindings(*inputs), self.null_mismatch(*inputs)
         limits = [limit_of(c, bindings, excluded) if is_total(c) else None for c in self.conditions]
         narrowing = self.narrowing_limits(inputs)
-        return [
+        return tuple(
             delta_term(self.atoms, start, order, self.extensions, self.conditions, limits, narrowing)
             for start, order in enumerate(self.term_orders())
-        ]
+        )
+
+    def _once(self, what: str, inputs: tuple[Schema, ...], function: Callable[..., T]) -> T:
+        """Return `function(*inputs)`, which is kept until another call has other inputs.
+
+        Lowering a join, the check of the lowered node and the steps of its terms need the same.
+        """
+        last = self._known
+        if last is None or last[0] != inputs:
+            last = inputs, {}
+            object.__setattr__(self, "_known", last)
+        known = last[1]
+        if what not in known:
+            known[what] = function(*inputs)
+        found: T = known[what]
+        return found
 
     def expand(self, rewriting: Rewriting, node: Node, inputs: Sequence[Stream]) -> Stream:
         """Return the join of the columns that are read, then the operators that can fail on a
@@ -386,11 +416,11 @@ class DeltaMultiwayJoin(Operator):
     def check_inputs(self, graph: Graph, inputs: Sequence[Stream]) -> None:
         join = self.join
         schemas = self.inputs_of([stream.schema for stream in inputs])
+        own = [in_own_order(each.schema, order) for each, order in zip(inputs, self.arranged, strict=True)]
         for start, (row, actions) in enumerate(zip(self.places, join.terms(schemas), strict=True)):
             read = column_sets(actions)
             for atom, place in enumerate(row):
-                own = in_own_order(inputs[place].schema, self.arranged[place])
-                fits = own.types == schemas[atom].types
+                fits = own[place].types == schemas[atom].types
                 if atom != start:
                     found = expect_order(inputs[place], ())
                     fits &= found == self.arranged[place]

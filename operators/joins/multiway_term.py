@@ -7,6 +7,7 @@ the least upper bound of the times of its rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -343,7 +344,7 @@ class _Writer:
                     schema = self._schemas[use.atom]
                     values[slot] = constant_code(term, schema, self._scope.interner)
                     own.append(slot)
-            counts = np.cumsum([len(columns) for columns in use.bound]).tolist()
+            counts = accumulate(len(columns) for columns in use.bound)
             coordinates = source.coordinates
             width = len(reading.order) + coordinates
             uses.append(PlannedUse(width, coordinates, tuple(own), tuple(counts), use.complete))

@@ -76,6 +76,23 @@ def test_random_queries_over_ints_alone(data: st.DataObject) -> None:
     follow_query(query, data.draw(query.ticks()))
 
 
+def test_answers_belong_to_the_inputs_of_the_call() -> None:
+    """A join keeps the results for the last inputs, and other inputs have others."""
+    join = MultiwayJoin((("x", "y"), ("y", "z")), ("x", "z"), conditions=(col("y") < 5,))
+    given = [Schema.of(a=int, b=b) for b in (int, int | None, str)]
+    pairs = [(first, second) for first in given[:2] for second in (Schema.of(b=int, c=int), given[0])]
+    for first, second in [*pairs, *reversed(pairs)]:
+        fresh = replace(join)
+        inputs = [first, second]
+        assert join.bindings(*inputs) == fresh._bindings(*inputs)
+        assert join.null_mismatch(*inputs) == fresh._null_mismatch(*inputs)
+        assert join.null_mismatch(*inputs) == ({"y"} if first is given[1] else set())
+        assert join.terms(inputs) == fresh._terms(*inputs)
+    with pytest.raises(SchemaError, match="variable 'y' has type str in one place and int in another"):
+        join.bindings(given[2], given[0])
+    assert join.bindings(given[0], given[0]) == Schema.of(x=int, y=int, z=int)
+
+
 @given(st.data())
 def test_extreme_values(data: st.DataObject) -> None:
     query = data.draw(conjunctions(("int", "int", "int?"), extremes=True))
