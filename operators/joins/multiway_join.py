@@ -241,8 +241,6 @@ class MultiwayJoin(Operator):
 
     def narrowing_limits(self, inputs: Sequence[Schema]) -> list[Limit]:
         """Return the limits that `narrowing` sets. Raises SchemaError if a condition sets none."""
-        if not self.narrowing:
-            return []
         bindings, excluded = self.bindings(*inputs), self.null_mismatch(*inputs)
         found = []
         for condition in self.narrowing:
