@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -195,12 +196,22 @@ def is_cached(kernel: Callable[..., Any]) -> bool:
     kept = compiled(kernel)._cache
     if not isinstance(kept, _KernelCache):  # this process may not write machine code
         return False
-    sources = {_source(each) for each in (kernel, *callees(kernel))}
     try:
-        written = kept.index.stat().st_mtime
+        written = os.stat(kept.index).st_mtime
     except FileNotFoundError:
         return False
-    return written >= max(source.stat().st_mtime for source in sources)
+    return written >= _changed(kernel)
+
+
+@cache
+def _changed(kernel: Callable[..., Any]) -> float:
+    """Return when the sources of a kernel and of those that it calls changed last."""
+    return max(map(_file_changed, {each.__code__.co_filename for each in (kernel, *callees(kernel))}))
+
+
+@cache
+def _file_changed(source: str) -> float:
+    return os.stat(source).st_mtime
 
 
 def _forget(dispatcher: Any) -> None:
@@ -209,7 +220,3 @@ def _forget(dispatcher: Any) -> None:
         dispatcher._cache.index.unlink(missing_ok=True)
     except OSError:  # a cache that this process may only read
         dispatcher._cache = NullCache()
-
-
-def _source(kernel: Callable[..., Any]) -> Path:
-    return Path(kernel.__code__.co_filename)

@@ -21,6 +21,9 @@ KERNELS: list[Callable[..., Any]] = []
 ENTRIES: list[Callable[..., Any]] = []
 """The kernels that callers call (see `dbsp.kernels.tiers`)."""
 
+WANTED: set[str] = set()
+"""The names of the kernels that this process has called, or expects to call."""
+
 OPERATIONS: list[Callable[..., Any]] = []
 """The operations that `dbsp.kernels.intrinsics` replaces by instructions in compiled kernels."""
 
@@ -40,6 +43,15 @@ def kernel(function: F) -> F:
 def entries() -> list[Callable[..., Any]]:
     """Return the kernels of this package that callers call."""
     return [kernel for kernel in ENTRIES if kernel.__module__.startswith(f"{__package__}.")]
+
+
+def expect_calls(*kernels: Callable[..., Any]) -> None:
+    """Compile these kernels with the first ones that the process needs, instead of at their call.
+
+    A step says which kernels its ticks call sooner or later, beyond those that most runs call. Its
+    first call could be in a tick of one row, which would wait for the compiler for seconds.
+    """
+    WANTED.update(kernel.__name__ for kernel in kernels)
 
 
 def operation(function: F) -> F:

@@ -13,13 +13,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import counted
-from dbsp.kernels.compiled import cache_folder, callees, compile_kernel, is_cached
-from dbsp.kernels.jit import entries
+from dbsp.kernels.compiled import cache_folder, callees, compile_kernel, compiled, is_cached
+from dbsp.kernels.jit import WANTED, entries
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -33,39 +34,67 @@ compile_named()
 """
 
 
-def compile_for_use(called: Iterable[Kernel]) -> None:
-    """Compile the kernels that most runs use, and those that this process has called.
+def compile_for_use() -> None:
+    """Compile the kernels that most runs use, and those that this process calls or expects to call.
 
     Says so on stderr, unless the environment variable DBSP_QUIET is set. Other kernels are compiled
     at their first call: most runs never call them.
     """
-    called = set(called)
-    wanted = [k for k in entries() if k in called or k.__name__ in _USUAL]
+    wanted = [kernel for kernel in entries() if kernel.__name__ in _USUAL | WANTED]
     missing = missing_kernels(wanted)
     if missing:
         with shown_progress(len(missing)) as done:
             fill_cache(missing, done)
 
 
+@cache
+def ready_for_calls(kernel: Kernel) -> Any:
+    """Return the compiled form of a kernel; its first call compiles what is missing, as above."""
+    dispatcher = compiled(kernel)
+    load = dispatcher._compile_for_args
+
+    def load_for_call(*arguments: Any) -> Any:
+        if not is_cached(kernel):
+            WANTED.add(kernel.__name__)
+            compile_for_use()
+        return load(*arguments)
+
+    dispatcher._compile_for_args = load_for_call
+    return dispatcher
+
+
 _USUAL = {
     "assert_runs",
     "change_presence",
+    "column_limits",
     "consolidate",
     "consolidate_few",
     "consolidate_owned",
     "count_asserted",
     "expand_frontier",
+    "find_ranges",
+    "find_shards",
+    "has_many_pairs",
     "join_runs",
+    "merge_backward",
     "merge_runs",
+    "move_to_ranges",
+    "pack_part",
     "project",
+    "range_keys",
     "rearrange",
     "register_run",
+    "scatter_keys",
     "sort_owned",
+    "split_rows",
     "subtract_runs",
     "sum_runs",
+    "sum_scattered",
     "sum_weights",
+    "unpack_part",
 }
-"""Kernels that many examples and benchmarks call; that of recursion takes longest to compile."""
+"""Kernels that many examples, benchmarks and large loads call; that of recursion takes longest to
+compile."""
 
 
 def missing_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:

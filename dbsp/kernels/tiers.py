@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.kernels.frontier import CALL_MATCHES, JOIN, STARTED, USED
-from dbsp.kernels.jit import ENTRIES, at_address
+from dbsp.kernels.jit import ENTRIES, WANTED, at_address
 from dbsp.kernels.term_sum import SOURCE, TERM
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,8 +47,6 @@ class _Tiers:
         """Seconds that interpreted calls have taken."""
         self.lock = threading.RLock()
         self.entries: list[_Entry] = []
-        self.called: set[Callable[..., Any]] = set()
-        """The kernels that this process has interpreted."""
 
     def interprets(self, work: int) -> bool:
         """Whether a call with this work is interpreted."""
@@ -93,11 +91,11 @@ def entry(kernel: F) -> F:
         if compiled:  # a caller kept this function from before the switch
             return compiled[0](*arguments)
         if not _tiers.interprets(work_of(arguments)):
-            _tiers.called.add(kernel)
+            WANTED.add(kernel.__name__)
             _compile_missing()
             call_undisturbed(_switch)
             return compiled[0](*arguments)
-        _tiers.called.add(kernel)
+        WANTED.add(kernel.__name__)
         started = time.perf_counter()
         try:
             # Compiled kernels wrap around silently, too.
@@ -122,10 +120,10 @@ def _compile_missing() -> None:
     compile_for_use = call_undisturbed(_compiler)
     with _tiers.lock:
         if not any(entry.compiled for entry in _tiers.entries):
-            compile_for_use(_tiers.called)
+            compile_for_use()
 
 
-def _compiler() -> Callable[[Iterable[Callable[..., Any]]], None]:
+def _compiler() -> Callable[[], None]:
     from dbsp.kernels.kernel_cache import compile_for_use
 
     return compile_for_use
@@ -133,11 +131,11 @@ def _compiler() -> Callable[[Iterable[Callable[..., Any]]], None]:
 
 def _switch() -> None:
     """Make all callers use the compiled kernels."""
-    from dbsp.kernels.compiled import compiled
+    from dbsp.kernels.kernel_cache import ready_for_calls
 
     with _tiers.lock:
         for entry in _tiers.entries:
-            entry.compiled[:] = [compiled(entry.kernel)]
+            entry.compiled[:] = [ready_for_calls(entry.kernel)]
         _replace([(entry.call, entry.compiled[0]) for entry in _tiers.entries])
 
 

@@ -38,6 +38,7 @@ from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.expressions.readable_text import plain_name
 from dbsp.kernels import accumulate, change_groups, consolidate, extremes, leading, replace_rows
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import (
     AggregateFunction,
@@ -268,6 +269,10 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
             kept = kept_result(function, place, self._orders, schema, self._key, scope)
             if kept is not None:
                 self._kept[at] = kept
+        if self._plain is not None:
+            expect_calls(change_groups)
+        else:
+            expect_calls(accumulate, extremes, replace_rows)
 
     def _state_types(self) -> list[Type]:
         """The types of the columns of the state: the key, the sum of weights, and the sums."""

@@ -23,6 +23,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import expect_type
 from dbsp.kernels import count_values, values_at
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction, float_column
 from dbsp.operators.groups.exact_results import float_sums
@@ -81,6 +82,7 @@ class KeptQuantile(KeptResult):
         self._type = schema.types[function.column]
         self._missing = MissingWeights([*schema.types[:key], self._type], scope)
         self.traces = (self._missing.trace,)
+        expect_calls(count_values, values_at)
 
     def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
         before = self._results(changes.keys, self._order.before)

@@ -21,6 +21,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.kernels import accumulate, change_digits, consolidate, gather, project, replace_rows
 from dbsp.kernels.arrays import Codes, Mask, Rows
+from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import group_numbers
 from dbsp.operators.groups.exact_results import NO_RUNS
@@ -191,6 +192,7 @@ class KeptCount(KeptValues):
 
 def new_digits(schema: Schema, key: int, scope: StepScope) -> Trace:
     """Return a trace for the state of the kernel `change_digits`."""
+    expect_calls(change_digits)
     return scope.new_trace(key + 2, [*schema.types[:key], INT, INT])
 
 

@@ -36,6 +36,7 @@ from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.kernels import arrange, consolidate, join_runs, register_run
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins import pair_groups
@@ -347,6 +348,9 @@ class JoinStep(AgendaStep):
         self._injective = injective
         self._groups = self.adds_pairs and not injective
         """Whether pairs of a large delta may be equal, and can be added up by groups."""
+        expect_calls(getattr(kernels, self.timed_kernel if scope.depth else self.kernel))
+        if self._groups:
+            expect_calls(kernels.join_by_groups)
 
     def step(self) -> None:
         self.out = None  # release the latest delta before the next one is computed

@@ -12,7 +12,9 @@ import numpy as np
 from dbsp.circuit.step_roles import ReportingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import combine
+from dbsp.kernels import extend_by_levels, sum_terms
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.jit import expect_calls
 from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.operators.joins.merged_runs import MergedRuns
 from dbsp.operators.joins.multiway_term import TermStep
@@ -31,6 +33,7 @@ class MultiwayJoinStep(AgendaStep, ReportingStep):
         self._agenda = Agenda(scope)
         self._budget = scope.shared(MatchBudget)
         self._small = SmallTerms.of(self.terms, columns, scope)
+        expect_calls(extend_by_levels, sum_terms)
 
     def report(self) -> Mapping[str, tuple[TermRows, ...]]:
         return {"join terms": tuple(term.rows for term in self.terms)} if self.terms else {}

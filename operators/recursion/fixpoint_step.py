@@ -18,8 +18,9 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, RememberingStep, ReportingStep, Time, TimedStep
 from dbsp.data.batch import Batch, sum_if_any
 from dbsp.errors import expect_present
-from dbsp.kernels import sum_weights
+from dbsp.kernels import distinct_timed_runs, join_timed_runs, sum_weights, with_time
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.jit import expect_calls
 from dbsp.operators.recursion.body import Body
 from dbsp.operators.recursion.convergence import Convergence
 from dbsp.operators.recursion.entering_streams import part_of, whole
@@ -112,6 +113,8 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self._replaced: IteratedScope | None = None
         self._journalled = False
         self.results: list[Batch | None] = [None] * len(self._inner.exports)
+        # The first deletion can restart the scope with iterations.
+        expect_calls(distinct_timed_runs, join_timed_runs, with_time)
 
     def report(self) -> Mapping[str, str]:
         return {"evaluation": self._history.describe()}

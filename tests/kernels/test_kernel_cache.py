@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from dbsp.kernels import kernel_cache
+import dbsp
+from dbsp.kernels import jit, kernel_cache, tiers
 from dbsp.kernels.compiled import _CodeOnlyCache, callees, compiled
 from dbsp.kernels.jit import ENTRIES, KERNELS, entries
 from dbsp.kernels.kernel_cache import Kernel, shown_progress
+from dbsp.kernels.tiers import COMPILED, INTERPRETED, choose_tier
 
 
 def test_a_compilation_is_announced_on_one_line(
@@ -174,3 +176,78 @@ def _is_slice(target: ast.expr) -> bool:
     return isinstance(target, ast.Subscript) and any(
         isinstance(part, ast.Slice) for part in ast.walk(target.slice)
     )
+
+
+READY = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from calling_kernel import doubled
+from dbsp.kernels import kernel_cache
+from dbsp.kernels.jit import WANTED
+kernel_cache.entries = lambda: [doubled]
+kernel_cache._starts_python = lambda: False
+ready = kernel_cache.ready_for_calls(doubled)
+print(ready(), ready(), sorted(WANTED), kernel_cache.ready_for_calls(doubled) is ready)
+"""
+
+
+def test_the_first_call_of_a_kernel_that_is_not_on_disk_is_announced(tmp_path: Path) -> None:
+    (tmp_path / "called_kernel.py").write_text(CALLED.format(3))
+    (tmp_path / "calling_kernel.py").write_text(CALLING)
+    command = [sys.executable, "-c", READY, str(tmp_path)]
+    environment = {name: value for name, value in os.environ.items() if name != "DBSP_QUIET"}
+    for announced, wanted in ((True, ["doubled"]), (False, [])):
+        child = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        assert child.stdout.strip() == f"6 6 {wanted} True"
+        assert ("compiling 1 kernel for this machine" in child.stderr) is announced
+        assert child.stderr.count("\n") == announced
+
+
+SLOW = {
+    "change_digits",
+    "change_groups",
+    "extend_by_levels",
+    "join_bands",
+    "join_by_groups",
+    "join_intervals",
+    "join_timed_bands",
+    "join_timed_runs",
+    "sum_terms",
+    "values_at",
+}
+"""Kernels that are compiled for three seconds and more, on a core of a virtual machine."""
+
+EDGES = ".decl e(x: number, y: number) .input e .decl r({columns}) .output r "
+
+
+@pytest.mark.parametrize(
+    "columns, rules, expected",
+    [
+        ("x: number, y: number", "r(x, y) :- e(x, y). r(x, z) :- r(x, y), e(y, z).", {"join_timed_runs"}),
+        ("x: number, y: number", "r(x, y) :- e(x, y). r(x, z) :- r(x, y), r(y, z).", {"join_timed_runs"}),
+        ("x: number, z: number", "r(x, z) :- e(x, y), e(y, z).", {"join_by_groups"}),
+        ("x: number, z: number", "r(x, z) :- e(x, y), e(z, _), y <= z, z <= y + 3.", {"join_bands"}),
+        ("x: number, w: number", "r(x, w) :- e(x, y), e(z, w), x <= w, w <= y.", {"join_intervals"}),
+        ("x: number", "r(x) :- e(x, y), e(y, z), e(z, x).", {"extend_by_levels", "sum_terms"}),
+        ("x: number, n: number", "r(x, n) :- e(x, _), n = count : { e(x, _) }.", {"change_groups"}),
+        ("x: number, n: number", "r(x, n) :- e(x, _), n = max y : { e(x, y) }.", set()),
+    ],
+)
+def test_no_tick_calls_a_slow_kernel_that_no_step_has_named(
+    columns: str, rules: str, expected: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "WANTED", wanted := set[str]())
+    monkeypatch.setattr(tiers, "WANTED", wanted)
+    choose_tier(INTERPRETED)
+    try:
+        run = dbsp.compile(EDGES.format(columns=columns) + rules).start()
+        before = set(wanted)
+        assert before & SLOW >= expected
+        wanted.clear()
+        edges = [(x, y) for x in range(7) for y in (x + 1, 2 * x + 1)]
+        run.step({"e": edges})
+        for edge in edges:
+            run.step({"e": {edge: -1}})
+        assert wanted & SLOW <= before
+    finally:
+        choose_tier(COMPILED)
