@@ -32,7 +32,9 @@ help:
 demo: $(VENV)/$(if $(filter --local,$(ARGS)),.ready,.ready-spark)
 	$(BIN)/python -m examples.stdlib_demo $(ARGS)
 
+# Else the tests of each process compile kernels one by one, and wait for each other.
 test: $(VENV)/.ready-dev
+	$(BIN)/dbsp warmup
 	$(PYTEST) $(ARGS)
 
 test-fast: $(VENV)/.ready-dev
