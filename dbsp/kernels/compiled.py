@@ -80,6 +80,18 @@ class _CodeOnlyCache(_KernelCache):
     _impl_class = _CodeOnly  # type: ignore[assignment]
 
 
+class _CallCache(_CodeOnlyCache):
+    """For the calls of a kernel that other kernels call, too: theirs needs the bitcode."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context) if is_cached(self._kernel) else None
+        if found is None:
+            compile_kernel(self._kernel)
+            found = compiled(self._kernel).overloads[signature_of(self._kernel)]
+            found = found._replace(metadata=None)  # as of code from disk: Numba times it once
+        return found
+
+
 def signature_of(kernel: Callable[..., Any]) -> tuple[Any, ...]:
     """Return the types of the arguments of a kernel, from its annotations."""
     annotations = kernel.__annotations__
@@ -93,14 +105,24 @@ def compiled(kernel: Callable[..., Any]) -> Any:
     The plain function stays as it is, with the plain functions that it calls. The compiled form is
     a copy of it, in whose global names the kernels and operations are the compiled ones (`_link`).
     """
+    code_only = kernel in ENTRIES and kernel not in _called_entries()
+    return _compiled(kernel, _CodeOnlyCache if code_only else _KernelCache)
+
+
+@cache
+def compiled_for_calls(kernel: Callable[..., Any]) -> Any:
+    """Return the compiled form for calls from Python: it loads no code that only kernels call."""
+    return _compiled(kernel, _CallCache) if kernel in _called_entries() else compiled(kernel)
+
+
+def _compiled(kernel: Callable[..., Any], kind: type[_KernelCache]) -> Any:
     assert isinstance(kernel, FunctionType)
     names = {"__name__": kernel.__module__}
     copy = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__)
     copy.__qualname__, copy.__doc__ = kernel.__qualname__, kernel.__doc__
     njit: Any = numba.njit  # its type omits `no_cfunc_wrapper`: nobody calls kernels from C
     dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(copy)
-    code_only = kernel in ENTRIES and kernel not in _called_entries()
-    dispatcher._cache = (_CodeOnlyCache if code_only else _KernelCache)(copy, kernel)
+    dispatcher._cache = kind(copy, kernel)
     find = dispatcher._compile_for_args
 
     def compile_for_call(*arguments: Any) -> Any:
@@ -138,6 +160,9 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
             _link(kernel)
             with direct_results():
                 dispatcher.compile(signature_of(kernel))
+            if kernel in _called_entries() and isinstance(dispatcher._cache, _KernelCache):
+                for_calls = compiled_for_calls(kernel)._cache
+                for_calls.save_overload(signature_of(kernel), *dispatcher.overloads.values())
     finally:
         for other in called:
             other.disable_compile(False)
@@ -193,14 +218,17 @@ def is_cached(kernel: Callable[..., Any]) -> bool:
 
     Machine code includes that of the kernels which it calls, so their sources count as well.
     """
-    kept = compiled(kernel)._cache
-    if not isinstance(kept, _KernelCache):  # this process may not write machine code
-        return False
-    try:
-        written = os.stat(kept.index).st_mtime
-    except FileNotFoundError:
-        return False
-    return written >= _changed(kernel)
+    for form in {compiled(kernel), compiled_for_calls(kernel)}:
+        kept = form._cache
+        if not isinstance(kept, _KernelCache):  # this process may not write machine code
+            return False
+        try:
+            written = os.stat(kept.index).st_mtime
+        except FileNotFoundError:
+            return False
+        if written < _changed(kernel):
+            return False
+    return True
 
 
 @cache

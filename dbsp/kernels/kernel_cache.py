@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import counted
-from dbsp.kernels.compiled import cache_folder, callees, compile_kernel, compiled, is_cached
+from dbsp.kernels.compiled import cache_folder, callees, compile_kernel, compiled_for_calls, is_cached
 from dbsp.kernels.jit import WANTED, entries
 
 Kernel: TypeAlias = Callable[..., Any]
@@ -50,7 +50,7 @@ def compile_for_use() -> None:
 @cache
 def ready_for_calls(kernel: Kernel) -> Any:
     """Return the compiled form of a kernel; its first call compiles what is missing, as above."""
-    dispatcher = compiled(kernel)
+    dispatcher = compiled_for_calls(kernel)
     load = dispatcher._compile_for_args
 
     def load_for_call(*arguments: Any) -> Any:

@@ -8,16 +8,24 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import dbsp
 from dbsp.kernels import jit, kernel_cache, tiers
-from dbsp.kernels.compiled import _CodeOnlyCache, callees, compiled
+from dbsp.kernels.compiled import _CodeOnlyCache, callees, compiled, compiled_for_calls
 from dbsp.kernels.jit import ENTRIES, KERNELS, entries
 from dbsp.kernels.kernel_cache import Kernel, shown_progress
 from dbsp.kernels.tiers import COMPILED, INTERPRETED, choose_tier
+
+
+@pytest.fixture(autouse=True)
+def tier() -> Iterator[None]:
+    """Each test chooses its tier itself."""
+    yield
+    choose_tier(COMPILED)
 
 
 def test_a_compilation_is_announced_on_one_line(
@@ -92,6 +100,52 @@ def test_machine_code_is_as_new_as_the_kernels_that_it_calls(tmp_path: Path) -> 
     assert [used("refused"), used(), used()] == ["False 10", "False 10", "True 10"]
 
 
+CALLED_ENTRY = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from called_kernel import amount
+from calling_kernel import doubled
+from dbsp.kernels.compiled import _CallCache, compiled, compiled_for_calls, is_cached
+from dbsp.kernels.jit import ENTRIES
+ENTRIES += [amount, doubled]
+form = compiled_for_calls(amount)
+assert isinstance(form._cache, _CallCache) and compiled_for_calls(doubled) is compiled(doubled)
+before = is_cached(amount)
+if "refused" in sys.argv:
+    def refused(path, missing_ok=False):
+        raise PermissionError(13, "read only")
+    Path.unlink = refused
+called = form()
+if "caller" in sys.argv:
+    compiled(doubled)._cache.index.unlink()
+print(before, called, compiled(doubled)(), form(), len(compiled(amount).signatures))
+"""
+
+
+def test_a_kernel_that_others_call_too_is_called_without_its_bitcode(tmp_path: Path) -> None:
+    def used(*options: str, processor: str = "") -> str:
+        environment = {**os.environ, "NUMBA_CPU_NAME": processor} if processor else None
+        command = [sys.executable, "-c", CALLED_ENTRY, str(tmp_path), *options]
+        child = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        return child.stdout.strip()
+
+    def changed(amount: int, seconds: int) -> None:
+        path = tmp_path / "called_kernel.py"
+        path.write_text(CALLED.format(amount))
+        later = os.stat(path).st_mtime + seconds
+        os.utime(path, (later, later))
+
+    changed(1, -10)
+    (tmp_path / "calling_kernel.py").write_text(CALLING)
+    os.utime(tmp_path / "calling_kernel.py", (0, 0))
+    assert [used(), used()] == ["False 1 2 1 1", "True 1 2 1 0"]
+    assert used("caller") == "True 1 2 1 1"  # its compilation loads the bitcode
+    assert used(processor="generic") == "True 1 2 1 1"
+    changed(5, 0)
+    assert [used("refused"), used(), used()] == ["False 5 10 5 1", "False 5 10 5 1", "True 5 10 5 0"]
+
+
 LOAD = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -131,6 +185,7 @@ def test_kernels_that_others_call_are_kept_with_their_bitcode() -> None:
     code_only = {k for k in KERNELS if isinstance(compiled(k)._cache, _CodeOnlyCache)}
     assert called.intersection(ENTRIES)
     assert code_only == set(ENTRIES) - called
+    assert all(isinstance(compiled_for_calls(k)._cache, _CodeOnlyCache) for k in ENTRIES)
 
 
 def test_usual_kernels_are_kernels() -> None:
@@ -239,15 +294,12 @@ def test_no_tick_calls_a_slow_kernel_that_no_step_has_named(
     monkeypatch.setattr(jit, "WANTED", wanted := set[str]())
     monkeypatch.setattr(tiers, "WANTED", wanted)
     choose_tier(INTERPRETED)
-    try:
-        run = dbsp.compile(EDGES.format(columns=columns) + rules).start()
-        before = set(wanted)
-        assert before & SLOW >= expected
-        wanted.clear()
-        edges = [(x, y) for x in range(7) for y in (x + 1, 2 * x + 1)]
-        run.step({"e": edges})
-        for edge in edges:
-            run.step({"e": {edge: -1}})
-        assert wanted & SLOW <= before
-    finally:
-        choose_tier(COMPILED)
+    run = dbsp.compile(EDGES.format(columns=columns) + rules).start()
+    before = set(wanted)
+    assert before & SLOW >= expected
+    wanted.clear()
+    edges = [(x, y) for x in range(7) for y in (x + 1, 2 * x + 1)]
+    run.step({"e": edges})
+    for edge in edges:
+        run.step({"e": {edge: -1}})
+    assert wanted & SLOW <= before

@@ -20,6 +20,7 @@ from dbsp import kernels
 from dbsp.kernels import frontier, hashing, tiers
 from dbsp.kernels.compiled import compiled, signature_of
 from dbsp.kernels.jit import KERNELS, entries
+from dbsp.kernels.kernel_cache import ready_for_calls
 from dbsp.kernels.tiers import AUTOMATIC, BUDGET, COMPILED, INTERPRETED, choose_tier
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,11 +118,12 @@ def test_every_kernel_declares_its_signature() -> None:
 def test_no_kernel_is_compiled_for_other_types_than_it_declares() -> None:
     choose_tier(COMPILED)
     # Other tests of the process may have called kernels with other types.
-    before = {kernel: list(compiled(kernel).signatures) for kernel in entries()}
+    before = {kernel: list(ready_for_calls(kernel).signatures) for kernel in entries()}
     use_every_kernel(long_runs=False)
     for kernel in entries():
         if kernel.__name__ in kernels.__all__:  # the others are called by tests only
-            found = [each for each in compiled(kernel).signatures if each not in before[kernel]]
+            signatures = ready_for_calls(kernel).signatures
+            found = [each for each in signatures if each not in before[kernel]]
             assert found in ([], [signature_of(kernel)]), kernel.__name__
 
 
@@ -136,7 +138,7 @@ def test_a_small_run_is_interpreted_and_a_longer_one_compiled(automatic: None) -
     assert 0 < tiers._tiers.spent < BUDGET
     tiers._tiers.spent = BUDGET  # as after many more steps
     assert run.step({"a": [(2,)]})["out"].to_dict() == {(2,): 1}
-    assert trace.consolidate_owned is compiled(inspect.unwrap(dbsp.kernels.sort.consolidate_owned))
+    assert trace.consolidate_owned is ready_for_calls(dbsp.kernels.sort.consolidate_owned)
     assert dbsp.kernels.consolidate_owned is trace.consolidate_owned
 
 
