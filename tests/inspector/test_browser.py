@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect, sync_playwright
 from playwright.sync_api import Page as Tab
 
+import dbsp
+from dbsp.inspector import serve
 from dbsp.inspector.lessons import LESSONS
 from dbsp.inspector.tour import Tour
 from tests.inspector.browsers import chromium
@@ -285,3 +287,27 @@ def test_the_tour(browser: Browser, size: tuple[int, int]) -> None:
     finally:
         context.close()
     assert complaints == []
+
+
+def test_texts_are_cut_to_the_width_of_their_boxes(browser: Browser) -> None:
+    columns = ", ".join(f"{letter * 3}: number" for letter in "mwiab")
+    names = ", ".join(letter * 3 for letter in "mwiab")
+    program = dbsp.compile(
+        f".decl wide({columns}) .input wide .decl narrow({columns}) .output narrow "
+        f"narrow({names}) :- wide({names}), wide({names.replace('mmm, www', 'www, mmm')})."
+    )
+    with serve(program.start({"wide": [(1, 1, 1, 1, 1)]}), program) as inspector:
+        tab = browser.new_page()
+        tab.goto(inspector.url)
+        expect(tab.locator("body[data-ready]")).to_have_count(1)
+        expect(tab.locator("#circuit .node").first).to_be_visible()
+        widths = tab.evaluate(
+            """() => [...document.querySelectorAll("#circuit .node:not(.frame)")].flatMap((node) =>
+                [...node.querySelectorAll("text.label, text.detail")].map((text) =>
+                    [text.textContent, text.getBBox().x + text.getBBox().width,
+                     node.querySelector("rect").getBBox().width]))"""
+        )
+        tab.close()
+    assert any(text.endswith("…") for text, _, _ in widths)
+    assert [text for text, right, width in widths if right > width - 4] == []
+    assert all(right > width - 40 for text, right, width in widths if text.endswith("…"))

@@ -1,9 +1,13 @@
 // The drawing of the circuit: boxes, streams, the numbers of a tick, and the flow of its changes.
 
-import { cut, duration, element, shape, short, counted } from "./elements.js";
+import { cut, duration, element, shape, short, counted, widthOf } from "./elements.js";
 
-const LABEL = 25;
-const DETAIL = 30;
+// The sizes of the texts in inspector.css, the room beside them, and the widest title of a scope.
+const LABEL = [12.5, 600];
+const DETAIL = [11.5];
+const MARGIN = 18;
+const HANDLE = 26;
+const TITLE = 300;
 const STAGGER = 900;
 const READABLE = 0.55;
 
@@ -151,7 +155,9 @@ export class CircuitView {
     const texts = {
       numbers: shape("text", { x: 12, y: 50, class: "numbers" }),
     };
-    const detail = node.relation ?? node.columns;
+    const detail = node.encloses ? "a scope, collapsed" : (node.relation ?? node.columns);
+    const room = width - MARGIN;
+    const title = cut(node.title, node.encloses ? room - HANDLE : room, ...LABEL);
     const group = shape(
       "g",
       {
@@ -164,8 +170,8 @@ export class CircuitView {
       },
       shape("rect", { width, height, rx: 6, class: "body" }),
       shape("rect", { width: 5, height, rx: 2, class: "stripe" }),
-      shape("text", { x: 12, y: 18, class: "label" }, cut(node.title, LABEL)),
-      shape("text", { x: 12, y: 34, class: "detail" }, cut(node.encloses ? "a scope, collapsed" : detail, DETAIL)),
+      shape("text", { x: 12, y: 18, class: "label" }, title),
+      shape("text", { x: 12, y: 34, class: "detail" }, cut(detail, room, ...DETAIL)),
       texts.numbers,
       shape("title", {}, node.tooltip),
     );
@@ -176,7 +182,8 @@ export class CircuitView {
 
   frame(node, { x, y, width, height }) {
     const texts = { numbers: shape("text", { x: 14, y: 20, class: "numbers" }) };
-    texts.numbers.setAttribute("x", 20 + Math.min(node.title.length, 40) * 7.4);
+    const title = cut(node.title, TITLE, ...LABEL);
+    texts.numbers.setAttribute("x", 22 + widthOf(title, ...LABEL));
     const group = shape(
       "g",
       {
@@ -188,7 +195,7 @@ export class CircuitView {
         click: (event) => this.pick(node.id, event),
       },
       shape("rect", { width, height, rx: 10, class: "body" }),
-      shape("text", { x: 14, y: 20, class: "label" }, cut(node.title, 40)),
+      shape("text", { x: 14, y: 20, class: "label" }, title),
       texts.numbers,
       shape("title", {}, node.tooltip),
     );

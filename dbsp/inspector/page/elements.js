@@ -67,7 +67,18 @@ export function memory(bytes) {
   return `${bytes} B`;
 }
 
-/** Return a text cut to a number of characters. */
-export function cut(text, length) {
-  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
+const pen = document.createElement("canvas").getContext("2d");
+
+/** Return the width in pixels of a text of this size in the font of the page. */
+export function widthOf(text, size, weight = 400) {
+  pen.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** Return a text cut to a width in pixels. */
+export function cut(text, width, size, weight = 400) {
+  if (widthOf(text, size, weight) <= width) return text;
+  const characters = [...text];
+  while (characters.length && widthOf(`${characters.join("")}…`, size, weight) > width) characters.pop();
+  return `${characters.join("")}…`;
 }
