@@ -156,13 +156,14 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
         else:
             from dbsp.kernels.array_results import direct_results
 
-            _forget(dispatcher)
+            if not _forget(dispatcher):
+                dispatcher._cache = NullCache()
             _link(kernel)
             with direct_results():
                 dispatcher.compile(signature_of(kernel))
-            if kernel in _called_entries() and isinstance(dispatcher._cache, _KernelCache):
-                for_calls = compiled_for_calls(kernel)._cache
-                for_calls.save_overload(signature_of(kernel), *dispatcher.overloads.values())
+            for_calls = compiled_for_calls(kernel)
+            if for_calls is not dispatcher and _forget(for_calls):
+                for_calls._cache.save_overload(signature_of(kernel), *dispatcher.overloads.values())
     finally:
         for other in called:
             other.disable_compile(False)
@@ -242,9 +243,13 @@ def _file_changed(source: str) -> float:
     return os.stat(source).st_mtime
 
 
-def _forget(dispatcher: Any) -> None:
-    """Keep Numba from loading old machine code: it does not notice that a called kernel changed."""
+def _forget(form: Any) -> bool:
+    """Keep Numba from loading old machine code: it does not notice that a called kernel changed.
+
+    Returns whether this process may write new machine code.
+    """
     try:
-        dispatcher._cache.index.unlink(missing_ok=True)
-    except OSError:  # a cache that this process may only read
-        dispatcher._cache = NullCache()
+        form._cache.index.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

@@ -348,7 +348,9 @@ class JoinStep(AgendaStep):
         self._injective = injective
         self._groups = self.adds_pairs and not injective
         """Whether pairs of a large delta may be equal, and can be added up by groups."""
-        expect_calls(getattr(kernels, self.timed_kernel if scope.depth else self.kernel))
+        expect_calls(getattr(kernels, self.kernel))
+        if scope.nested:  # its first deletion can restart it with iterations
+            expect_calls(getattr(kernels, self.timed_kernel))
         if self._groups:
             expect_calls(kernels.join_by_groups)
 

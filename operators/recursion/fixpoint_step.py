@@ -18,7 +18,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, RememberingStep, ReportingStep, Time, TimedStep
 from dbsp.data.batch import Batch, sum_if_any
 from dbsp.errors import expect_present
-from dbsp.kernels import distinct_timed_runs, join_timed_runs, sum_weights, with_time
+from dbsp.kernels import distinct_timed_runs, sum_weights, with_time
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import expect_calls
 from dbsp.operators.recursion.body import Body
@@ -114,7 +114,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         self._journalled = False
         self.results: list[Batch | None] = [None] * len(self._inner.exports)
         # The first deletion can restart the scope with iterations.
-        expect_calls(distinct_timed_runs, join_timed_runs, with_time)
+        expect_calls(distinct_timed_runs, with_time)
 
     def report(self) -> Mapping[str, str]:
         return {"evaluation": self._history.describe()}

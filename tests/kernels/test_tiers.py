@@ -17,7 +17,7 @@ import dbsp
 import dbsp.kernels
 from benchmarks.every_kernel import use_every_kernel
 from dbsp import kernels
-from dbsp.kernels import frontier, hashing, tiers
+from dbsp.kernels import frontier, hashing, jit, kernel_cache, tiers
 from dbsp.kernels.compiled import compiled, signature_of
 from dbsp.kernels.jit import KERNELS, entries
 from dbsp.kernels.kernel_cache import ready_for_calls
@@ -153,6 +153,27 @@ def test_a_large_call_compiles_at_once(automatic: None) -> None:
     spent = tiers._tiers.spent
     assert called(rows[:2], np.ones(2, np.int64))[0].tolist() == rows[:2].tolist()
     assert tiers._tiers.spent == spent
+
+
+def test_the_switch_compiles_what_was_called_and_what_steps_expect(
+    automatic: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[set[str]] = []
+    wanted = set[str]()
+
+    def note(kernels: list[kernel_cache.Kernel]) -> list[kernel_cache.Kernel]:
+        asked.append({kernel.__name__ for kernel in kernels})
+        return []
+
+    monkeypatch.setattr(kernel_cache, "missing_kernels", note)
+    for module in (jit, kernel_cache, tiers):
+        monkeypatch.setattr(module, "WANTED", wanted)
+    rows, weights = np.arange(10_000).reshape(5_000, 2), np.ones(5_000, np.int64)
+    dbsp.kernels.with_time(rows[:2], np.zeros(1, np.int64))
+    jit.expect_calls(dbsp.kernels.leading)
+    dbsp.kernels.arrange(rows, weights, np.array([1, 0]))
+    (names,) = asked
+    assert names == kernel_cache._USUAL | {"with_time", "leading", "arrange"}
 
 
 def test_the_work_of_a_join_is_bounded_by_its_matches() -> None:
