@@ -25,7 +25,7 @@ def warmup() -> None:
     started = time.perf_counter()
     missing = missing_kernels(entries())
     if missing:
-        with shown_progress(len(missing)) as done:
+        with shown_progress(missing) as done:
             fill_cache(missing, done)
     seconds = time.perf_counter() - started
     summary = f"compiled {counted(len(missing), 'kernel')}" if missing else "all kernels were in the cache"

@@ -126,7 +126,6 @@ def _compiled(kernel: Callable[..., Any], kind: type[_KernelCache]) -> Any:
     find = dispatcher._compile_for_args
 
     def compile_for_call(*arguments: Any) -> Any:
-        # `compile_kernel` forbids the compilation of called kernels meanwhile, for all threads.
         with _compiling:
             if not is_cached(kernel):
                 compile_kernel(kernel)
@@ -142,12 +141,18 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
 
     Each is compiled for its own signature only. Else Numba compiles `f(0)` apart from `f(n)`.
     """
+    # For all threads: meanwhile, the called kernels must not be compiled for other types.
+    with _compiling:
+        _compile(kernel)
+
+
+def _compile(kernel: Callable[..., Any]) -> None:
     dispatcher = compiled(kernel)
     if dispatcher.signatures:
         return
     called = [compiled(callee) for callee in _called(kernel)]
     for callee in _called(kernel):
-        compile_kernel(callee)
+        _compile(callee)
     try:
         for other in called:
             other.disable_compile()

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -43,7 +43,7 @@ def compile_for_use() -> None:
     wanted = [kernel for kernel in entries() if kernel.__name__ in _USUAL | WANTED]
     missing = missing_kernels(wanted)
     if missing:
-        with shown_progress(len(missing)) as done:
+        with shown_progress(missing) as done:
             fill_cache(missing, done)
 
 
@@ -137,12 +137,16 @@ def compile_named() -> None:
 
 
 @contextmanager
-def shown_progress(total: int) -> Iterator[Callable[[str], None]]:
+def shown_progress(kernels: Sequence[Kernel]) -> Iterator[Callable[[str], None]]:
     """Announce the compilation of kernels on stderr: a bar on a terminal, else a line."""
     if os.environ.get("DBSP_QUIET"):
         yield lambda name: None
         return
-    text = f"dbsp: compiling {counted(total, 'kernel')} for this machine on {counted(_cores(), 'core')}"
+    text = (
+        f"dbsp: compiling {counted(len(kernels), 'kernel')} for this machine on {counted(_cores(), 'core')}"
+    )
+    if len(kernels) == 1:
+        text = f"dbsp: compiling the kernel {kernels[0].__name__} for this machine"
     if not sys.stderr.isatty():
         print(f"{text}; this happens once ('dbsp warmup' does it in advance)", file=sys.stderr, flush=True)
         yield lambda name: None
@@ -152,7 +156,7 @@ def shown_progress(total: int) -> Iterator[Callable[[str], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(text, total=total)
+        task = progress.add_task(text, total=len(kernels))
         yield lambda name: progress.advance(task)
 
 

@@ -29,7 +29,7 @@ def test_warmup_compiles_what_is_missing(run: Command) -> None:
     assert (before, is_cached(subtract_runs)) == (True, False)
     done = run("warmup")
     assert done.code == 0
-    assert "dbsp: compiling 1 kernel for this machine on " in done.err
+    assert "dbsp: compiling the kernel subtract_runs for this machine; this happens once" in done.err
     assert re.fullmatch(r"compiled 1 kernel: .*; \d+\.\d s\n", done.out)
     assert missing_kernels(entries()) == []
     done = run("warmup")
