@@ -80,23 +80,31 @@ print(before, compiled(doubled)())
 """
 
 
+def output(code: str, folder: Path, *options: str, processor: str = "") -> str:
+    """Return what a new process with this code prints, for the kernels in a folder."""
+    environment = {**os.environ, "NUMBA_CPU_NAME": processor} if processor else None
+    command = [sys.executable, "-c", code, str(folder), *options]
+    child = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return child.stdout.strip()
+
+
+def change_amount(folder: Path, amount: int, seconds: int) -> None:
+    """Write the kernel that others call, so many seconds later than now."""
+    path = folder / "called_kernel.py"
+    path.write_text(CALLED.format(amount))
+    later = os.stat(path).st_mtime + seconds
+    os.utime(path, (later, later))
+
+
 def test_machine_code_is_as_new_as_the_kernels_that_it_calls(tmp_path: Path) -> None:
     def used(*options: str) -> str:
-        command = [sys.executable, "-c", USE, str(tmp_path), *options]
-        child = subprocess.run(command, capture_output=True, text=True, check=True)
-        return child.stdout.strip()
+        return output(USE, tmp_path, *options)
 
-    def changed(amount: int, seconds: int) -> None:
-        path = tmp_path / "called_kernel.py"
-        path.write_text(CALLED.format(amount))
-        later = os.stat(path).st_mtime + seconds
-        os.utime(path, (later, later))
-
-    changed(1, -10)
+    change_amount(tmp_path, 1, -10)
     (tmp_path / "calling_kernel.py").write_text(CALLING)
     os.utime(tmp_path / "calling_kernel.py", (0, 0))
     assert [used(), used()] == ["False 2", "True 2"]
-    changed(5, 0)
+    change_amount(tmp_path, 5, 0)
     assert [used("refused"), used(), used()] == ["False 10", "False 10", "True 10"]
 
 
@@ -134,25 +142,16 @@ print(before, called, compiled(quadrupled)(), form(), len(compiled(doubled).sign
 
 def test_a_kernel_that_others_call_too_is_called_without_its_bitcode(tmp_path: Path) -> None:
     def used(*options: str, processor: str = "") -> str:
-        environment = {**os.environ, "NUMBA_CPU_NAME": processor} if processor else None
-        command = [sys.executable, "-c", CALLED_ENTRY, str(tmp_path), *options]
-        child = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        return child.stdout.strip()
+        return output(CALLED_ENTRY, tmp_path, *options, processor=processor)
 
-    def changed(amount: int, seconds: int) -> None:
-        path = tmp_path / "called_kernel.py"
-        path.write_text(CALLED.format(amount))
-        later = os.stat(path).st_mtime + seconds
-        os.utime(path, (later, later))
-
-    changed(1, -10)
+    change_amount(tmp_path, 1, -10)
     for name, text in {"calling_kernel.py": CALLING, "caller_kernel.py": CALLER}.items():
         (tmp_path / name).write_text(text)
         os.utime(tmp_path / name, (0, 0))
     assert [used(), used()] == ["False 2 4 2 1", "True 2 4 2 0"]
     assert used("caller") == "True 2 4 2 1"  # its compilation loads the bitcode
     assert used(processor="generic") == "True 2 4 2 1"
-    changed(5, 0)
+    change_amount(tmp_path, 5, 0)
     new = "10 20 10"
     assert [used("refused"), used(), used()] == [f"False {new} 1", f"False {new} 1", f"True {new} 0"]
 
@@ -173,22 +172,15 @@ print(registries, "numba.np.linalg" in sys.modules)
 def test_a_kernel_from_disk_is_loaded_without_the_registries_of_the_compiler(tmp_path: Path) -> None:
     (tmp_path / "called_kernel.py").write_text(CALLED.format(3))
     (tmp_path / "calling_kernel.py").write_text(CALLING)
-    command = [sys.executable, "-c", LOAD, str(tmp_path)]
-    for loaded_before in ("True", "False"):
-        child = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert child.stdout.split() == [loaded_before, "True"]
+    assert [output(LOAD, tmp_path) for _ in range(2)] == ["True True", "False True"]
 
 
 def test_machine_code_for_another_processor_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "called_kernel.py").write_text(CALLED.format(3))
     (tmp_path / "calling_kernel.py").write_text(CALLING)
-    command = [sys.executable, "-c", LOAD, str(tmp_path)]
-    loaded = []
-    for processor in ("", "generic", "generic", ""):
-        environment = {**os.environ, "NUMBA_CPU_NAME": processor} if processor else None
-        child = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        loaded.append(child.stdout.split()[0])
-    assert loaded == ["True", "True", "False", "False"]
+    processors = ("", "generic", "generic", "")
+    found = [output(LOAD, tmp_path, processor=processor) for processor in processors]
+    assert found == ["True True", "True True", "False True", "False True"]
 
 
 def test_kernels_that_others_call_are_kept_with_their_bitcode() -> None:
