@@ -87,7 +87,10 @@ class _CallCache(_CodeOnlyCache):
         found = super().load_overload(sig, target_context) if is_cached(self._kernel) else None
         if found is None:
             compile_kernel(self._kernel)
-            found = compiled(self._kernel).overloads[signature_of(self._kernel)]
+            if sig != signature_of(self._kernel):  # a caller breaks the rule for arguments
+                _link(self._kernel)
+                compiled(self._kernel).compile(sig)
+            found = compiled(self._kernel).overloads[sig]
             found = found._replace(metadata=None)  # as of code from disk: Numba times it once
         return found
 

@@ -260,7 +260,7 @@ def _encode_table_change(change: TableChange, port: InputPort, interner: Interne
 
     from dbsp.data.frames import encode_table
 
-    table, weights, schema = change.table, change.weights, port.columns
+    table, weights, schema = change.table, np.ascontiguousarray(change.weights), port.columns
     try:
         retracted = weights < 0
         if port.kind != "key" or not retracted.any():

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dbsp
@@ -234,6 +235,16 @@ def _is_slice(target: ast.expr) -> bool:
     return isinstance(target, ast.Subscript) and any(
         isinstance(part, ast.Slice) for part in ast.walk(target.slice)
     )
+
+
+def test_a_call_with_arrays_that_are_not_contiguous_has_the_same_result() -> None:
+    choose_tier(COMPILED)
+    keys, old, new = (np.arange(at, at + 12).reshape(6, 2)[:, :1] for at in (0, 5, 9))
+    before, after = np.arange(6) % 3 != 0, np.arange(6) % 2 == 0
+    strided = dbsp.kernels.replace_rows(keys, old, new, before, after)
+    contiguous = map(np.ascontiguousarray, (keys, old, new))
+    for found, expected in zip(strided, dbsp.kernels.replace_rows(*contiguous, before, after), strict=True):
+        assert found.tolist() == expected.tolist()
 
 
 READY = """
