@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbsp.data.arrow_buffers import array_of, text_array, values_of
 from dbsp.data.arrow_types import (
     ARROW_TYPES,
     arrow_of_type,
@@ -190,15 +191,15 @@ def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
         try:
             if pa.types.is_decimal(array.type):
                 array = array.cast(pa.decimal128(38, 0))  # PyArrow casts only these to ints correctly
-            return _numpy(array.cast(pa.int64()))
+            return _ints(array.cast(pa.int64()))
         except pa.ArrowInvalid:
             raise out_of_int_range(_beyond(array)) from None
     if kind == "float":
-        return float_codes(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        return float_codes(values_of(array.cast(pa.float64()), np.float64))
     if kind == "bool":
-        return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
+        return values_of(array, np.int64)
     if kind == "date":
-        return _checked(_numpy(array.cast(pa.date32()).cast(pa.int32())), MIN_DAY, MAX_DAY)
+        return _checked(_ints(array.cast(pa.date32()).cast(pa.int32())), MIN_DAY, MAX_DAY)
     if kind == "decimal":
         return decimal_codes(array)
     # An aware timestamp is UTC inside Arrow already; `cast` refuses to drop nanoseconds.
@@ -212,7 +213,7 @@ def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
             raise nanoseconds_refused(array[at].cast(pa.string())) from None
         ns = array.cast(pa.int64()).to_numpy()
         raise nanoseconds_refused(f"{ns[np.argmax(ns % 1000 != 0)]} ns", kind) from None
-    return _checked(_numpy(utc), *TIME_RANGES[kind])
+    return _checked(_ints(utc), *TIME_RANGES[kind])
 
 
 def _beyond(array: pa.Array) -> int:
@@ -240,8 +241,9 @@ def _encode_nested(array: pa.Array, type_: Type, interner: Interner) -> Codes:
     return result
 
 
-def _numpy(array: pa.Array) -> Codes:
-    return np.asarray(array.to_numpy(), np.int64)
+def _ints(array: pa.Array) -> Codes:
+    """Return the numbers of an array of int32 or int64 without nulls."""
+    return values_of(array, np.int32 if array.type.bit_width == 32 else np.int64).astype(np.int64, copy=False)
 
 
 def _checked(codes: Codes, low: int, high: int) -> Codes:
@@ -269,7 +271,7 @@ def _encode_interned(array: pa.Array, type_: Type, interner: Interner) -> Codes:
         indices = array.indices.cast(pa.int64())
     if not len(ids):
         return np.empty(0, np.int64)
-    return ids[_numpy(indices)]
+    return ids[_ints(indices)]
 
 
 def _frozen(value: Any) -> Any:
@@ -312,17 +314,18 @@ def decode_arrow_column(
                 code="unsupported-value",
             ) from None
     if kind in ("str", "bytes"):
-        if not len(codes):
-            return pa.array([], ARROW_TYPES[kind])
         distinct, inverse = np.unique(codes, return_inverse=True)
         values = decode_column(type_, distinct, interner)
-        return pa.array(values, ARROW_TYPES[kind]).take(pa.array(inverse))
+        if kind == "bytes":
+            return pa.array(values, ARROW_TYPES[kind]).take(array_of(inverse, pa.int64()))
+        texts = text_array([value or "" for value in values]).cast(pa.string())
+        return texts.take(array_of(inverse, pa.int64(), null))
     if kind == "float":
-        return pa.array(code_floats(codes), pa.float64(), mask=null, from_pandas=False)
+        return array_of(code_floats(codes), pa.float64(), null)
     if kind == "bool":
-        return pa.array(codes != 0, pa.bool_(), mask=null)
+        return array_of(codes != 0, pa.bool_(), null)
     if kind == "int":
-        return pa.array(np.ascontiguousarray(codes), pa.int64(), mask=null)
+        return array_of(codes, pa.int64(), null)
     safe = codes if null is None else np.where(null, 0, codes)
     if kind in ("list", "struct"):
         return _decode_nested(codes, null, type_, interner, name)
@@ -454,7 +457,9 @@ def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column
             code="duplicate-column",
         )
     table = decode_table(rows, schema, interner)
-    return table if weight_column is None else table.append_column(weight_column, pa.array(weights))
+    return (
+        table if weight_column is None else table.append_column(weight_column, array_of(weights, pa.int64()))
+    )
 
 
 def pandas_table(frame: Any, schema: Any = None) -> pa.Table:

@@ -66,17 +66,18 @@ def format_rows(zset: ZSet, *, delimiter: str = "\t", quoted: bool = False) -> t
         rows = rows[order]
     if len(rows) <= _SMALL and all(type_.kind != "float" for type_ in zset.schema.types):
         return _format_few(zset, rows, delimiter, quoted)
-    import pyarrow as pa
     import pyarrow.compute as pc
+
+    from dbsp.data.arrow_buffers import text_array
 
     columns, ambiguous = [], 0
     for position, type_ in enumerate(zset.schema.types):
         column, unclear = _texts(type_, rows[:, position], zset.interner, delimiter, quoted)
         columns.append(column)
         ambiguous += unclear
-    text = pa.large_string()
-    lines = pc.binary_join_element_wise(*columns, pa.scalar(delimiter, text))
-    ended = pc.binary_join_element_wise(lines, pa.scalar("", text), pa.scalar("\n", text))
+    between, nothing, end = text_array([delimiter, "", "\n"])
+    lines = pc.binary_join_element_wise(*columns, between)
+    ended = pc.binary_join_element_wise(lines, nothing, end)
     # The texts of an Arrow array are adjacent in one buffer, which is the content of the file.
     offsets = np.frombuffer(ended.buffers()[1], np.int64)[ended.offset : ended.offset + len(ended) + 1]
     return ended.buffers()[2][int(offsets[0]) : int(offsets[-1])].to_pybytes(), ambiguous
@@ -124,18 +125,20 @@ def _texts(type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from dbsp.data.arrow_buffers import array_of, text_array
+
     if type_.nullable and (codes == NULL).any():
         present, unclear = _texts(type_.required(), codes[codes != NULL], interner, delimiter, quoted)
         where = np.cumsum(codes != NULL) - 1
-        texts = present.take(pa.array(where, mask=codes == NULL))
-        return pc.fill_null(texts, ""), unclear
+        texts = present.take(array_of(where, pa.int64(), codes == NULL))
+        return pc.fill_null(texts, text_array([""])[0]), unclear
     if type_.kind == "int":
-        return pc.cast(pa.array(np.ascontiguousarray(codes)), pa.large_string()), 0
+        return pc.cast(array_of(codes, pa.int64()), pa.large_string()), 0
     if type_.kind == "float":
-        return pc.cast(pa.array(code_floats(np.ascontiguousarray(codes))), pa.large_string()), 0
+        return pc.cast(array_of(code_floats(np.ascontiguousarray(codes)), pa.float64()), pa.large_string()), 0
     values, inverse, unclear = _distinct_texts(type_, codes, interner, delimiter, quoted)
     try:
-        return pa.array(values, pa.large_string()).take(pa.array(inverse)), unclear
+        return text_array(values).take(array_of(inverse, pa.int64())), unclear
     except UnicodeEncodeError as error:
         raise _invalid_text(error) from None
 
