@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dbsp.data.arrow_buffers import array_of, values_of
 from dbsp.data.decimals import LIMIT, too_many_digits
 from dbsp.data.schema import Schema
 from dbsp.data.timestamps import zone_of
@@ -162,16 +163,18 @@ def parsed_type(type_: Type) -> pa.DataType | None:
     return None if type_.structure is not None or type_.kind == "duration" else ARROW_TYPES.get(type_.kind)
 
 
+_WORDS = np.dtype([("low", np.int64), ("high", np.int64)])
+"""The 128 bits of a decimal."""
+
+
 def decimal_codes(array: pa.Array) -> Codes:
     """Return the ints of decimals of at most 18 digits: the low words of their 128 bits.
 
     Raises ValueOutOfRangeError for more digits, which PyArrow's parser of CSV accepts.
     """
     array = array.cast(pa.decimal128(MOST_DIGITS, array.type.scale))
-    if not len(array):
-        return np.empty(0, np.int64)
-    words = np.frombuffer(array.buffers()[1], np.int64, 2 * (array.offset + len(array)))[2 * array.offset :]
-    codes, high = words[::2].copy(), words[1::2]
+    words = values_of(array, _WORDS)
+    codes, high = words["low"].copy(), words["high"]
     wrong = (high != codes >> 63) | (codes <= -LIMIT) | (codes >= LIMIT)
     if array.null_count:  # the words of nulls are arbitrary
         wrong &= array.is_valid().to_numpy(zero_copy_only=False)
@@ -182,11 +185,7 @@ def decimal_codes(array: pa.Array) -> Codes:
 
 def decimal_array(codes: Codes, null: npt.NDArray[np.bool_] | None, scale: int) -> pa.Array:
     """Return decimals of 18 digits from their ints; `null` marks missing ones."""
-    words = np.empty((len(codes), 2), np.int64)
-    words[:, 0] = codes
-    words[:, 1] = codes >> 63  # the sign fills the high word
-    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little").tobytes())
-    count = 0 if null is None else int(null.sum())
-    return pa.Array.from_buffers(
-        pa.decimal128(MOST_DIGITS, scale), len(codes), [valid, pa.py_buffer(words.tobytes())], count
-    )
+    words = np.empty(len(codes), _WORDS)
+    words["low"] = codes
+    words["high"] = codes >> 63  # the sign fills the high word
+    return array_of(words, pa.decimal128(MOST_DIGITS, scale), null)

@@ -332,7 +332,7 @@ def decode_arrow_column(
     if kind == "decimal":
         return decimal_array(safe, null, type_.scale)
     if kind in ("time", "timestamptz", "duration"):
-        return pa.array(np.ascontiguousarray(safe), pa.int64(), mask=null).cast(arrow_of_type(type_))
+        return array_of(safe, pa.int64(), null).cast(arrow_of_type(type_))
     return pa.array(
         safe.astype("datetime64[D]" if kind == "date" else "datetime64[us]"), ARROW_TYPES[kind], mask=null
     )
@@ -356,7 +356,7 @@ def _decode_nested(
         array = pa.StructArray.from_arrays(fields, fields=list(arrow_of_type(type_)))
     if null is None:
         return array
-    return array.take(pa.array(np.cumsum(~null) - 1, mask=null))
+    return array.take(array_of(np.cumsum(~null) - 1, pa.int64(), null))
 
 
 def _cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
@@ -457,9 +457,9 @@ def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column
             code="duplicate-column",
         )
     table = decode_table(rows, schema, interner)
-    return (
-        table if weight_column is None else table.append_column(weight_column, array_of(weights, pa.int64()))
-    )
+    if weight_column is None:
+        return table
+    return table.append_column(weight_column, array_of(weights, pa.int64()))
 
 
 def pandas_table(frame: Any, schema: Any = None) -> pa.Table:

@@ -40,8 +40,8 @@ def compile_for_use() -> None:
     Says so on stderr, unless the environment variable DBSP_QUIET is set. Other kernels are compiled
     at their first call: most runs never call them.
     """
-    wanted = [kernel for kernel in entries() if kernel.__name__ in _USUAL | WANTED]
-    missing = missing_kernels(wanted)
+    names = _USUAL | WANTED
+    missing = missing_kernels(kernel for kernel in entries() if kernel.__name__ in names)
     if missing:
         with shown_progress(missing) as done:
             fill_cache(missing, done)

@@ -90,12 +90,11 @@ def entry(kernel: F) -> F:
     def call(*arguments: Any) -> Any:
         if compiled:  # a caller kept this function from before the switch
             return compiled[0](*arguments)
+        WANTED.add(kernel.__name__)
         if not _tiers.interprets(work_of(arguments)):
-            WANTED.add(kernel.__name__)
             _compile_missing()
             call_undisturbed(_switch)
             return compiled[0](*arguments)
-        WANTED.add(kernel.__name__)
         started = time.perf_counter()
         try:
             # Compiled kernels wrap around silently, too.

@@ -32,14 +32,10 @@ def columns(draw: st.DrawFn) -> tuple[pa.DataType, list[Any], list[bool]]:
     return arrow, values, draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
 
 
-def numpy_type(arrow: pa.DataType) -> Any:
-    return {pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64, pa.bool_(): np.bool_}[arrow]
-
-
 @given(columns())
 def test_arrays_equal_those_of_pyarrow(column: tuple[pa.DataType, list[Any], list[bool]]) -> None:
     arrow, values, missing = column
-    given_ = np.array(values, numpy_type(arrow))
+    given_ = np.array(values, arrow.to_pandas_dtype())
     whole = array_of(given_, arrow)
     whole.validate(full=True)
     assert whole.equals(pa.array(values, arrow))
@@ -56,7 +52,7 @@ def test_values_of_slices_come_back(
     column: tuple[pa.DataType, list[Any], list[bool]], start: int, length: int
 ) -> None:
     arrow, values, _ = column
-    dtype = np.int64 if arrow == pa.bool_() else numpy_type(arrow)
+    dtype = np.int64 if arrow == pa.bool_() else arrow.to_pandas_dtype()
     piece = pa.array(values, arrow).slice(start, length)
     found = values_of(piece, dtype)
     assert found.dtype == dtype

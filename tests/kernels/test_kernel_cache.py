@@ -66,17 +66,20 @@ def doubled() -> int:
     return 2 * amount()
 """
 
-USE = """
+BEGIN = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
+if "refused" in sys.argv:
+    def refuse(path, missing_ok=False):
+        raise PermissionError(13, "read only")
+    Path.unlink = refuse
+"""
+
+USE = f"""{BEGIN}
 from calling_kernel import doubled
 from dbsp.kernels.compiled import compiled, is_cached
 before = is_cached(doubled)
-if "refused" in sys.argv:
-    def refused(path, missing_ok=False):
-        raise PermissionError(13, "read only")
-    Path.unlink = refused
 print(before, compiled(doubled)())
 """
 
@@ -118,10 +121,7 @@ def quadrupled() -> int:
     return 2 * doubled()
 """
 
-CALLED_ENTRY = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+CALLED_ENTRY = f"""{BEGIN}
 from caller_kernel import quadrupled
 from calling_kernel import doubled
 from dbsp.kernels.compiled import _CallCache, compiled, compiled_for_calls, is_cached
@@ -130,10 +130,6 @@ ENTRIES += [doubled, quadrupled]
 form = compiled_for_calls(doubled)
 assert isinstance(form._cache, _CallCache) and compiled_for_calls(quadrupled) is compiled(quadrupled)
 before = is_cached(doubled)
-if "refused" in sys.argv:
-    def refused(path, missing_ok=False):
-        raise PermissionError(13, "read only")
-    Path.unlink = refused
 called = form()
 if "caller" in sys.argv:
     compiled(quadrupled)._cache.index.unlink()
