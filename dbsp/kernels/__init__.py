@@ -8,6 +8,7 @@ from dbsp.kernels import (
     counted_runs,
     exact_sums,
     frontier,
+    group_search,
     group_values,
     grouped_pairs,
     hashing,
@@ -76,6 +77,7 @@ join_timed_intervals = entry(interval_matches.join_timed_intervals)
 join_timed_runs = entry(matches.join_timed_runs)
 leading = entry(group_values.leading)
 least_members = entry(partitions.least_members)
+list_edges = entry(group_search.list_edges)
 list_values = entry(prefix_lists.list_values)
 mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
@@ -97,6 +99,7 @@ register_run = entry(run_search.register_run)
 replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
 scatter_keys = entry(packed_parts.scatter_keys)
+search_groups = entry(group_search.search_groups)
 shifted = entry(group_values.shifted)
 sort_divided = entry(narrow_keys.sort_divided)
 split_rows = entry(placing.split_rows)
@@ -159,6 +162,7 @@ __all__ = [
     "join_timed_runs",
     "leading",
     "least_members",
+    "list_edges",
     "list_values",
     "mark_parts",
     "mark_rows",
@@ -180,6 +184,7 @@ __all__ = [
     "replace_rows",
     "running_totals",
     "scatter_keys",
+    "search_groups",
     "shifted",
     "sort_divided",
     "sort_owned",

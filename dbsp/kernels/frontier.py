@@ -214,7 +214,7 @@ def _list_starts(joins: Codes, width: int, room: int, runs: int) -> tuple[Rows, 
 
 
 @kernel
-def _was_present(row: Rows, past: Rows, committed: int, runs: int, noted: Words) -> bool:
+def was_present(row: Rows, past: Rows, committed: int, runs: int, noted: Words) -> bool:
     """Return whether the weights of a row in the runs have a positive sum."""
     k = row.shape[1]
     if noted.shape[0] and not may_have(row, 0, k, noted):
@@ -409,7 +409,7 @@ def expand_frontier(
                         if runs:
                             for c in range(width):
                                 row[0, c] = block[first + b, places[c]]
-                            if _was_present(row, past, committed, runs, noted):
+                            if was_present(row, past, committed, runs, noted):
                                 table[number, width + 1] = 3
                     mark = table[number, width + 1]
                     if mark >> 2 != iteration:

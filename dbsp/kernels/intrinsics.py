@@ -133,9 +133,17 @@ def _choose(typing_context: Any, condition: Any, one: Any, other: Any) -> Any:
     return types.int64(types.bool_, types.int64, types.int64), generate
 
 
+def _lowest_bit(typing_context: Any, word: Any) -> Any:
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
 add_flagged: Any = _with_flag("sadd_with_overflow")
 multiply_flagged: Any = _with_flag("smul_with_overflow")
 add_product: Any = intrinsic(_add_product)
 at_address: Any = intrinsic(_at_address)
 codes_at: Any = intrinsic(_codes_at)
 choose: Any = intrinsic(_choose)
+lowest_bit: Any = intrinsic(_lowest_bit)

@@ -98,6 +98,12 @@ def choose(condition: bool, one: int, other: int) -> int:
     return one if condition else other
 
 
+@operation
+def lowest_bit(word: int) -> int:
+    """Return the place of the lowest 1 of a word that is not 0: 0 to 63."""
+    return (int(word) & -int(word)).bit_length() - 1
+
+
 _MEMORY = ctypes.c_int64 * 2**40  # A view knows no bounds: kernels do not check any.
 
 

@@ -23,7 +23,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from dbsp.deferred_signals import call_undisturbed
+from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import CALL_MATCHES, JOIN, STARTED, USED
+from dbsp.kernels.group_search import SEARCH
 from dbsp.kernels.jit import ENTRIES, WANTED, at_address
 from dbsp.kernels.term_sum import SOURCE, TERM
 
@@ -167,6 +169,10 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
         return _work_of_all_terms
     if "joins" in names:
         return _work_of_iterations
+    if names[:2] == ["given", "plan"]:
+        return _work_of_edges
+    if "targets" in names:
+        return _work_of_search
     if names[:2] == ["table", "k"]:
         return _work_of_merge
     if "slots" in names or names[:2] == ["table", "numbers"]:
@@ -235,16 +241,35 @@ def _work_of_all_terms(arguments: tuple[Any, ...]) -> int:
 def _work_of_iterations(arguments: tuple[Any, ...]) -> int:
     given, table, _, _, joins, *_, state, limits = arguments
     columns = table.shape[1]
-    numbers = joins.tolist()
-    stored = 0
-    at = 0
-    while at < len(numbers):
-        key, _, runs, side = numbers[at : at + JOIN]
-        stored += _rows_of(side, 0, runs)
-        at += JOIN + key + columns - 2
+    stored = _rows_of_joins(joins, columns - 2)
     # A call ends with the first row that exceeds the limit, and a row matches each stored row once.
     rows = len(given) - state[STARTED] + state[USED]
     return int(columns * (rows + limits[CALL_MATCHES] + stored))
+
+
+def _work_of_edges(arguments: tuple[Any, ...]) -> int:
+    given, plan, most = arguments
+    return int(given.size + most + 3 * min(most, _rows_of_joins(plan, given.shape[1])))
+
+
+def _work_of_search(arguments: tuple[Any, ...]) -> int:
+    given, _, starts, targets, *_, past, _, runs, _, _, _, _, state, limits = arguments
+    # A call ends with the first group that exceeds the limit, and a group takes each edge once.
+    matches = int(limits[CALL_MATCHES]) + len(targets)
+    rows = len(given) - int(state[STARTED]) + len(starts)
+    rows += min(SEARCH * matches, int(past[:runs, 2].sum()))
+    return int(given.shape[1] * (rows + matches))
+
+
+def _rows_of_joins(joins: Codes, columns: int) -> int:
+    """Return the number of rows in the runs of all joins, for results with so many columns."""
+    numbers = joins.tolist()
+    stored = at = 0
+    while at < len(numbers):
+        key, _, runs, side = numbers[at : at + JOIN]
+        stored += _rows_of(side, 0, runs)
+        at += JOIN + key + columns
+    return stored
 
 
 def _rows_of(table: int, first: int, until: int) -> int:

@@ -19,7 +19,7 @@ from dbsp.operators.joins.join import DeltaJoin
 from dbsp.operators.linear.union import Union
 from dbsp.operators.recursion.delta0 import Delta0
 from dbsp.operators.time.delay import Delay
-from dbsp.operators.traces.arrange import Arrange, order_of
+from dbsp.operators.traces.arrange import Arrange, key_first, order_of
 
 
 class LinearJoin(NamedTuple):
@@ -45,6 +45,14 @@ class LinearBody(NamedTuple):
     arrangements: tuple[Node, ...]
     """The arrangements of the variable."""
     joins: tuple[LinearJoin, ...]
+
+    @property
+    def searches_values(self) -> bool:
+        """Whether the joins are edges of a graph over values (`dbsp.kernels.group_search`)."""
+        (*_, value), carried = key_first(self.carried, self.variable.schema.arity), self.carried
+        return len(carried) == self.variable.schema.arity - 1 and all(
+            join.key == (value,) and join.columns[value] < 0 for join in self.joins
+        )
 
 
 def linear_body(body: Graph) -> LinearBody | None:

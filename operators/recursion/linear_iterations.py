@@ -18,6 +18,7 @@ from dbsp.circuit.step_roles import Arranged
 from dbsp.data.batch import Batch
 from dbsp.data.run_batch import RunBatch
 from dbsp.errors import expect_present, expect_type
+from dbsp.kernels import list_edges, search_groups
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
     ITERATION_WORK,
@@ -29,6 +30,7 @@ from dbsp.kernels.frontier import (
     MOST_WORK,
     ROW_WORK,
 )
+from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
 from dbsp.operators.recursion.linear_body import LinearBody
@@ -84,7 +86,16 @@ class Iterated(NamedTuple):
 class LinearIterations:
     """The iterations of a scope with a linear body and without times."""
 
-    __slots__ = ("_arrangements", "_carried", "_distinct", "_joins", "_order", "_small", "_variable")
+    __slots__ = (
+        "_arrangements",
+        "_carried",
+        "_distinct",
+        "_joins",
+        "_order",
+        "_searches",
+        "_small",
+        "_variable",
+    )
 
     def __init__(self, body: LinearBody, scope: Scope) -> None:
         def step_of(node: Node, kind: type[T]) -> T:
@@ -96,6 +107,9 @@ class LinearIterations:
         self._joins = [(step_of(join.side, Arranged), join) for join in body.joins]  # type: ignore[type-abstract]
         self._carried = len(body.carried)
         self._order = key_first(body.carried, body.variable.schema.arity)
+        self._searches = body.searches_values
+        if self._searches:
+            expect_calls(list_edges, search_groups)
         self._small = bool(body.carried)
         """Whether the rows are in groups, of which none has reached a limit in this tick."""
 
@@ -125,16 +139,18 @@ class LinearIterations:
         No stream enters in these iterations. Cost and errors are those of `expand_frontier`.
         """
         given = expect_present(self._variable.held, "the rows of the next iteration")
-        # The tables could exceed a limit of work together.
-        tables = RowTables(given, self._order, self._carried, divided=prices.most == inf)
         present = self._distinct.changed(len(given))
+        plan = self._plan()
+        unlimited = prices.most == inf  # else several tables could exceed the limit together
+        graph = plan if self._searches else None
+        tables = RowTables(given, self._order, self._carried, unlimited, graph)
         emitting = 1 + len(self._arrangements)  # the steps that emit a row of a frontier
         limits = np.zeros(LIMITS, np.int64)
         limits[MOST_QUEUED], limits[MOST_ROWS] = MANY_ROWS, GROUP_ROWS
         limits[LAST], limits[MOST_WORK] = iterations, int(min(prices.most, INT64_MAX))
         limits[ITERATION_WORK], limits[MATCH_WORK] = prices.iteration, prices.row
         limits[ROW_WORK] = prices.row * (emitting + 1)
-        tables.expand(self._plan(), present, limits)
+        tables.expand(plan, present, limits)
         out = self._deliver(tables)
         self._small &= not self.waits
         rows = tables.derivations + emitting * tables.joins + tables.queued - tables.given

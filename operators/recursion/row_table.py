@@ -24,12 +24,11 @@ from dbsp.kernels.frontier import (
     NEW,
     PAUSED,
     QUEUED,
-    STARTED,
-    STATE,
     USED,
 )
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
-from dbsp.operators.recursion.derived_rows import DerivedRows, Piece
+from dbsp.operators.recursion.derived_rows import Piece
+from dbsp.operators.recursion.group_table import GroupTable
 
 ROOM = 64
 """The rows for which a new table has room at least."""
@@ -39,55 +38,26 @@ PIECE = 1 << 15
 cache."""
 
 
-class RowTable:
+class RowTable(GroupTable):
     """Rows by their hash, with their derivations, and the order in which they became present.
 
-    The columns of its rows are in an order that starts with the `carried` columns; column c of the
-    stream is column places[c]. When the table is full and the next group begins, its rows become a
-    piece of the result.
+    When the table is full and the next group begins, its rows become a piece of the result.
     """
 
-    __slots__ = (
-        "_carried",
-        "_counted",
-        "_given",
-        "_places",
-        "_queue",
-        "_slots",
-        "_table",
-        "derived",
-        "left",
-        "state",
-    )
+    __slots__ = ("_carried", "_queue", "_slots", "_table")
 
     def __init__(self, given: Codes, places: Codes, carried: int) -> None:
-        """Begin with rows that are present: they are the frontiers of the first iterations."""
-        self._given = given
+        super().__init__(given, places)
         self._carried = carried
-        self._places = places
-        self.derived = DerivedRows(len(places))
-        """The rows of the groups that are no longer in the table."""
-        self._counted = 0
-        """How many of the given rows are in `derived`."""
-        number, width = self._given.shape
+        number, width = given.shape
         room = max(ROOM, 1 << (2 * number - 1).bit_length())
         if carried:
             room = min(room, PIECE)
         self._table = np.empty((room, width + 2), np.int64)
         self._queue = np.empty(room, np.int64)
         self._slots = np.zeros(max(2 * room, LEAST_HASHED), np.int64)
-        self.state = np.zeros(STATE, np.int64)
-        """See `dbsp.kernels.frontier`."""
-        self.left = False
-        """Whether the iterations have ended at the limit of work, or are expected to exceed it."""
 
     def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> bool:
-        """Iterate until no row becomes present, or to a limit; return whether that is so.
-
-        False means that the table has to be called again: a call makes at most about as many
-        matches as the limits say. `present` are the rows that were present before. The other
-        parameters, cost and errors are those of `expand_frontier`.
-        """
         until = self.state[MATCHES] + limits[CALL_MATCHES]
         while True:
             end = expand_frontier(
@@ -128,32 +98,15 @@ class RowTable:
     def _empty(self) -> None:
         """Move the rows of the table to the derived rows."""
         used, queued, aside = self.state[[USED, QUEUED, ASIDE]].tolist()
-        before, given = self._counted, self.given
+        started = self._new_given()
         numbers = np.flatnonzero(self._table[:used, -2])
-        all_present = len(numbers) == queued + aside - (given - before)
+        all_present = len(numbers) == queued + aside - len(started)
         rows, derivations, present = self._sorted(numbers, all_present)
         joined = self._collect(self._queue[:queued])[0] if aside else None
         waiting, _ = self._collect(self._queue[len(self._queue) - aside :])
-        started = self._given[before:given].take(self._places, 1)
         self.derived.add(rows, derivations, Piece(len(rows), present, started, joined, waiting))
-        self._counted = given
         self.state[EMPTIED] += queued + aside
         self.state[[USED, QUEUED, CURSOR, FRONTIER, ASIDE, GROUP]] = 0
-
-    @property
-    def given(self) -> int:
-        """The number of given rows whose groups have started."""
-        return int(self.state[STARTED])
-
-    def hand_over(self) -> Codes:
-        """Return the given rows of groups that have not started, and forget them."""
-        rest = self._given[self.given :]
-        self._given = self._given[: self.given]
-        return rest
-
-    def rest(self) -> Codes:
-        """Return the given rows of groups that have not started, in the columns of the stream."""
-        return self._given[self.given :].take(self._places, 1)
 
     def _sorted(self, numbers: Codes, all_present: bool) -> tuple[Codes, Codes, Mask | None]:
         """Return rows with derivations, sorted, the numbers of these, and which are present now;

@@ -19,7 +19,9 @@ from dbsp.kernels.thread_count import threads
 from dbsp.kernels.thread_pool import in_pieces
 from dbsp.kernels.tiers import interprets_small_calls
 from dbsp.operators.groups.untimed_distinct_step import ChangedRows
+from dbsp.operators.recursion.group_table import GroupTable
 from dbsp.operators.recursion.row_table import RowTable, set_of
+from dbsp.operators.recursion.value_table import Edges, ValueTable
 from dbsp.state.sorted_run import SortedRun
 
 ALONE = 1 << 19
@@ -40,13 +42,25 @@ load of the compiler."""
 class RowTables:
     """Tables of the rows of consecutive groups."""
 
-    __slots__ = ("_carried", "_derived", "_divided", "_joined", "_ordered", "_places", "_tables")
+    __slots__ = (
+        "_carried",
+        "_derived",
+        "_divided",
+        "_edges",
+        "_joined",
+        "_ordered",
+        "_places",
+        "_tables",
+    )
 
-    def __init__(self, given: Batch, order: Sequence[int], carried: int, divided: bool) -> None:
+    def __init__(
+        self, given: Batch, order: Sequence[int], carried: int, divided: bool, graph: Codes | None
+    ) -> None:
         """Begin with rows that are present: they are the frontiers of the first iterations.
 
         `order` are the columns of the stream as the tables have them: the `carried` ones lead. If
-        there is much to do, the groups are `divided` into several tables.
+        there is much to do, the groups are `divided` into several tables. `graph` are the joins, if
+        they are edges between values.
         """
         same = list(order) == sorted(order)
         rows = given.rows if same else given.rearranged(np.array(order)).rows
@@ -55,7 +69,8 @@ class RowTables:
         self._ordered = carried > 0 and same
         """Whether the derived rows are sorted, one piece after another."""
         self._places = np.argsort(order)
-        self._tables = [RowTable(rows, self._places, carried)]
+        self._edges = None if graph is None else Edges.of(rows, graph)
+        self._tables = [self._table_of(rows)]
         self._derived = self._tables[0].derived
         """The rows of all tables, after `expand`."""
         self._joined: list[StoredRows] = []
@@ -77,14 +92,19 @@ class RowTables:
         for table in self._tables[1:]:
             self._derived.take_over(table.derived)
 
-    def _divide(self) -> list[RowTable]:
+    def _divide(self) -> list[GroupTable]:
         """Return new tables, which take the groups that have not started."""
         self._divided = False
         rest = self._tables[0].hand_over()
         parts = _by_groups(rest, self._carried, TABLES * threads())
-        tables = [RowTable(part, self._places, self._carried) for part in parts]
+        tables = [self._table_of(part) for part in parts]
         self._tables = self._tables + tables
         return tables
+
+    def _table_of(self, given: Codes) -> GroupTable:
+        if self._edges is None:
+            return RowTable(given, self._places, self._carried)
+        return ValueTable(given, self._places, self._edges)
 
     @property
     def left(self) -> bool:
@@ -153,7 +173,8 @@ class RowTables:
 
     def _run(self, codes: StoredRows, counts: Codes | None) -> SortedRun:
         """Return a run of different rows that nobody else reads; None are counts of 1."""
-        if self._ordered or len(self._derived.pieces) == 1:
+        # The rows of one value table are sorted within each group only.
+        if self._ordered or (self._edges is None and len(self._derived.pieces) == 1):
             return SortedRun.of_set(codes) if counts is None else SortedRun(codes, counts)
         if counts is None:
             return SortedRun.of_unsorted(codes)
@@ -164,7 +185,9 @@ class RowTables:
         return sum(int(table.state[number]) for table in self._tables)
 
 
-def _called(tables: Sequence[RowTable], joins: Codes, present: ChangedRows, limits: Codes) -> list[RowTable]:
+def _called(
+    tables: Sequence[GroupTable], joins: Codes, present: ChangedRows, limits: Codes
+) -> list[GroupTable]:
     """Call each table once; return those that have to be called again."""
     ended = in_pieces(len(tables), lambda number: tables[number].expand(joins, present, limits))
     return [table for table, end in zip(tables, ended, strict=True) if not end]

@@ -17,7 +17,7 @@ import dbsp
 import dbsp.kernels
 from benchmarks.every_kernel import use_every_kernel
 from dbsp import kernels
-from dbsp.kernels import frontier, hashing, jit, kernel_cache, tiers
+from dbsp.kernels import frontier, group_search, hashing, jit, kernel_cache, tiers
 from dbsp.kernels.compiled import compiled, signature_of
 from dbsp.kernels.jit import KERNELS, entries
 from dbsp.kernels.kernel_cache import ready_for_calls
@@ -229,6 +229,30 @@ def test_the_work_of_iterations_is_bounded_by_the_limit_of_matches() -> None:
     places = np.arange(2)
     arguments = (given, found, weights, weights, joins, places, 1, table, 1, 2, weights, state, limits)
     assert work(arguments) == 4 * (5 + 40 + 7 + 300)
+
+
+def test_the_work_of_a_search_is_bounded_by_its_edges() -> None:
+    rows, weights = np.zeros((100, 3), np.int64), np.ones(100, np.int64)
+    table = np.zeros((2, 3), np.int64)
+    for run in range(2):
+        dbsp.kernels.register_run(table, run, rows, weights)
+    joins = np.array([1, 3, 1, table.ctypes.data, 1, 0, -3, 1, 3, 2, table.ctypes.data, 1, 0, -2])
+    given = np.zeros((9, 2), np.int64)
+    work = tiers._measure_of(group_search.list_edges)
+    assert work((given, joins, 1000)) == 18 + 1000 + 3 * 300
+    assert work((given, joins, 250)) == 18 + 250 + 3 * 250  # it stops when there are more edges
+    state, limits = np.zeros(frontier.STATE, np.int64), np.zeros(frontier.LIMITS, np.int64)
+    state[frontier.STARTED], limits[frontier.CALL_MATCHES] = 4, 7
+    starts, targets = np.zeros(51, np.int64), np.zeros(300, np.int64)
+    # The rows may have room that is not used.
+    room, none = np.zeros((1 << 15, 2), np.int64), np.zeros(0, np.int64)
+    before = (given, 0, starts, targets, none, room, none, none, none, none, none)
+    after = (none, room, none, none, state, limits)
+    work = tiers._measure_of(group_search.search_groups)
+    assert work((*before, table, 0, 0, *after)) == 2 * (5 + 51 + 307)
+    assert work((*before, table, 1, 2, *after)) == 2 * (5 + 51 + 307 + 200)  # reads all groups
+    table[1, 2] = 1 << 40
+    assert work((*before, table, 1, 2, *after)) == 2 * (5 + 51 + 307 + 32 * 307)
 
 
 def test_spare_room_of_a_table_is_no_work() -> None:

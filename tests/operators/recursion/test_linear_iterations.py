@@ -15,11 +15,18 @@ import dbsp
 from dbsp import Circuit, IterationLimitError, Run
 from dbsp.kernels import narrow_rows
 from dbsp.kernels.arrays import Codes, Words
-from dbsp.operators.recursion import iterated_scope, linear_iterations, modes, row_table, row_tables
+from dbsp.operators.recursion import (
+    iterated_scope,
+    linear_iterations,
+    modes,
+    row_table,
+    row_tables,
+    value_table,
+)
 from dbsp.operators.recursion.fixpoint_step import FixpointStep
+from dbsp.operators.recursion.group_table import GroupTable
 from dbsp.operators.recursion.linear_iterations import LinearIterations
 from dbsp.operators.recursion.modes import EvaluationHistory
-from dbsp.operators.recursion.row_table import RowTable
 from dbsp.operators.recursion.row_tables import RowTables
 from dbsp.operators.time.delay import DelayStep
 from dbsp.operators.traces.arrange import DeferredArrangeStep
@@ -81,6 +88,7 @@ def fixpoint_of(run: Run) -> FixpointStep:
     limits=LIMITS,
     room=st.sampled_from([1, 64]),
     piece=st.sampled_from([1, 4, 1 << 15]),
+    places=st.sampled_from([0, 8, 1000]),
     call=st.sampled_from([0, 3, 1000]),
     filtered=st.sampled_from([1, 5, 1000]),
     removal=st.sampled_from([0.25, 1e9]),
@@ -93,6 +101,7 @@ def test_every_tick_agrees_with_a_recomputation(
     limits: dict[str, int],
     room: int,
     piece: int,
+    places: int,
     call: int,
     filtered: int,
     removal: float,
@@ -103,6 +112,8 @@ def test_every_tick_agrees_with_a_recomputation(
         patch.setattr(modes, "REMOVAL", removal)
         patch.setattr(row_table, "ROOM", room)
         patch.setattr(row_table, "PIECE", piece)
+        patch.setattr(value_table, "PIECE", piece)
+        patch.setattr(value_table, "PLACES", places)
         patch.setattr(row_tables, "CALL", call)
         patch.setattr(narrow_rows, "LARGE", large)
         patch.setattr(narrow_rows, "LOAD", large)
@@ -120,8 +131,9 @@ def test_work_and_traces_are_those_of_the_steps(sequence: list[Tick], step: str)
     """So the modes of later ticks do not depend on how iterations run."""
     found: list[tuple[EvaluationHistory, int, list[dict[tuple[int, ...], int]]]] = []
     deletes = any(weight < 0 for tick in sequence for weight in tick.get("edge", {}).values())
-    for few, threads in ((0, 1), (1000, 1), (1000, 2)):
+    for few, places, threads in ((0, 0, 1), *((1000, p, t) for p in (0, 1000) for t in (1, 2))):
         with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(value_table, "PLACES", places)
             patch.setattr(linear_iterations, "FEW_ROWS", few)
             patch.setattr(linear_iterations, "SOME_ROWS", few)
             patch.setattr(linear_iterations, "GROUPED_ROWS", few)
@@ -138,7 +150,7 @@ def test_work_and_traces_are_those_of_the_steps(sequence: list[Tick], step: str)
             if deletes:  # derivations that cancel in an iteration count here, but emit no rows
                 history = replace(history, restart_work=0, wasted=0, per_removal=0)
             found.append((history, scope.iterations, traces))
-    assert found[0] == found[1] == found[2]
+    assert all(each == found[0] for each in found)
 
 
 @pytest.mark.parametrize("step", LINEAR)
@@ -147,8 +159,9 @@ def test_work_and_traces_are_those_of_the_steps(sequence: list[Tick], step: str)
 def test_bags_agree_with_the_steps(step: str, sequence: list[Tick]) -> None:
     """Rows of an entering stream may have any weight, also one below 0."""
     found: list[list[Z]] = []
-    for few in (0, 1000):
+    for few, places in ((0, 0), (1000, 0), (1000, 1000)):
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(value_table, "PLACES", places)
             patch.setattr(linear_iterations, "FEW_ROWS", few)
             patch.setattr(linear_iterations, "SOME_ROWS", few)
             patch.setattr(linear_iterations, "GROUPED_ROWS", few)
@@ -159,7 +172,7 @@ def test_bags_agree_with_the_steps(step: str, sequence: list[Tick]) -> None:
                 for tick in sequence:
                     outcomes.append(run.step(tick)["out"].to_dict())
             found.append([*outcomes, view(run)])
-    assert found[0] == found[1]
+    assert all(each == found[0] for each in found)
 
 
 def test_equal_edges_of_a_bag_count_once(calls: list[int]) -> None:
@@ -172,6 +185,7 @@ def test_equal_edges_of_a_bag_count_once(calls: list[int]) -> None:
 def test_many_tables_in_one_tick(step: str, monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
     """Each table finds the rows of the earlier ones; the chords derive rows again."""
     # With both steps no column is carried, so that all rows are one group.
+    monkeypatch.setattr(value_table, "PLACES", 0)  # tables by value set nothing aside
     monkeypatch.setattr(linear_iterations, "GROUP_ROWS", 500 if step == "both linear" else 20)
     monkeypatch.setattr(row_table, "PIECE", 64)
     monkeypatch.setattr(seen_rows, "LEAST_FILTERED", 1)
@@ -190,6 +204,7 @@ def test_many_tables_in_one_tick(step: str, monkeypatch: pytest.MonkeyPatch, cal
 
 def test_rows_that_are_set_aside_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_iterations, "GROUP_ROWS", 2)
+    monkeypatch.setattr(value_table, "PLACES", 0)  # tables by value set nothing aside
     found: list[tuple[int, int]] = []
     take = RowTables.take
 
@@ -299,18 +314,23 @@ def test_rows_that_the_table_has_need_no_filter(monkeypatch: pytest.MonkeyPatch)
     assert view(run) == closure_of(0, 20) | {(30, x): 1 for x in range(20)}
 
 
+@pytest.mark.parametrize("places", [0, 8])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_signals_arrive_between_full_tables(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_arrive_between_full_tables(
+    threads: int, places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rounds: list[int] = []
     genuine = row_tables._called
 
-    def counted(tables: list[RowTable], *arguments: object) -> list[RowTable]:
+    def counted(tables: list[GroupTable], *arguments: object) -> list[GroupTable]:
         rounds.append(len(tables))
         return genuine(tables, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(row_tables, "_called", counted)
     monkeypatch.setattr(row_tables, "CALL", 200)
     monkeypatch.setattr(row_table, "PIECE", 64)
+    monkeypatch.setattr(value_table, "PIECE", 64)
+    monkeypatch.setattr(value_table, "PLACES", places)
     with small_pieces(threads):
         run = started("right linear", "insert-only")
         run.step({"edge": chain(0, 60)})
