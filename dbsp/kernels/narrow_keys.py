@@ -19,7 +19,7 @@ import numpy as np
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import codes_at, kernel
 from dbsp.kernels.packed_keys import radix_sort
-from dbsp.kernels.packed_parts import COLUMN, LAYOUT
+from dbsp.kernels.packed_parts import BLOCK, COLUMN, LAYOUT
 from dbsp.kernels.run_search import compare_run_rows
 
 DIGIT = 10
@@ -37,11 +37,17 @@ def narrow_limits(word: int, rows: int, columns: Codes) -> Codes:
     limits = np.empty(2 * k, np.int64)
     for c in range(k):
         limits[c] = limits[k + c] = codes[columns[c]]
-    for i in range(rows):
+    for start in range(0, rows, BLOCK):
         for c in range(k):
-            code = codes[i * k + columns[c]]
-            limits[c] = min(limits[c], code)
-            limits[k + c] = max(limits[k + c], code)
+            column = columns[c]
+            low = limits[c]
+            high = limits[k + c]
+            for i in range(start, min(start + BLOCK, rows)):
+                code = codes[i * k + column]
+                low = min(low, code)
+                high = max(high, code)
+            limits[c] = low
+            limits[k + c] = high
     return limits
 
 
@@ -54,13 +60,20 @@ def pack_narrow(word: int, layout: Codes, keys: Codes) -> None:
     """
     rows = codes_at(word)
     k = layout[0]
-    for i in range(keys.shape[0]):
-        key = np.uint64(0)
+    block = np.empty(BLOCK, np.int64)
+    for start in range(0, keys.shape[0], BLOCK):
+        size = min(BLOCK, keys.shape[0] - start)
+        for i in range(size):
+            block[i] = 0
         for at in range(LAYOUT, LAYOUT + COLUMN * k, COLUMN):
+            column, low = layout[at], layout[at + 1]
             if layout[at + 2] < 64:
-                offset = np.uint64(rows[i * k + layout[at]] - layout[at + 1])
-                key |= offset << np.uint64(layout[at + 2])
-        keys[i] = np.int64(key)
+                place = np.uint64(layout[at + 2])
+                for i in range(size):
+                    offset = np.uint64(rows[(start + i) * k + column] - low)
+                    block[i] |= np.int64(offset << place)
+        for i in range(size):
+            keys[start + i] = block[i]
 
 
 @kernel
