@@ -63,10 +63,10 @@ SEARCH = 32
 def list_edges(given: Rows, plan: Codes, most: int) -> tuple[int, Codes, Codes, Codes]:
     """Return the least value, and the starts, targets and weights of the edges from each value.
 
-    There are no starts if there are more than `most` edges or places of values, or an edge with a
-    weight below 0, and no weights if all are 1. `plan` describes the joins
-    (`dbsp.kernels.frontier`): the key of each is the last column of a row, and the result takes
-    this column from the joined row. O(rows of the runs + most).
+    There are no starts if there are more than `most` edges or places of values, and no weights if
+    all are 1. `plan` describes the joins (`dbsp.kernels.frontier`): the key of each is the last
+    column of a row, and the result takes this column from the joined row. No sum of the weights of
+    equal edges is below 0. O(rows of the runs + most).
     """
     none = np.empty(0, np.int64)
     width = given.shape[1]
@@ -128,14 +128,14 @@ def list_edges(given: Rows, plan: Codes, most: int) -> tuple[int, Codes, Codes, 
                     targets[place] = run[j * k + column] - low
                     if not equal:
                         numbers[place] = weights[j & mask]
-    if cancel and not _sum_edges(starts, targets, numbers, span):
-        return 0, none, none, none
+    if cancel:
+        _sum_edges(starts, targets, numbers, span)
     return low, starts[: span + 1], targets, numbers
 
 
 @kernel
-def _sum_edges(starts: Codes, targets: Codes, weights: Codes, span: int) -> bool:
-    """Sum the weights of equal edges, and drop those of weight 0; return False if one is below 0.
+def _sum_edges(starts: Codes, targets: Codes, weights: Codes, span: int) -> None:
+    """Sum the weights of equal edges, and drop those of weight 0.
 
     An edge that was removed is in two runs until they are merged.
     """
@@ -157,8 +157,6 @@ def _sum_edges(starts: Codes, targets: Codes, weights: Codes, span: int) -> bool
         kept = first
         for edge in range(first, out):
             place_of[targets[edge]] = -1
-            if weights[edge] < 0:
-                return False
             if weights[edge]:
                 targets[kept] = targets[edge]
                 weights[kept] = weights[edge]
@@ -166,7 +164,6 @@ def _sum_edges(starts: Codes, targets: Codes, weights: Codes, span: int) -> bool
         out = kept
         starts[value] = first
     starts[span] = out
-    return True
 
 
 @kernel

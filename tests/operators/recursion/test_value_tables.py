@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dbsp
 from dbsp import IterationLimitError
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.operators.recursion import linear_iterations, row_tables, value_table
+from dbsp.operators.recursion import linear_iterations, modes, row_tables, value_table
 from dbsp.operators.recursion.linear_iterations import Iterated, LinearIterations, Prices
 from dbsp.operators.recursion.value_table import ValueTable
 from tests.harness import apply_set, view
@@ -135,6 +135,11 @@ OTHERS = {
     "a key with a carried column": "p(x, y) :- e(x, y). p(x, y + 1) :- p(x, y), e(x, y).",
     "a constant": "p(x, y) :- e(x, y). p(x, 7) :- p(x, y), e(y, _).",
     "no key": "p(x, y) :- e(x, y). p(x, z) :- p(x, _), e(3, z).",
+    "a carried key": "p(x, y) :- e(x, y). p(x, z) :- p(x, _), e(x, z).",
+    "a carried value": "p(x, y) :- e(x, y). p(x, x) :- p(x, y), e(y, _).",
+    "two columns that change": ".decl g(x: number, y: number, z: number) g(x, x, y) :- e(x, y)."
+    ".decl q(x: number, y: number, z: number) q(x, x, y) :- e(x, y)."
+    "q(x, u, v) :- q(x, _, z), g(z, u, v). p(x, z) :- q(x, _, z).",
 }
 
 
@@ -177,6 +182,28 @@ def test_edges_beyond_the_values_are_left_out(tables: list[ValueTable]) -> None:
     run.step({"e": [(1 << 50, y) for y in range(9)], "f": [(3, 20), (-(1 << 60), 4), (1 << 60, 5)]})
     assert run.view("p").to_dict() == {(1 << 50, y): 1 for y in [*range(9), 20]}
     assert len(tables) == 1
+
+
+@pytest.mark.parametrize(("size", "by_value"), [(8, True), (9, False)])
+def test_many_edges_for_few_rows(size: int, by_value: bool, tables: list[ValueTable]) -> None:
+    """Eight edges for each of the nine given rows are listed, but not more."""
+    rules = "p(x, y) :- e(x, y). p(x, z) :- p(x, y), f(y, z)."
+    declared = "".join(f".decl {r}(x: number, y: number) .input {r} " for r in "ef")
+    run = dbsp.compile(f"{declared} .decl p(x: number, y: number) .output p {rules}").start()
+    run.step({"e": [(100, y) for y in range(9)], "f": [(x, y) for x in range(size) for y in range(9)]})
+    assert len(run.view("p")) == 9 and bool(tables) == by_value
+
+
+def test_the_greatest_value_was_present(tables: list[ValueTable]) -> None:
+    """In groups whose rows are read, since they are few."""
+    run = started("right linear", "insert-only")
+    edges = [(x, 50) for x in range(40)]
+    run.step({"edge": edges})
+    tables.clear()
+    more = [(x, 40 + x % 7) for x in range(40)] + [(40 + y, 50) for y in range(7)]
+    change = run.step({"edge": more})["out"].to_dict()
+    assert change == dict.fromkeys(more, 1) and tables
+    assert view(run) == reachable(dict.fromkeys(edges + more, 1))
 
 
 def test_a_small_change_lists_no_edges(tables: list[ValueTable]) -> None:
@@ -233,11 +260,22 @@ def test_a_number_of_derivations_outside_of_int64_changes_nothing() -> None:
     assert len(view(run)) == 6 + 5 + 4
 
 
+LAYERS = [(x, y) for low in (0, 12) for x in range(low, low + 12) for y in range(low + 12, low + 24)]
+
+
+@pytest.mark.parametrize(
+    ("edges", "limits"),
+    [
+        ([*chain(0, 25), *((x, x + 7) for x in range(0, 18, 2))], range(200, 12_000, 150)),
+        (LAYERS, range(500, 12_000, 500)),
+    ],
+)
 @pytest.mark.parametrize("step", ["right linear", "left linear"])
-def test_a_limit_of_work_is_that_of_tables_by_hash(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_work_is_that_of_tables_by_hash(
+    step: str, edges: list[tuple[int, int]], limits: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows that wait at the limit have no matches yet."""
     genuine = LinearIterations.run
-    edges = [*chain(0, 25), *((x, x + 7) for x in range(0, 18, 2))]
 
     def outcomes(places: int, most: float) -> list[object]:
         found: list[object] = []
@@ -253,19 +291,21 @@ def test_a_limit_of_work_is_that_of_tables_by_hash(step: str, monkeypatch: pytes
             patch.setattr(LinearIterations, "run", limited)
             run = started(step, "insert-only")
             run.step({"edge": edges})
-        assert view(run) == reachable(dict.fromkeys(edges, 1))
+        assert view(run) == expected
         return found
 
+    expected = reachable(dict.fromkeys(edges, 1))
     lengths = set()
-    for most in range(200, 12_000, 150):
+    for most in limits:
         found = outcomes(8, most)
         assert found == outcomes(0, most), most
         lengths.add(len(found))
-    assert len(lengths) > 5
+    assert len(lengths) > 1
 
 
+@pytest.mark.parametrize("removal", [0.25, 1e9])
 @pytest.mark.parametrize("step", ["right linear", "left linear"])
-def test_ticks_whose_groups_have_many_rows(step: str, tables: list[ValueTable]) -> None:
+def test_ticks_whose_groups_have_many_rows(step: str, removal: float, tables: list[ValueTable]) -> None:
     """Few values are searched for in the runs, of many they are read."""
     rng = np.random.default_rng(7)
     edges = np.unique(rng.integers(0, 300, (420, 2)), axis=0)
@@ -274,7 +314,8 @@ def test_ticks_whose_groups_have_many_rows(step: str, tables: list[ValueTable]) 
     for places in (1000, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(value_table, "PLACES", places)
-            run = started(step)
+            patch.setattr(modes, "REMOVAL", removal)
+            run = started(step, "insert-only")
             changes = [run.step({"edge": list(map(tuple, edges.tolist()))})["out"].to_dict()]
             for batch in batches:
                 for weight in (-1, 1):
