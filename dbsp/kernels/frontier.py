@@ -231,6 +231,16 @@ def was_present(row: Rows, past: Rows, committed: int, runs: int, noted: Words) 
 
 
 @kernel
+def will_exceed(most: int, work: int, started: int, given: int) -> bool:
+    """Return whether the rows of all groups are expected to need far more than the limit `most`.
+
+    `work` is what the groups of the first `started` of the given rows have needed. The groups that
+    have not started are expected to be like those before.
+    """
+    return work > most // KNOWN and work * (given / started) > 1.0 * EXCESS * most
+
+
+@kernel
 def expand_frontier(
     given: Rows,
     table: Rows,
@@ -452,9 +462,8 @@ def expand_frontier(
         frontier = queued
         iteration += 1
         left = work > limits[MOST_WORK]
-        if cursor == queued and rows_work > limits[MOST_WORK] // KNOWN:
-            # The groups that have not started are expected to be like those before.
-            left |= rows_work * (given.shape[0] / first_given) > 1.0 * EXCESS * limits[MOST_WORK]
+        if cursor == queued:
+            left |= will_exceed(limits[MOST_WORK], rows_work, first_given, given.shape[0])
         if left:
             end = LEFT
         elif made > pause:

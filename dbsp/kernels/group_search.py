@@ -31,10 +31,8 @@ from dbsp.kernels.frontier import (
     CURSOR,
     DERIVED,
     EMPTIED,
-    EXCESS,
     ITERATION_WORK,
     JOIN,
-    KNOWN,
     LAST,
     LATEST,
     LEFT,
@@ -47,6 +45,7 @@ from dbsp.kernels.frontier import (
     STARTED,
     USED,
     was_present,
+    will_exceed,
 )
 from dbsp.kernels.jit import add_weights, at_address, codes_at, kernel, lowest_bit
 from dbsp.kernels.run_search import gallop, weights_at
@@ -57,6 +56,39 @@ LIMITED = LEFT + 1
 
 SEARCH = 32
 """A search for a row in the runs costs as much as to read so many rows of its group."""
+
+
+@kernel
+def _sum_edges(starts: Codes, targets: Codes, weights: Codes, span: int) -> None:
+    """Sum the weights of equal edges, and drop those of weight 0.
+
+    An edge that was removed is in two runs until they are merged.
+    """
+    place_of = np.full(span, -1, np.int64)
+    out = 0
+    for value in range(span):
+        first = out
+        end = starts[value + 1]
+        for edge in range(starts[value], end):
+            place = place_of[targets[edge]]
+            if place < 0:
+                place = out
+                out += 1
+                place_of[targets[edge]] = place
+                targets[place] = targets[edge]
+                weights[place] = weights[edge]
+            else:
+                weights[place] = add_weights(weights[place], weights[edge])
+        kept = first
+        for edge in range(first, out):
+            place_of[targets[edge]] = -1
+            if weights[edge]:
+                targets[kept] = targets[edge]
+                weights[kept] = weights[edge]
+                kept += 1
+        out = kept
+        starts[value] = first
+    starts[span] = out
 
 
 @kernel
@@ -134,36 +166,34 @@ def list_edges(given: Rows, plan: Codes, most: int) -> tuple[int, Codes, Codes, 
 
 
 @kernel
-def _sum_edges(starts: Codes, targets: Codes, weights: Codes, span: int) -> None:
-    """Sum the weights of equal edges, and drop those of weight 0.
+def _reach(value: int, reached: Codes, words: Codes) -> None:
+    """Add a value to those of the group."""
+    reached[value >> 6] |= np.int64(1) << (value & 63)
+    words[value >> 12] |= np.int64(1) << ((value >> 6) & 63)
 
-    An edge that was removed is in two runs until they are merged.
-    """
-    place_of = np.full(span, -1, np.int64)
-    out = 0
-    for value in range(span):
-        first = out
-        end = starts[value + 1]
-        for edge in range(starts[value], end):
-            place = place_of[targets[edge]]
-            if place < 0:
-                place = out
-                out += 1
-                place_of[targets[edge]] = place
-                targets[place] = targets[edge]
-                weights[place] = weights[edge]
-            else:
-                weights[place] = add_weights(weights[place], weights[edge])
-        kept = first
-        for edge in range(first, out):
-            place_of[targets[edge]] = -1
-            if weights[edge]:
-                targets[kept] = targets[edge]
-                weights[kept] = weights[edge]
-                kept += 1
-        out = kept
-        starts[value] = first
-    starts[span] = out
+
+@kernel
+def _read_group(
+    past: Rows,
+    runs: int,
+    ranges: Rows,
+    width: int,
+    low: int,
+    earlier: Codes,
+    reached: Codes,
+    words: Codes,
+) -> None:
+    """Add the weights of the rows of a group to those of their values: rows ranges[r, 0] to
+    ranges[r, 1] of run r."""
+    for r in range(runs):
+        run = codes_at(past[r, 0])
+        weights, mask = weights_at(past[r, 1])
+        for j in range(ranges[r, 0], ranges[r, 1]):
+            code = run[j * width + width - 1]
+            if low <= code <= low + (earlier.shape[0] - 1):
+                value = code - low
+                earlier[value] = add_weights(earlier[value], weights[j & mask])
+                _reach(value, reached, words)
 
 
 @kernel
@@ -232,8 +262,7 @@ def search_groups(
             queue[queued] = value
             queued += 1
             cells[value, 1] = 3
-            reached[value >> 6] |= np.int64(1) << (value & 63)
-            words[value >> 12] |= np.int64(1) << ((value >> 6) & 63)
+            _reach(value, reached, words)
             first += 1
         for c in range(width):
             row[0, c] = given[group, places[c]]
@@ -277,8 +306,7 @@ def search_groups(
                             if not before:
                                 queue[queued] = target
                                 queued += 1
-                            reached[target >> 6] |= np.int64(1) << (target & 63)
-                            words[target >> 12] |= np.int64(1) << ((target >> 6) & 63)
+                            _reach(target, reached, words)
                         cells[target, 1] = 4 * iteration + (mark & 3)
                     if weights.shape[0]:
                         cells[target, 0] = add_weights(cells[target, 0], weights[edge])
@@ -310,36 +338,9 @@ def search_groups(
                     cells[value, 0] = 0
                     cells[value, 1] = 0
                     earlier[value] = 0
-        # The groups that have not started are expected to be like those before.
-        needed = rows_work * (given.shape[0] / first)
-        if rows_work > limits[MOST_WORK] // KNOWN and needed > 1.0 * EXCESS * limits[MOST_WORK]:
+        if will_exceed(limits[MOST_WORK], rows_work, first, given.shape[0]):
             end = LEFT
     state[USED], state[STARTED], state[LATEST] = used, first, latest
     state[MATCHES], state[DERIVED], state[EMPTIED] = made, derived, present
     state[QUEUED], state[CURSOR] = queued, cursor
     return end
-
-
-@kernel
-def _read_group(
-    past: Rows,
-    runs: int,
-    ranges: Rows,
-    width: int,
-    low: int,
-    earlier: Codes,
-    reached: Codes,
-    words: Codes,
-) -> None:
-    """Add the weights of the rows of a group to those of their values: rows ranges[r, 0] to
-    ranges[r, 1] of run r."""
-    for r in range(runs):
-        run = codes_at(past[r, 0])
-        weights, mask = weights_at(past[r, 1])
-        for j in range(ranges[r, 0], ranges[r, 1]):
-            code = run[j * width + width - 1]
-            if low <= code <= low + (earlier.shape[0] - 1):
-                value = code - low
-                earlier[value] = add_weights(earlier[value], weights[j & mask])
-                reached[value >> 6] |= np.int64(1) << (value & 63)
-                words[value >> 12] |= np.int64(1) << ((value >> 6) & 63)

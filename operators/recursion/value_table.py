@@ -31,7 +31,7 @@ class Edges(NamedTuple):
     starts: Codes
     targets: Codes
     weights: Codes
-    """None if all are 1."""
+    """One for each target, or no weights if all are 1."""
 
     @classmethod
     def of(cls, given: Codes, joins: Codes) -> Edges | None:

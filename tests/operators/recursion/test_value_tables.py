@@ -91,6 +91,12 @@ RULES: dict[str, tuple[str, str, Callable[[Facts], Z]]] = {
 }
 
 
+def started_rules(rules: str, columns: str = "x: number, y: number") -> dbsp.Run:
+    """Start rules that define p from the inputs e and f."""
+    inputs = "".join(f".decl {r}(x: number, y: number) .input {r} " for r in "ef")
+    return dbsp.compile(f"{inputs} .decl p({columns}) .output p {rules}").start()
+
+
 @pytest.mark.parametrize("name", RULES)
 @settings(max_examples=examples(60))
 @given(
@@ -103,12 +109,11 @@ def test_rules_agree_with_plain_iterations(
     name: str, sequence: list[Tick], piece: int, call: int, threads: int
 ) -> None:
     columns, rules, model = RULES[name]
-    declared = "".join(f".decl {r}(x: number, y: number) .input {r} " for r in "ef")
     with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
         patch.setattr(value_table, "PIECE", piece)
         patch.setattr(value_table, "PLACES", 1000)
         patch.setattr(row_tables, "CALL", call)
-        run = dbsp.compile(f"{declared} .decl p({columns}) .output p {rules}").start()
+        run = started_rules(rules, columns)
         facts: Facts = {"e": {}, "f": {}}
         for tick in sequence:
             facts = {r: apply_set(rows, tick.get(r, {})) for r, rows in facts.items()}
@@ -122,8 +127,7 @@ def test_rules_agree_with_plain_iterations(
 @pytest.mark.parametrize("name", RULES)
 def test_loads_search_values(name: str, tables: list[ValueTable]) -> None:
     columns, rules, model = RULES[name]
-    declared = "".join(f".decl {r}(x: number, y: number) .input {r} " for r in "ef")
-    run = dbsp.compile(f"{declared} .decl p({columns}) .output p {rules}").start()
+    run = started_rules(rules, columns)
     facts = {"e": dict.fromkeys(chain(0, 120), 1), "f": dict.fromkeys(chain(30, 60), 1)}
     run.step({r: list(rows) for r, rows in facts.items()})
     assert run.view("p").to_dict() == model(facts)
@@ -145,8 +149,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_recursion_finds_rows_by_hash(name: str, tables: list[ValueTable]) -> None:
-    declared = ".decl e(x: number, y: number) .input e .decl p(x: number, y: number) .output p "
-    run = dbsp.compile(declared + OTHERS[name]).start()
+    run = started_rules(OTHERS[name])
     run.step({"e": chain(0, 20)})
     assert len(run.view("p")) and not tables
 
@@ -177,8 +180,7 @@ def test_values_are_close_to_each_other(
 def test_edges_beyond_the_values_are_left_out(tables: list[ValueTable]) -> None:
     """No row reaches the key of such an edge, so its place is not counted."""
     rules = "p(x, y) :- e(x, y). p(x, z) :- p(x, y), f(y, z)."
-    declared = "".join(f".decl {r}(x: number, y: number) .input {r} " for r in "ef")
-    run = dbsp.compile(f"{declared} .decl p(x: number, y: number) .output p {rules}").start()
+    run = started_rules(rules)
     run.step({"e": [(1 << 50, y) for y in range(9)], "f": [(3, 20), (-(1 << 60), 4), (1 << 60, 5)]})
     assert run.view("p").to_dict() == {(1 << 50, y): 1 for y in [*range(9), 20]}
     assert len(tables) == 1
@@ -188,8 +190,7 @@ def test_edges_beyond_the_values_are_left_out(tables: list[ValueTable]) -> None:
 def test_many_edges_for_few_rows(size: int, by_value: bool, tables: list[ValueTable]) -> None:
     """Eight edges for each of the nine given rows are listed, but not more."""
     rules = "p(x, y) :- e(x, y). p(x, z) :- p(x, y), f(y, z)."
-    declared = "".join(f".decl {r}(x: number, y: number) .input {r} " for r in "ef")
-    run = dbsp.compile(f"{declared} .decl p(x: number, y: number) .output p {rules}").start()
+    run = started_rules(rules)
     run.step({"e": [(100, y) for y in range(9)], "f": [(x, y) for x in range(size) for y in range(9)]})
     assert len(run.view("p")) == 9 and bool(tables) == by_value
 
