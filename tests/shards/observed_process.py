@@ -24,6 +24,10 @@ from dbsp.shards.sharded_run import ShardedRun
 _LIMITS = 16
 """The number of limits in Linux."""
 
+_OF_PROCESS = ("SigPnd", "SigBlk", "SigIgn", "SigCgt", "Umask", "Uid", "Cpus")
+"""Lines of the status that a process inherits or sets. (`SigQ` counts the waiting signals of all
+processes of the user: a timer or a child of another one changes it.)"""
+
 
 def facts() -> dict[str, Any]:
     """Return what a process inherits, and the state that it makes at its start."""
@@ -37,7 +41,7 @@ def facts() -> dict[str, Any]:
         "line buffering": [sys.stdout.line_buffering, sys.stderr.line_buffering],
         "kinds of descriptors": _descriptors(),
         "inheritable": [number for number in _numbers() if number > 2 and os.get_inheritable(number)],
-        "status": [line for line in status if line.startswith(("Sig", "Umask", "Uid", "Cpus"))],
+        "status": [line for line in status if line.startswith(_OF_PROCESS)],
         "handlers": [str(signal.getsignal(signal.SIGCHLD)), signal.set_wakeup_fd(-1)],
         "limits": [resource.getrlimit(number) for number in range(_LIMITS)],
         "priority": os.getpriority(os.PRIO_PROCESS, 0),
