@@ -16,7 +16,7 @@ from dbsp.kernels import (
     sort_owned,
     subtract_runs,
 )
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.run_tables import run_entry
 from dbsp.parallel import packed_sum
 from dbsp.parallel.packed_sum import sum_parts
@@ -110,20 +110,16 @@ class Batch:
         Raises OverflowError if a weight is outside int64.
         """
         width = self.arity
-        if sign < 0:
-            return Batch(*subtract_runs(np.array([self.entry, other.entry], np.int64), width))
         size = len(self) + len(other)
-        if size <= FEW:
+        if sign > 0 and size <= FEW:
             parts = [(batch.rows, batch.weights) for batch in (self, other)]
             return consolidated_in_place(*_joined(parts)) or Batch.empty(width)
         rows, weights = np.empty((size, width), np.int64), np.empty(size, np.int64)
-        state = np.zeros(4, np.int64)
-        table = np.array([self.entry, other.entry, run_entry(rows, weights)], np.int64)
-        merge_runs(table, width, state, size)
-        kept = int(state[2])
-        if kept < size - size // 8:
-            return Batch(rows[:kept].copy(), weights[:kept].copy())  # releases the rest of the memory
-        return Batch(rows[:kept], weights[:kept])
+        kept = add_into(rows, weights, self, other, sign)
+        if kept < size:
+            rows.resize((kept, width), refcheck=False)
+            weights.resize(kept, refcheck=False)
+        return Batch(rows, weights)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -167,6 +163,20 @@ def _is_sole(held: list[Batch]) -> bool:
             or bool((held[0].weights == 1).all())
         )
     )
+
+
+def add_into(rows: StoredRows, weights: Codes, batch: Batch, other: Batch, sign: int) -> int:
+    """Write batch + sign * other into arrays with room for the rows of both; return how many rows
+    that are. O(rows of both).
+
+    Raises OverflowError if a weight is outside int64.
+    """
+    table = np.array([batch.entry, other.entry, run_entry(rows, weights)], np.int64)
+    if sign < 0:
+        return subtract_runs(table, batch.arity)
+    state = np.zeros(4, np.int64)
+    merge_runs(table, batch.arity, state, len(rows))
+    return int(state[2])
 
 
 def combine(parts: list[tuple[Codes, Codes]], owned: bool = False) -> Batch | None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dbsp.data.batch import Batch
+from dbsp.data.batch import Batch, add_into
 from dbsp.kernels import count_different, narrow_rows, sum_repeated
 from dbsp.kernels.arrays import Codes, StoredRows
-from dbsp.kernels.narrow_rows import copied_rows, first_in_place, widened
+from dbsp.kernels.narrow_rows import copied_rows, empty_rows, first_in_place, widened
 from dbsp.kernels.run_tables import run_entry
 from dbsp.parallel.narrow_sort import sort_narrow
 
@@ -111,6 +111,19 @@ class RunBatch(Batch):
             if found is not None:
                 return found
         return super().projected(columns)
+
+    def plus(self, other: Batch, sign: int = 1) -> Batch:
+        size = len(self) + len(other)
+        if not isinstance(other, RunBatch) or self.codes.itemsize == 8 or other.codes.itemsize == 8:
+            return super().plus(other, sign)
+        codes, weights = empty_rows(size, self.arity, True), np.empty(size, np.int64)
+        kept = add_into(codes, weights, self, other, sign)
+        weights.resize(kept, refcheck=False)
+        if kept < narrow_rows.LARGE:
+            return Batch(widened(codes[:kept]), weights)
+        held = [codes]
+        del codes
+        return RunBatch(first_in_place(held, kept), weights)
 
     @staticmethod
     def rearrange_sole(held: list[Batch], order: Codes) -> Batch | None:

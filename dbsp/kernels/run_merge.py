@@ -114,16 +114,17 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
 
 
 @kernel
-def _subtract(table: Rows, k: int, rows: Rows, weights: Codes) -> int:
-    """Write a - b for the first two runs of a table; return how many rows that are.
+def subtract_runs(table: Rows, k: int) -> int:
+    """Write a - b for the first two sorted runs of a run table; return how many rows that are.
 
-    Without room for rows, count only.
+    The third entry of the table is the result, with room for all rows, which are narrow or not, and
+    for a weight of each. O(rows). Raises OverflowError if a weight is outside int64.
     """
-    a, b = codes_at(table[0, 0]), codes_at(table[1, 0])
+    a, b, out_rows = codes_at(table[0, 0]), codes_at(table[1, 0]), codes_at(table[2, 0])
     a_weights, a_mask = weights_at(table[0, 1])
     b_weights, b_mask = weights_at(table[1, 1])
+    out_weights = at_address(table[2, 1])
     n, m = table[0, 2], table[1, 2]
-    room = weights.shape[0]
     i = j = out = 0
     while i < n or j < m:
         order = 1 if i == n else -1 if j == m else compare_run_rows(a, i * k, b, j * k, k)
@@ -137,29 +138,13 @@ def _subtract(table: Rows, k: int, rows: Rows, weights: Codes) -> int:
             if order == 0:
                 weight = add_weights(a_weights[i & a_mask], weight)
         if weight != 0:
-            if room:
-                for c in range(k):
-                    rows[out, c] = a[i * k + c] if order < 0 else b[j * k + c]
-                weights[out] = weight
+            for c in range(k):
+                out_rows[out * k + c] = a[i * k + c] if order < 0 else b[j * k + c]
+            out_weights[out] = weight
             out += 1
         i += 1 if order <= 0 else 0
         j += 1 if order >= 0 else 0
     return out
-
-
-@kernel
-def subtract_runs(table: Rows, k: int) -> tuple[Rows, Codes]:
-    """Return a - b for the first two sorted runs of a run table.
-
-    O(rows), in two merges: the first one counts the rows of the result, which is often much smaller
-    than both runs. Raises OverflowError if a weight is outside int64.
-    """
-    size = _subtract(table, k, np.empty((0, k), np.int64), np.empty(0, np.int64))
-    rows = np.empty((size, k), np.int64)
-    weights = np.empty(size, np.int64)
-    if size:
-        _subtract(table, k, rows, weights)
-    return rows, weights
 
 
 @kernel

@@ -62,6 +62,28 @@ def test_a_sum_reads_the_codes_of_the_run(sign: int) -> None:
         assert len(total) == len(expected) == (0 if left is right and sign < 0 else len(total))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("other", [0, 1, LARGE])
+def test_the_sum_of_two_narrow_runs_is_narrow_if_it_is_large(sign: int, other: int) -> None:
+    more = np.concatenate([ROWS, ROWS + LARGE])
+    weights = np.where(np.arange(2 * LARGE) % 5, 1, 4)
+    left = RunBatch(narrowed(more), weights)
+    right = RunBatch(narrowed(ROWS + other), np.ones(1, np.int64))
+    total = left.plus(right, sign)
+    expected = Batch(more, weights).plus(Batch(ROWS + other, np.ones(LARGE, np.int64)), sign)
+    assert (total.rows == expected.rows).all() and (total.weights == expected.weights).all()
+    assert isinstance(total, RunBatch) and total.codes.itemsize == 4 and total.arity == 2
+
+
+@pytest.mark.parametrize("kept", [0, 1, LARGE - 1, LARGE])
+def test_a_difference_of_narrow_runs_with_few_rows_is_wide(kept: int) -> None:
+    more = np.concatenate([ROWS, ROWS + LARGE])
+    left, right = (RunBatch(narrowed(rows), np.ones(1, np.int64)) for rows in (more, more[kept:]))
+    rest = left.plus(right, -1)
+    assert isinstance(rest, RunBatch) == (kept == LARGE)
+    assert (rest.rows == more[:kept]).all() and rest.weights.tolist() == [1] * kept
+
+
 def test_a_narrow_run_stays_when_the_tick_is_rolled_back() -> None:
     trace = Trace(2, [])
     trace.append(ROWS[:10], np.ones(10, np.int64))
