@@ -15,13 +15,14 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, STR, list_type
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import InvariantError, expect_present
-from dbsp.kernels.narrow_rows import empty_rows
+from dbsp.kernels.narrow_rows import LARGE, empty_rows
 from dbsp.parallel.narrow_sort import CACHED
 from dbsp.parallel.packed_sum import sum_parts
 from dbsp.parallel.range_sort import sort_parts
 from dbsp.runtime.input_changes import net_load
 from dbsp.shards.value_packets import Inbox, Outbox
 from dbsp.state import seen_rows
+from dbsp.state.sorted_run import SortedRun
 
 
 def use_every_kernel(*, long_runs: bool = True) -> None:
@@ -129,6 +130,7 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
     _extend_prefixes()
     _note_rows()
     _sort_ranges()
+    _transpose_pairs()
     if long_runs:
         _sort_narrow_rows()
     _find_places()
@@ -146,6 +148,15 @@ def _add_up_pairs() -> None:
     run.step({"a": [(x, y) for x in range(64) for y in range(16)]})
     if run.view("pairs")[(0, 0)] != 16:
         raise InvariantError("expected the pair (0, 0) 16 times in the warm-up")
+
+
+def _transpose_pairs() -> None:
+    rows = empty_rows(LARGE, 2, True)
+    rows[:, 0] = np.arange(LARGE) // 8
+    rows[:, 1] = np.arange(LARGE) % 8
+    run = expect_present(SortedRun.transposed([rows], 1), "transposed pairs")
+    if run.codes.tolist() != sorted(rows[:, ::-1].tolist()):
+        raise InvariantError("expected the pairs sorted by their second column")
 
 
 def _sort_narrow_rows() -> None:

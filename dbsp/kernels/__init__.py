@@ -30,6 +30,7 @@ from dbsp.kernels import (
     sort,
     term_sum,
     timed_bounds,
+    transpose,
 )
 from dbsp.kernels.tiers import entry
 
@@ -113,6 +114,7 @@ sum_weights = entry(presence.sum_weights)
 test_values = entry(prefix_lists.test_values)
 total_blocks = entry(counted_runs.total_blocks)
 translate_column = entry(numbered_values.translate_column)
+transpose_pairs = entry(transpose.transpose_pairs)
 unpack_narrow = entry(narrow_keys.unpack_narrow)
 unpack_part = entry(packed_parts.unpack_part)
 values_at = entry(counted_runs.values_at)
@@ -198,6 +200,7 @@ __all__ = [
     "test_values",
     "total_blocks",
     "translate_column",
+    "transpose_pairs",
     "unpack_narrow",
     "unpack_part",
     "values_at",

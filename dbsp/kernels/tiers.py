@@ -175,6 +175,8 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
         return _work_of_search
     if names[:2] == ["table", "k"]:
         return _work_of_merge
+    if names[:2] == ["table", "column"]:
+        return _work_of_transposition
     if "slots" in names or names[:2] == ["table", "numbers"]:
         return _measure_in_table(names)
     if "first" in names:
@@ -214,6 +216,11 @@ def _work_of_merge(arguments: tuple[Any, ...]) -> int:
     fuel = arguments[3:]  # of `merge_runs` only
     rows = min([int(table[:2, 2].sum()), *fuel])
     return int(2 * rows * (columns + 1))
+
+
+def _work_of_transposition(arguments: tuple[Any, ...]) -> int:
+    table, _, most = arguments
+    return int(8 * table[:2, 2].sum() + most)
 
 
 def _work_of_sum(arguments: tuple[Any, ...]) -> int:

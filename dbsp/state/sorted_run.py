@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dbsp.kernels import narrow_rows, sort_owned
+from dbsp.kernels import narrow_rows, sort_owned, transpose_pairs
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
@@ -16,6 +16,13 @@ from dbsp.parallel.split_merge import merge_in_pieces, pays
 from dbsp.state.run_file import RunFile
 
 _ONE = np.ones(1, np.int64)
+
+ROWS_OF_VALUE = 8
+"""A column has few values if it has so many rows for each place in its range: rows of the same
+value are written while their place is in the cache."""
+
+MOST_VALUES = 1 << 16
+"""The largest range of a column with few values."""
 
 _PIECE = 1 << 16
 """The rows that are widened at a time."""
@@ -83,6 +90,26 @@ class SortedRun:
             return SortedRun.of_set(sort_owned(widened(codes)))
         if not sort_narrow(codes, np.arange(codes.shape[1])):
             codes = narrowed(sort_owned(widened(codes)))
+        return SortedRun.of_ones(codes)
+
+    @staticmethod
+    def transposed(parts: Sequence[StoredRows], column: int) -> SortedRun | None:
+        """Return a run of different pairs with weight 1: this column first, the other one second.
+
+        One or two parts have the pairs, and are sorted by the other column, and then by this one.
+        Returns None for rows that are not pairs, for few of them, if they do not fit int32, or if
+        the column has many values for their number. O(rows).
+        """
+        size = sum(map(len, parts))
+        pairs = size >= narrow_rows.LARGE and parts[0].shape[1] == 2
+        if not pairs or not all(fit_narrow(part) for part in parts):
+            return None
+        codes = empty_rows(size, 2, True)
+        narrow = [part if part.itemsize == 4 else narrowed(widened(part)) for part in parts]
+        one, other = [*narrow, codes[:0]][:2]
+        table = np.array([run_entry(part, _ONE) for part in (one, other, codes)], np.int64)
+        if not transpose_pairs(table, column, min(size // ROWS_OF_VALUE, MOST_VALUES)):
+            return None
         return SortedRun.of_ones(codes)
 
     @staticmethod

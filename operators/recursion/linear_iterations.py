@@ -18,7 +18,7 @@ from dbsp.circuit.step_roles import Arranged
 from dbsp.data.batch import Batch
 from dbsp.data.run_batch import RunBatch
 from dbsp.errors import expect_present, expect_type
-from dbsp.kernels import list_edges, search_groups
+from dbsp.kernels import list_edges, search_groups, transpose_pairs
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.frontier import (
     ITERATION_WORK,
@@ -109,7 +109,7 @@ class LinearIterations:
         self._order = key_first(body.carried, body.variable.schema.arity)
         self._searches = body.searches_values
         if self._searches:
-            expect_calls(list_edges, search_groups)
+            expect_calls(list_edges, search_groups, transpose_pairs)
         self._small = bool(body.carried)
         """Whether the rows are in groups, of which none has reached a limit in this tick."""
 
@@ -180,7 +180,7 @@ class LinearIterations:
             self._distinct.receive(_batch_of(derived, sign), out)
         joined = tables.joined()
         for arrangement in self._arrangements:
-            arrangement.receive(joined, sign)
+            arrangement.receive(joined, tables.joined_in_order, sign)
         waiting = tables.waiting()
         if waiting is not None and sign < 0:
             waiting = Batch(waiting.rows, -waiting.weights)

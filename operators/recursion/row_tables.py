@@ -12,6 +12,7 @@ import numpy as np
 
 from dbsp.data.batch import Batch, combine
 from dbsp.errors import expect_present
+from dbsp.kernels import narrow_rows, sort_owned
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.frontier import CALL_MATCHES, DERIVED, EMPTIED, LATEST, MATCHES, STARTED
 from dbsp.kernels.narrow_rows import widened
@@ -51,6 +52,7 @@ class RowTables:
         "_ordered",
         "_places",
         "_tables",
+        "joined_in_order",
     )
 
     def __init__(
@@ -74,6 +76,8 @@ class RowTables:
         self._derived = self._tables[0].derived
         """The rows of all tables, after `expand`."""
         self._joined: list[StoredRows] = []
+        self.joined_in_order = False
+        """Whether `joined` has one or two parts, which are sorted; else they are in any order."""
 
     def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> None:
         """Iterate until no row becomes present, or to a limit.
@@ -150,7 +154,9 @@ class RowTables:
         if rows.set_aside:
             joined += rows.joined()
         else:
-            joined += [piece.given for piece in rows.pieces]
+            given = np.concatenate([piece.given for piece in rows.pieces])
+            self.joined_in_order = rows.size >= narrow_rows.LARGE
+            joined.append(sort_owned(given) if self.joined_in_order and not self._ordered else given)
         derived = self._run(*rows.take()) if rows.size else None
         present = derived if copied is None else self._run(copied, None) if len(copied) else None
         if present is not None and not rows.set_aside:
@@ -159,7 +165,7 @@ class RowTables:
         return derived, None if present is None else SortedRun.of_ones(present.codes)
 
     def joined(self) -> list[StoredRows]:
-        """Return the rows whose matches are in the tables, those of all frontiers, in any order.
+        """Return the rows whose matches are in the tables, those of all frontiers.
 
         The rows have been taken.
         """
@@ -177,7 +183,8 @@ class RowTables:
         if self._ordered or (self._edges is None and len(self._derived.pieces) == 1):
             return SortedRun.of_set(codes) if counts is None else SortedRun(codes, counts)
         if counts is None:
-            return SortedRun.of_unsorted(codes)
+            turned = None if self._edges is None else SortedRun.transposed([codes], 0)
+            return SortedRun.of_unsorted(codes) if turned is None else turned
         batch = expect_present(combine([(widened(codes), counts)], owned=True), "rows with derivations")
         return SortedRun.of(batch.rows, batch.weights)
 

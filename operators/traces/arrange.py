@@ -30,7 +30,7 @@ from dbsp.kernels import arrange, project, with_time
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.narrow_rows import copied_rows
 from dbsp.lazy_dataclass import dataclass
-from dbsp.state.sorted_run import SortedRun
+from dbsp.state.sorted_run import RunMerge, SortedRun
 from dbsp.state.trace import Trace
 
 
@@ -257,18 +257,26 @@ class DeferredArrangeStep(ArrangeStep):
         super().step_last(released)
         self._trace.deferred = True
 
-    def receive(self, pieces: Sequence[StoredRows], weight: int) -> None:
-        """Append different rows, in any order and in the columns of the stream, with one weight.
+    def receive(self, parts: Sequence[StoredRows], in_order: bool, weight: int) -> None:
+        """Append different rows, in the columns of the stream, with one weight.
 
-        The rows are copied once, and sorted in the memory of the copy.
+        One or two parts are `in_order` of the stream: they are merged or transposed, if that
+        suffices. Others are sorted.
         """
-        width = self._trace.width
-        order = range(width) if self._order is None else self._order.tolist()
-        run = SortedRun.of_unsorted(copied_rows(pieces, order))
+        run = self._ordered(parts) if in_order else None
+        if run is None:
+            order = range(self._trace.width) if self._order is None else self._order.tolist()
+            run = SortedRun.of_unsorted(copied_rows(parts, order))
         weights = run.stored if weight == 1 else np.full(run.size, weight, np.int64)
         self.out = RunBatch(run.codes, weights)
         self._trace.append(run.codes, weights)
         self._trace.deferred = True
+
+    def _ordered(self, parts: Sequence[StoredRows]) -> SortedRun | None:
+        """Return the rows of sorted parts as a run, None if they have to be sorted again."""
+        if self._order is None:
+            return RunMerge.sum_of([SortedRun.of_set(part) for part in parts])
+        return SortedRun.transposed(parts, 1) if self._order.tolist() == [1, 0] else None
 
 
 def arranged(rewriting: Rewriting, stream: Stream, leading: Sequence[int]) -> Stream:

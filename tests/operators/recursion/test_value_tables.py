@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import IterationLimitError
+from dbsp.kernels import narrow_rows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.operators.recursion import linear_iterations, modes, row_tables, value_table
 from dbsp.operators.recursion.linear_iterations import Iterated, LinearIterations, Prices
 from dbsp.operators.recursion.value_table import ValueTable
+from dbsp.state import sorted_run
+from dbsp.state.sorted_run import SortedRun
 from tests.harness import apply_set, view
 from tests.operators.recursion.closures import chain, closure_of, reachable, started
 from tests.parallel.small_pieces import small_pieces
@@ -65,6 +69,12 @@ def _carried_pair(facts: Facts) -> Z:
     return _closed(start, lambda row: ((v, *row[1:]) for v, u in facts["f"] if u == row[0]))
 
 
+def _leading_pair(facts: Facts) -> Z:
+    """Two carried columns, which lead."""
+    start = {(x, y, y): 1 for x, y in facts["e"]}
+    return _closed(start, lambda row: ((*row[:2], v) for u, v in facts["f"] if u == row[2]))
+
+
 def _equal_rows(facts: Facts) -> Z:
     """One value has several derivations in each iteration."""
     edges = {(u, v): 1 for u, _ in facts["f"] for _, v in facts["f"]}
@@ -81,6 +91,11 @@ RULES: dict[str, tuple[str, str, Callable[[Facts], Z]]] = {
         "x: number, y: number, z: number",
         "p(x, y, y) :- e(x, y). p(v, y, z) :- p(u, y, z), f(v, u).",
         _carried_pair,
+    ),
+    "two leading columns": (
+        "x: number, y: number, z: number",
+        "p(x, y, y) :- e(x, y). p(x, y, v) :- p(x, y, u), f(u, v).",
+        _leading_pair,
     ),
     "several derivations": (
         "x: number, y: number",
@@ -104,15 +119,18 @@ def started_rules(rules: str, columns: str = "x: number, y: number") -> dbsp.Run
     piece=st.sampled_from([0, 3, 1 << 15]),
     call=st.sampled_from([0, 3, 1000]),
     threads=st.sampled_from([1, 2, 3]),
+    large=st.sampled_from([2, narrow_rows.LARGE]),
 )
 def test_rules_agree_with_plain_iterations(
-    name: str, sequence: list[Tick], piece: int, call: int, threads: int
+    name: str, sequence: list[Tick], piece: int, call: int, threads: int, large: int
 ) -> None:
     columns, rules, model = RULES[name]
     with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
         patch.setattr(value_table, "PIECE", piece)
         patch.setattr(value_table, "PLACES", 1000)
         patch.setattr(row_tables, "CALL", call)
+        patch.setattr(narrow_rows, "LARGE", large)
+        patch.setattr(sorted_run, "ROWS_OF_VALUE", 1)
         run = started_rules(rules, columns)
         facts: Facts = {"e": {}, "f": {}}
         for tick in sequence:
@@ -325,6 +343,39 @@ def test_ticks_whose_groups_have_many_rows(step: str, removal: float, tables: li
             assert view(run) == changes[0]
             found.append(changes)
     assert found[0] == found[1] and len(tables) > 10
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("step", ["right linear", "left linear"])
+def test_an_arrangement_by_the_value_is_a_transposition(step: str, threads: int) -> None:
+    """The ticks with it and those that sort have the same results, and the same state."""
+    in_line = [*chain(0, 99), *((x, x + 7) for x in range(0, 90, 3))]
+    edges = [(37 * x % 101, 37 * y % 101) for x, y in in_line]
+    middle, later = edges[40], edges[60]
+    ticks = [dict.fromkeys(edges, 1), {middle: -1, later: -1, (120, middle[1]): 1}, {middle: 1}]
+    outcomes: list[list[object]] = []
+    transposed: list[bool] = []
+    genuine = SortedRun.transposed
+
+    def noted(*arguments: Any) -> SortedRun | None:
+        transposed.append((run := genuine(*arguments)) is not None)
+        return run
+
+    for values in (sorted_run.MOST_VALUES, 0):
+        with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sorted_run, "MOST_VALUES", values)
+            patch.setattr(SortedRun, "transposed", staticmethod(noted))
+            run = started(step, "insert-only")
+            outcomes.append([])
+            facts: Z = {}
+            for tick in ticks:
+                outcomes[-1] += [run.step({"edge": tick})["out"].to_dict(), run.state_bytes]
+                facts = apply_set(facts, tick)
+                fresh = started(step, "insert-only")
+                fresh.step({"edge": facts})
+                assert view(run) == view(fresh)
+    assert outcomes[0] == outcomes[1]
+    assert set(transposed) == {True, False}
 
 
 @pytest.mark.parametrize("nodes", [5_000, 70_000])
