@@ -5,15 +5,16 @@ The other form is made when somebody reads it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
-from dbsp.data.batch import Batch, add_into
+from dbsp.data.batch import Batch, add_into, combine
 from dbsp.kernels import count_different, narrow_rows, sum_repeated
 from dbsp.kernels.arrays import Codes, StoredRows
-from dbsp.kernels.narrow_rows import copied_rows, empty_rows, first_in_place, widened
+from dbsp.kernels.narrow_rows import copied_rows, empty_rows, first_in_place, fit_narrow, widened
 from dbsp.kernels.run_tables import run_entry
 from dbsp.parallel.narrow_sort import sort_narrow
 
@@ -21,6 +22,18 @@ from dbsp.parallel.narrow_sort import sort_narrow
 def stored_rows(batch: Batch) -> StoredRows:
     """Return the rows of a batch as they are stored, without a copy."""
     return batch.codes if isinstance(batch, RunBatch) else batch.rows
+
+
+def sum_of_sorted(batches: Sequence[Batch]) -> Batch | None:
+    """Return the sum of batches, or None if it is empty.
+
+    If one of them has most of many rows, the others are merged with it; else all are sorted.
+    """
+    largest = max(batches, key=len, default=None)
+    if largest is None or not narrow_rows.LARGE <= sum(map(len, batches)) < 2 * len(largest):
+        return combine([(batch.rows, batch.weights) for batch in batches])
+    others = combine([(batch.rows, batch.weights) for batch in batches if batch is not largest])
+    return largest if others is None else largest.plus(others) or None
 
 
 def sum_in_place(held: list[StoredRows]) -> Batch | None:
@@ -114,7 +127,7 @@ class RunBatch(Batch):
 
     def plus(self, other: Batch, sign: int = 1) -> Batch:
         size = len(self) + len(other)
-        if not isinstance(other, RunBatch) or self.codes.itemsize == 8 or other.codes.itemsize == 8:
+        if self.codes.itemsize == 8 or not fit_narrow(stored_rows(other)):
             return super().plus(other, sign)
         codes, weights = empty_rows(size, self.arity, True), np.empty(size, np.int64)
         kept = add_into(codes, weights, self, other, sign)

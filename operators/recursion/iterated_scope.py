@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import FeedbackStep, KeepingStep, ResettingStep, Time, TimedStep, keeping
-from dbsp.data.batch import Batch, combine
+from dbsp.data.batch import Batch
+from dbsp.data.run_batch import sum_of_sorted
 from dbsp.errors import IterationLimitError
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.untimed_distinct_step import UntimedDistinctStep
@@ -289,9 +290,7 @@ class IteratedScope:
         if any(united):
             share_codes(self._untimed_traces)
         results = [
-            keeping(export).integral() or None
-            if collected is None
-            else combine([(b.rows, b.weights) for b in collected])
+            keeping(export).integral() or None if collected is None else sum_of_sorted(collected)
             for export, collected in zip(self.exports, done.pieces, strict=True)
         ]
         return IterationResult(results, done.work, done.arrived)

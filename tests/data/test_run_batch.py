@@ -6,13 +6,17 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbsp import Circuit
 from dbsp.data.batch import Batch
-from dbsp.data.run_batch import RunBatch
+from dbsp.data.run_batch import RunBatch, sum_of_sorted
 from dbsp.kernels import narrow_rows
 from dbsp.kernels.narrow_rows import LARGE, narrowed
 from dbsp.state.trace import Trace
+from tests import reference
+from tests.strategies import small
 
 ROWS = np.column_stack((np.arange(LARGE), np.arange(LARGE) % 3)).astype(np.int64)
 
@@ -82,6 +86,46 @@ def test_a_difference_of_narrow_runs_with_few_rows_is_wide(kept: int) -> None:
     rest = left.plus(right, -1)
     assert isinstance(rest, RunBatch) == (kept == LARGE)
     assert (rest.rows == more[:kept]).all() and rest.weights.tolist() == [1] * kept
+
+
+@pytest.mark.parametrize("more", [0, 2**40])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_narrow_run_and_others_that_fit_have_a_narrow_sum(more: int, sign: int) -> None:
+    run, few = RunBatch(narrowed(ROWS), np.ones(1, np.int64)), Batch(ROWS[:5] + more, np.arange(1, 6))
+    total, expected = run.plus(few, sign), Batch(run.rows, run.weights).plus(few, sign)
+    assert (total.rows == expected.rows).all() and (total.weights == expected.weights).all()
+    assert isinstance(total, RunBatch) == (sign > 0 and not more)
+
+
+@given(
+    st.lists(st.dictionaries(st.tuples(small, small), st.sampled_from([1, -1, 2]), max_size=9), max_size=4),
+    st.integers(0, 20),
+    st.booleans(),
+)
+def test_the_sum_of_sorted_batches(zsets: list[dict[tuple[int, int], int]], many: int, narrow: bool) -> None:
+    zsets.insert(len(zsets) // 2, {(n, 0): 1 for n in range(many)})
+    batches: list[Batch] = []
+    for zset in zsets:
+        rows = np.array(sorted(zset), np.int64).reshape(len(zset), 2)
+        weights = np.array([zset[row] for row in sorted(zset)], np.int64)
+        batches.append(RunBatch(narrowed(rows), weights) if narrow and len(zset) else Batch(rows, weights))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(narrow_rows, "LARGE", 8)
+        total = sum_of_sorted(batches)
+    found = (
+        {}
+        if total is None
+        else dict(zip(map(tuple, total.rows.tolist()), total.weights.tolist(), strict=True))
+    )
+    assert found == reference.add(*zsets) and (total is None) == (not found)
+    assert total is None or total.rows.tolist() == sorted(map(list, found))
+    if narrow and many > 2 * sum(map(len, zsets)) - 2 * many and len(found) >= 8:
+        assert isinstance(total, RunBatch)
+
+
+def test_the_sum_of_one_batch_or_none() -> None:
+    run = RunBatch(narrowed(ROWS), np.ones(1, np.int64))
+    assert sum_of_sorted([]) is None and sum_of_sorted([run]) is run
 
 
 def test_a_narrow_run_stays_when_the_tick_is_rolled_back() -> None:
