@@ -25,10 +25,10 @@ def _code_of(pair: int, column: int) -> int:
 def transpose_pairs(table: Rows, column: int, most: int) -> bool:
     """Write the narrow pairs of two runs with this column first, sorted; the other one is second.
 
-    Each run of the run table is sorted by the other column, and then by this one. No pair is in
-    both, and at least one is in one. The third entry has room for all pairs. Weights are neither
-    read nor written. Returns False, without a result, if this column has a range of more than
-    `most` values. O(rows + most).
+    Each run of the run table is sorted by the other column; if one is empty, it is enough that the
+    pairs of each value in the other one are. No pair is in both, and at least one is in one. The
+    third entry has room for all pairs. Weights are neither read nor written. Returns False, without
+    a result, if this column has a range of more than `most` values. O(rows + most).
     """
     other = 1 - column
     a, b, out = at_address(table[0, 0] - 1), at_address(table[1, 0] - 1), at_address(table[2, 0] - 1)

@@ -96,7 +96,8 @@ class SortedRun:
     def transposed(parts: Sequence[StoredRows], column: int) -> SortedRun | None:
         """Return a run of different pairs with weight 1: this column first, the other one second.
 
-        One or two parts have the pairs, and are sorted by the other column, and then by this one.
+        One or two parts have the pairs, and are sorted by the other column; for one part, it is
+        enough that the pairs of each value are.
         Returns None for rows that are not pairs, for few of them, if they do not fit int32, or if
         the column has many values for their number. O(rows).
         """

@@ -183,7 +183,8 @@ class RowTables:
         if self._ordered or (self._edges is None and len(self._derived.pieces) == 1):
             return SortedRun.of_set(codes) if counts is None else SortedRun(codes, counts)
         if counts is None:
-            turned = None if self._edges is None else SortedRun.transposed([codes], 0)
+            # The second one of two columns is carried: the groups are in its order.
+            turned = SortedRun.transposed([codes], 0)
             return SortedRun.of_unsorted(codes) if turned is None else turned
         batch = expect_present(combine([(widened(codes), counts)], owned=True), "rows with derivations")
         return SortedRun.of(batch.rows, batch.weights)

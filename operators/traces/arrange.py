@@ -276,7 +276,7 @@ class DeferredArrangeStep(ArrangeStep):
         """Return the rows of sorted parts as a run, None if they have to be sorted again."""
         if self._order is None:
             return RunMerge.sum_of([SortedRun.of_set(part) for part in parts])
-        return SortedRun.transposed(parts, 1) if self._order.tolist() == [1, 0] else None
+        return SortedRun.transposed(parts, 1)  # pairs have one other order
 
 
 def arranged(rewriting: Rewriting, stream: Stream, leading: Sequence[int]) -> Stream:

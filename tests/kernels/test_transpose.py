@@ -69,8 +69,13 @@ def test_only_many_narrow_pairs_are_transposed(size: int, far: int, wide: bool) 
     assert (found is not None) == (size == narrow_rows.LARGE and not far)
     if found is not None:
         assert found.narrow and len(found.stored) == 1 and (found.rows == rows[:, ::-1]).all()
-    triples = np.column_stack((rows, rows[:, 1]))
+
+
+def test_neither_triples_nor_a_part_with_larger_codes_are_transposed() -> None:
+    triples, pairs = (np.zeros((narrow_rows.LARGE, width), np.int64) for width in (3, 2))
     assert SortedRun.transposed([triples], 1) is None
+    assert SortedRun.transposed([pairs, np.array([[2**32, 0]])], 1) is None
+    assert SortedRun.transposed([pairs, np.array([[2**20, 0]])], 1) is not None
 
 
 @pytest.mark.parametrize("parts", [1, 2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import dbsp
 from dbsp import IterationLimitError
 from dbsp.kernels import narrow_rows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.operators.recursion import linear_iterations, modes, row_tables, value_table
+from dbsp.operators.recursion import linear_iterations, modes, row_table, row_tables, value_table
 from dbsp.operators.recursion.linear_iterations import Iterated, LinearIterations, Prices
 from dbsp.operators.recursion.value_table import ValueTable
 from dbsp.state import sorted_run
@@ -346,12 +346,18 @@ def test_ticks_whose_groups_have_many_rows(step: str, removal: float, tables: li
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("jumps", [range(0, 90, 3), ()])
 @pytest.mark.parametrize("step", ["right linear", "left linear"])
-def test_an_arrangement_by_the_value_is_a_transposition(step: str, threads: int) -> None:
-    """The ticks with it and those that sort have the same results, and the same state."""
-    in_line = [*chain(0, 99), *((x, x + 7) for x in range(0, 90, 3))]
+def test_an_arrangement_by_the_value_is_a_transposition(
+    step: str, jumps: Sequence[int], threads: int
+) -> None:
+    """The ticks with it and those that sort have the same results, and the same state.
+
+    Without jumps, all rows have one derivation.
+    """
+    in_line = [*chain(0, 99), *((x, x + 7) for x in jumps)]
     edges = [(37 * x % 101, 37 * y % 101) for x, y in in_line]
-    middle, later = edges[40], edges[60]
+    middle, later = edges[48], edges[60]
     ticks = [dict.fromkeys(edges, 1), {middle: -1, later: -1, (120, middle[1]): 1}, {middle: 1}]
     outcomes: list[list[object]] = []
     transposed: list[bool] = []
@@ -361,8 +367,16 @@ def test_an_arrangement_by_the_value_is_a_transposition(step: str, threads: int)
         transposed.append((run := genuine(*arguments)) is not None)
         return run
 
-    for values in (sorted_run.MOST_VALUES, 0):
+    ways = [
+        (value_table.PLACES, sorted_run.MOST_VALUES),
+        (value_table.PLACES, 0),
+        (0, sorted_run.MOST_VALUES),
+    ]
+    for places, values in ways:
         with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(value_table, "PLACES", places)
+            patch.setattr(value_table, "PIECE", 500)
+            patch.setattr(row_table, "PIECE", 512)
             patch.setattr(sorted_run, "MOST_VALUES", values)
             patch.setattr(SortedRun, "transposed", staticmethod(noted))
             run = started(step, "insert-only")
@@ -374,7 +388,7 @@ def test_an_arrangement_by_the_value_is_a_transposition(step: str, threads: int)
                 fresh = started(step, "insert-only")
                 fresh.step({"edge": facts})
                 assert view(run) == view(fresh)
-    assert outcomes[0] == outcomes[1]
+    assert outcomes[0] == outcomes[1] == outcomes[2]
     assert set(transposed) == {True, False}
 
 
