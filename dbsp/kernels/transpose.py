@@ -13,6 +13,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Rows
 from dbsp.kernels.jit import at_address, kernel
+from dbsp.kernels.run_search import weights_at
 
 
 @kernel
@@ -27,8 +28,9 @@ def transpose_pairs(table: Rows, column: int, most: int) -> bool:
 
     Each run of the run table is sorted by the other column; if one is empty, it is enough that the
     pairs of each value in the other one are. No pair is in both, and at least one is in one. The
-    third entry has room for all pairs. Weights are neither read nor written. Returns False, without
-    a result, if this column has a range of more than `most` values. O(rows + most).
+    third entry has room for all pairs and their weights; the address of its weights may be 0, then
+    none are written. Returns False, without a result, if this column has a range of more than
+    `most` values. O(rows + most).
     """
     other = 1 - column
     a, b, out = at_address(table[0, 0] - 1), at_address(table[1, 0] - 1), at_address(table[2, 0] - 1)
@@ -49,16 +51,22 @@ def transpose_pairs(table: Rows, column: int, most: int) -> bool:
         places[_code_of(b[j], column) - low + 1] += 1
     for place in range(high - low + 1):
         places[place + 1] += places[place]
+    a_weights, a_mask = weights_at(table[0, 1])
+    b_weights, b_mask = weights_at(table[1, 1])
+    weighted = table[2, 1] != 0
+    out_weights = at_address(table[2, 1])
     i = j = 0
     while i < n or j < m:
         if j == m or (i < n and _code_of(a[i], other) <= _code_of(b[j], other)):
-            pair = a[i]
+            pair, weight = a[i], a_weights[i & a_mask]
             i += 1
         else:
-            pair = b[j]
+            pair, weight = b[j], b_weights[j & b_mask]
             j += 1
         value = _code_of(pair, column) - low
         place = places[value]
         places[value] = place + 1
         out[place] = (_code_of(pair, other) << 32) | (_code_of(pair, column) & 0xFFFFFFFF)
+        if weighted:
+            out_weights[place] = weight
     return True

@@ -8,6 +8,7 @@ import numpy as np
 
 from dbsp.kernels import narrow_rows, sort_owned, transpose_pairs
 from dbsp.kernels.arrays import Codes, Rows, StoredRows
+from dbsp.kernels.growing_memory import empty_array
 from dbsp.kernels.limits import INT64_MAX
 from dbsp.kernels.narrow_rows import empty_rows, first_in_place, fit_narrow, narrowed, widened
 from dbsp.kernels.run_tables import merge_some, run_entry
@@ -93,11 +94,13 @@ class SortedRun:
         return SortedRun.of_ones(codes)
 
     @staticmethod
-    def transposed(parts: Sequence[StoredRows], column: int) -> SortedRun | None:
-        """Return a run of different pairs with weight 1: this column first, the other one second.
+    def transposed(
+        parts: Sequence[StoredRows], column: int, weights: Codes | None = None
+    ) -> SortedRun | None:
+        """Return a run of different pairs: this column first, the other one second.
 
         One or two parts have the pairs, and are sorted by the other column; for one part, it is
-        enough that the pairs of each value are.
+        enough that the pairs of each value are. The weights are those of one part; None are 1.
         Returns None for rows that are not pairs, for few of them, if they do not fit int32, or if
         the column has many values for their number. O(rows).
         """
@@ -106,12 +109,16 @@ class SortedRun:
         if not pairs or not all(fit_narrow(part) for part in parts):
             return None
         codes = empty_rows(size, 2, True)
+        given, stored = (_ONE, _ONE) if weights is None else (weights, empty_array(weights.dtype, size))
         narrow = [part if part.itemsize == 4 else narrowed(widened(part)) for part in parts]
         one, other = [*narrow, codes[:0]][:2]
-        table = np.array([run_entry(part, _ONE) for part in (one, other, codes)], np.int64)
+        runs = (one, given), (other, _ONE), (codes, stored)
+        table = np.array([run_entry(*run) for run in runs], np.int64)
+        if weights is None:
+            table[2, 1] = 0
         if not transpose_pairs(table, column, min(size // ROWS_OF_VALUE, MOST_VALUES)):
             return None
-        return SortedRun.of_ones(codes)
+        return SortedRun.of_ones(codes) if weights is None else SortedRun(codes, stored)
 
     @staticmethod
     def joined(runs: Sequence[SortedRun]) -> SortedRun:

@@ -182,10 +182,12 @@ class RowTables:
         # The rows of one value table are sorted within each group only.
         if self._ordered or (self._edges is None and len(self._derived.pieces) == 1):
             return SortedRun.of_set(codes) if counts is None else SortedRun(codes, counts)
+        # The second one of two columns is carried: the groups are in its order.
+        turned = SortedRun.transposed([codes], 0, counts)
+        if turned is not None:
+            return turned
         if counts is None:
-            # The second one of two columns is carried: the groups are in its order.
-            turned = SortedRun.transposed([codes], 0)
-            return SortedRun.of_unsorted(codes) if turned is None else turned
+            return SortedRun.of_unsorted(codes)
         batch = expect_present(combine([(widened(codes), counts)], owned=True), "rows with derivations")
         return SortedRun.of(batch.rows, batch.weights)
 
