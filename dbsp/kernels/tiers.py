@@ -260,7 +260,7 @@ def _work_of_edges(arguments: tuple[Any, ...]) -> int:
 
 
 def _work_of_search(arguments: tuple[Any, ...]) -> int:
-    given, _, starts, targets, *_, past, _, runs, _, _, _, _, state, limits = arguments
+    given, _, starts, targets, *_, past, _, runs, _, _, _, _, _, state, limits = arguments
     # A call ends with the first group that exceeds the limit, and a group takes each edge once.
     matches = int(limits[CALL_MATCHES]) + len(targets)
     rows = len(given) - int(state[STARTED]) + len(starts)

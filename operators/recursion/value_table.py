@@ -48,6 +48,7 @@ class ValueTable(GroupTable):
 
     __slots__ = (
         "_cells",
+        "_cursors",
         "_derivations",
         "_earlier",
         "_edges",
@@ -68,6 +69,7 @@ class ValueTable(GroupTable):
         self._reached = np.zeros(words, np.int64)
         self._words = np.zeros((words + 63) >> 6, np.int64)
         self._queue = np.empty(span, np.int64)
+        self._cursors: Codes | None = None
         room = span + PIECE
         self._found = np.empty((room, len(places)), np.int64)
         self._derivations = np.empty(room, np.int64)
@@ -75,6 +77,7 @@ class ValueTable(GroupTable):
 
     def expand(self, joins: Codes, present: ChangedRows, limits: Codes) -> bool:
         until = self.state[MATCHES] + limits[CALL_MATCHES]
+        cursors = self._cursors_in(present)
         while True:
             end = search_groups(
                 self._given,
@@ -86,6 +89,7 @@ class ValueTable(GroupTable):
                 self._queue,
                 self._places,
                 *present,
+                cursors,
                 self._found,
                 self._derivations,
                 self._fresh,
@@ -100,6 +104,17 @@ class ValueTable(GroupTable):
                 return True
             if self.state[MATCHES] >= until:
                 return False
+
+    def _cursors_in(self, present: ChangedRows) -> Codes:
+        """Return where searches in the runs continue, for each run and value.
+
+        They are not used if the carried columns lead.
+        """
+        if self._cursors is None:
+            leading = self._places[-1] == len(self._places) - 1
+            shape = (0 if leading else present.runs, len(self._cells))
+            self._cursors = np.zeros(shape, np.int64)
+        return self._cursors
 
     def _empty(self) -> None:
         """Move the rows of the table to the derived rows."""

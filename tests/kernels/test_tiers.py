@@ -247,7 +247,7 @@ def test_the_work_of_a_search_is_bounded_by_its_edges() -> None:
     # The rows may have room that is not used.
     room, none = np.zeros((1 << 15, 2), np.int64), np.zeros(0, np.int64)
     before = (given, 0, starts, targets, none, room, none, none, none, none, none)
-    after = (none, room, none, none, state, limits)
+    after = (none, room, room, none, none, state, limits)
     work = tiers._measure_of(group_search.search_groups)
     assert work((*before, table, 0, 0, *after)) == 2 * (5 + 51 + 307)
     assert work((*before, table, 1, 2, *after)) == 2 * (5 + 51 + 307 + 200)  # reads all groups
