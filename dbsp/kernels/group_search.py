@@ -200,7 +200,7 @@ def _read_group(
 
 
 @kernel
-def _was_present(
+def _was_present_from(
     row: Rows, past: Rows, committed: int, runs: int, noted: Words, cursors: Rows, value: int
 ) -> bool:
     """As `was_present`, for a group after those that have searched for the same value.
@@ -330,7 +330,9 @@ def search_groups(
                                 if leading:
                                     before = was_present(row, past, committed, runs, noted)
                                 else:
-                                    before = _was_present(row, past, committed, runs, noted, cursors, target)
+                                    before = _was_present_from(
+                                        row, past, committed, runs, noted, cursors, target
+                                    )
                             mark = 3 if before else 1
                             if not before:
                                 queue[queued] = target

@@ -105,12 +105,13 @@ class SortedRun:
         the column has many values for their number. O(rows).
         """
         size = sum(map(len, parts))
-        pairs = size >= narrow_rows.LARGE and parts[0].shape[1] == 2
-        if not pairs or not all(fit_narrow(part) for part in parts):
+        if size < narrow_rows.LARGE or parts[0].shape[1] != 2:
+            return None
+        narrow = [part if part.itemsize == 4 else narrowed(widened(part)) for part in parts]
+        if any(part.itemsize == 8 for part in narrow):
             return None
         codes = empty_rows(size, 2, True)
         given, stored = (_ONE, _ONE) if weights is None else (weights, empty_array(weights.dtype, size))
-        narrow = [part if part.itemsize == 4 else narrowed(widened(part)) for part in parts]
         one, other = [*narrow, codes[:0]][:2]
         runs = (one, given), (other, _ONE), (codes, stored)
         table = np.array([run_entry(*run) for run in runs], np.int64)
