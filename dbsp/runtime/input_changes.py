@@ -106,7 +106,7 @@ def encode_load(change: Any, port: InputPort, interner: Interner) -> StoredPiece
 
 def is_copied(change: Any) -> bool:
     """Return whether `encode_change` copies all codes and weights of a change."""
-    return type(change) is dict or not isinstance(change, TableChange | ZSet)
+    return type(change) is dict or not isinstance(change, ZSet)
 
 
 def encode_one(change: dict[Any, Any], port: InputPort, interner: Interner) -> Batch | None:
@@ -260,7 +260,8 @@ def _encode_table_change(change: TableChange, port: InputPort, interner: Interne
 
     from dbsp.data.frames import encode_table
 
-    table, weights, schema = change.table, np.ascontiguousarray(change.weights), port.columns
+    # The caller may read the weights from an Arrow column, which nobody may write.
+    table, weights, schema = change.table, np.array(change.weights, np.int64), port.columns
     try:
         retracted = weights < 0
         if port.kind != "key" or not retracted.any():

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbsp import Circuit, DbspError, Run, ZSet, col, compile, count
-from dbsp.runtime.input_changes import TableChange
+from dbsp.data.interner import Interner
+from dbsp.runtime.input_changes import TableChange, encode_change
 
 ROWS = [(1, "a", 1.5), (2, "b", 2.5), (2, "b", 2.5)]
 TABLE = pa.table({"s": ["a", "b", "b"], "f": [1.5, 2.5, 2.5], "x": [1, 2, 2]})
@@ -513,6 +514,21 @@ def test_a_tick_sorts_no_array_of_the_caller(form: str, kind: str) -> None:
     assert np.array_equal(codes, unsorted())
     twice = circuit.start().step({"a": change})["out"].to_dict()
     assert twice == first and len(first) == 200 - (form == "table with weights")
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "set"}, {"key": "x"}])
+def test_weights_from_a_column_of_arrow_can_be_written(options: dict[str, Any]) -> None:
+    """Kernels take arrays that can be written: Numba would compile each again for the others."""
+    circuit = Circuit("weights")
+    circuit.output("out", circuit.input("a", x=int, y=int, **options))
+    port = circuit.start().input_ports["a"]
+    table = pa.table({"x": [1, 2], "y": [3, 4], "weight": [1, -1]})
+    weights = table.column("weight").chunk(0).to_numpy()
+    assert not weights.flags.writeable
+    change = TableChange(table.select(["x", "y"]), weights)
+    rows, encoded, _ = encode_change(change, port, Interner())
+    assert rows.flags.writeable and encoded.flags.writeable
+    assert encoded.tolist() == [1, -1]
 
 
 def test_a_failed_tick_leaves_staged_changes_as_they_were() -> None:
