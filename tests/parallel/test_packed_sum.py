@@ -46,7 +46,7 @@ def test_the_sum_of_parts(parts: list[Part], owned: bool) -> None:
 
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("spans", [(64,), (0, 64), (32, 32), (1, 62, 1), (40, 25), (0, 0)])
-def test_many_rows(spans: tuple[int, ...], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows(spans: tuple[int, ...], threads: int) -> None:
     """Rows of up to 65 bits, of which many are equal; some have the largest values."""
     chance = np.random.default_rng(sum(spans))
     columns = [chance.integers(0, 2 ** min(bits, 12), 40_000, np.uint64, endpoint=False) for bits in spans]
@@ -60,9 +60,9 @@ def test_many_rows(spans: tuple[int, ...], threads: int, monkeypatch: pytest.Mon
     signs = chance.integers(-1, 2, len(rows))
     for each in (ones, signs):
         expected = kernels.consolidate(rows, each)
-        with small_pieces(threads):
+        with small_pieces(threads), pytest.MonkeyPatch.context() as patch:
             for name, size in (("CHUNK", 1 << 14), ("RANGE", 1 << 10), ("DIGIT_ROWS", 1 << 8)):
-                monkeypatch.setattr(packed_sum, name, size)
+                patch.setattr(packed_sum, name, size)
             found = sum_parts([(rows[:15_000], each[:15_000]), (rows[15_000:], each[15_000:])])
         if sum(spans) > 64:
             assert found is None
