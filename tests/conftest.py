@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from dbsp.kernels.tiers import COMPILED, choose_tier
+from dbsp.kernels.tiers import COMPILED, INTERPRETED, choose_tier
 from dbsp.operators.recursion import fixpoint_step
 from tests import class_archive
 from tests.inspector.browsers import chromium
 from tests.profiles import PROFILE
 
-# In the automatic tier, the first tests of a process would interpret the kernels, and others not.
-choose_tier(COMPILED)
+# Until the tests start: a module imported after the switch would call compiled kernels even in
+# tests that choose the interpreted ones.
+choose_tier(INTERPRETED)
 
 # A Java of a test lives for seconds: the second compiler, and threads that collect garbage, take a
 # fifth of its processor time and gain nothing.
@@ -57,7 +58,9 @@ _HAS_ARCHIVE = pytest.StashKey[bool]()
 
 
 def pytest_collection_finish() -> None:
-    """Let collections of garbage pass over the collected tests, which stay until the end."""
+    """Choose compiled kernels; let collections of garbage pass over the collected tests."""
+    # In the automatic tier, the first tests of a process would interpret kernels, and others not.
+    choose_tier(COMPILED)
     gc.collect()
     gc.freeze()
 
