@@ -14,6 +14,7 @@ from dbsp.kernels import (
     hashing,
     interval_matches,
     key_ranges,
+    keyed_rows,
     marking,
     matches,
     multiway,
@@ -97,6 +98,7 @@ range_keys = entry(key_ranges.range_keys)
 reach_copies = entry(nearest.reach_copies)
 rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
+replace_by_key = entry(keyed_rows.replace_by_key)
 replace_rows = entry(group_values.replace_rows)
 running_totals = entry(group_values.running_totals)
 scatter_keys = entry(packed_parts.scatter_keys)
@@ -183,6 +185,7 @@ __all__ = [
     "reach_copies",
     "rearrange",
     "register_run",
+    "replace_by_key",
     "replace_rows",
     "running_totals",
     "scatter_keys",

@@ -37,16 +37,12 @@ from dbsp.data.table_forms import (
 from dbsp.data.weights import overflow_text
 from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError, WeightOverflowError, shorten
-from dbsp.kernels import (
-    assert_runs,
-    consolidate_owned,
-    gather,
-    project,
-)
-from dbsp.kernels.arrays import Codes, StoredRows
+from dbsp.kernels import assert_runs, consolidate_owned, replace_by_key
+from dbsp.kernels.arrays import Codes, Mask, StoredRows
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.kernels.narrow_rows import widened
+from dbsp.kernels.narrow_rows import empty_rows, widened
 from dbsp.lazy_dataclass import dataclass
+from dbsp.parallel.narrow_sort import sort_narrow
 from dbsp.parallel.range_sort import consolidate
 from dbsp.runtime.ports import InputPort
 
@@ -98,7 +94,7 @@ def encode_load(change: Any, port: InputPort, interner: Interner) -> StoredPiece
 
     Then there is a single weight, the 1 of all rows, and nobody else reads the rows.
     """
-    if isinstance(change, TableChange) or port.kind not in ("zset", "set"):
+    if isinstance(change, TableChange) or port.kind == "external":
         return encode_change(change, port, interner)
     rows, weights, _ = _stored(change, port.columns, port.relation, interner, narrow=True)
     return rows, weights, not isinstance(change, Mapping | ZSet) or _has_columns(change)
@@ -349,14 +345,41 @@ def net_change(pieces: Sequence[Piece], port: InputPort, owned: bool = False) ->
     return Batch(codes, weights) if len(weights) and weights[0] != 0 else None
 
 
-def net_load(rows: StoredRows, kind: str) -> Batch | None:
-    """Return the net change of narrow rows of weight 1 at an input without a key, sorted in place.
+def net_load(rows: StoredRows, kind: str, key: Sequence[int] = ()) -> Batch | None:
+    """Return the net change of narrow rows of weight 1 at an input, sorted in place.
 
     Nobody else may read the rows. Returns None if they cannot be sorted in 32 bits; then nothing
     has changed. O(n) per 11 bits of a row.
     """
-    batch = sum_in_place([rows])
-    return batch.with_units() if batch is not None and kind == "set" else batch
+    held = [rows]
+    if key:
+        last = _last_narrow_rows(rows, key)
+        if last is None:
+            return None
+        held = [last]
+        del last
+    del rows
+    batch = sum_in_place(held)
+    return batch.with_units() if batch is not None and kind != "zset" else batch
+
+
+def _last_narrow_rows(rows: StoredRows, key: Sequence[int]) -> StoredRows | None:
+    """Return the last of the narrow rows of each key, or `rows` themselves if no key is repeated.
+
+    Returns None if the keys with the numbers of their rows cannot be sorted in 32 bits.
+    """
+    m = len(key)
+    numbered = empty_rows(len(rows), m + 1, True)
+    numbered[:, :m] = rows[:, key]
+    numbered[:, m] = np.arange(len(rows))
+    if not sort_narrow(numbered, np.arange(m + 1)):
+        return None
+    same = _with_equal_keys(numbered, m)
+    if not same.any():
+        return rows
+    chosen = numbered[np.append(~same, True), m]
+    found = empty_rows(len(chosen), rows.shape[1], True)
+    return rows.take(chosen, 0, out=found, mode="clip")  # the default mode copies the result
 
 
 def _last_changes(codes: Codes, weights: Codes, port: InputPort) -> tuple[Codes, Codes]:
@@ -375,17 +398,16 @@ def _last_changes(codes: Codes, weights: Codes, port: InputPort) -> tuple[Codes,
 
 def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
     """Return the last of the rows that share a key; drop rows of weight 0. O(n log n)."""
-    rows, weights = rows[weights != 0], weights[weights != 0]
+    if not weights.all():
+        rows, weights = rows[weights != 0], weights[weights != 0]
     n = len(rows)
     numbered = np.empty((n, len(key) + 1), np.int64)
     for c, column in enumerate(key):
         numbered[:, c] = rows[:, column]
     numbered[:, -1] = np.arange(n)
     numbered, _ = consolidate(numbered, np.ones(n, np.int64))
-    last = np.ones(n, np.bool_)
-    last[:-1] = (numbered[1:, :-1] != numbered[:-1, :-1]).any(axis=1)
-    chosen = numbered[last, -1]
-    return np.ascontiguousarray(rows[chosen]), weights[chosen]
+    chosen = numbered[np.append(~_with_equal_keys(numbered, len(key)), True)[:n], -1]
+    return rows.take(chosen, 0), weights.take(chosen)
 
 
 # --- the delta of the stored relation -------------------------------------------------------------
@@ -409,34 +431,30 @@ def apply_by_key(rows: Codes, weights: Codes, key: int, table: Codes, runs: int,
 
     Raises InputError when the batch has two rows for one key.
     """
-    upserts = np.ascontiguousarray(rows[weights > 0])
-    expect_distinct_keys(upserts, key, relation)
-    columns = np.arange(key)
-    keys, _ = project(rows, np.ones(len(rows), np.int64), columns)
-    old, old_weights, _ = gather(keys, key, table, runs, rows.shape[1], 0)
-    old, old_weights = consolidate(old, old_weights)
-    stored, _ = project(old, np.ones(len(old), np.int64), columns)
-    met = np.concatenate((np.ascontiguousarray(upserts[:, :key]), stored))
-    met, _ = consolidate(met, np.ones(len(met), np.int64))
-    changed, changes = consolidate(
-        np.concatenate((upserts, old)), np.concatenate((np.ones(len(upserts), np.int64), -old_weights))
-    )
-    present = (len(upserts) + len(old) - len(changes)) // 2  # a row and itself cancel
-    return changed, changes, present, len(keys) - len(met)
+    changed, changes, present, absent, clash = replace_by_key(rows, weights, key, table, runs)
+    if clash >= 0:
+        raise _repeated_key(clash, relation)
+    return changed, changes, present, absent
 
 
-def expect_distinct_keys(rows: Codes, m: int, relation: str) -> None:
+def expect_distinct_keys(rows: StoredRows, m: int, relation: str) -> None:
     """Raise InputError if two of the sorted rows have the same m-column key."""
-    if (clash := _repeated_key(rows, m)) >= 0:
-        raise InputError(
-            f"relation '{relation}': a change without an order has two rows of one key "
-            f"(row {clash + 1} of the change in key order); pass a list of rows to keep the last row of "
-            "each key",
-            code="duplicate-key",
-        )
+    same = _with_equal_keys(rows, m)
+    if same.any():
+        raise _repeated_key(int(np.argmax(same)) + 1, relation)
 
 
-def _repeated_key(rows: Codes, m: int) -> int:
-    """Return the index of the first sorted row with the m-column key of the row before, else -1."""
-    same = (rows[1:, :m] == rows[:-1, :m]).all(axis=1)
-    return int(np.argmax(same)) + 1 if same.any() else -1
+def _with_equal_keys(rows: StoredRows, m: int) -> Mask:
+    """Return for each sorted row but the first whether the row before has the same m-column key."""
+    same: Mask = np.ones(max(0, len(rows) - 1), np.bool_)
+    for c in range(m):
+        same &= rows[1:, c] == rows[:-1, c]
+    return same
+
+
+def _repeated_key(index: int, relation: str) -> InputError:
+    return InputError(
+        f"relation '{relation}': a change without an order has two rows of one key "
+        f"(row {index + 1} of the change in key order); pass a list of rows to keep the last row of each key",
+        code="duplicate-key",
+    )

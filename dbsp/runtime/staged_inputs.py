@@ -173,7 +173,7 @@ class StagedInputs(RunBase):
         """Return the net change of a change alone; None if it is empty."""
         rows, weights, ordered = encode_load(change, port, self.interner)
         if rows.itemsize == 4:
-            batch = net_load(rows, port.kind)
+            batch = net_load(rows, port.kind, port.key)
             if batch is not None:
                 return batch
             weights = np.ones(len(rows), np.int64)

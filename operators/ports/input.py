@@ -30,6 +30,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import ExternalStep, StrictStep, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.run_batch import stored_rows
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.kernels import arrange, count_asserted
@@ -41,7 +42,7 @@ from dbsp.operators.traces.arrange import (
     expect_order,
     order_of,
 )
-from dbsp.runtime.input_changes import apply_by_key, apply_to_set
+from dbsp.runtime.input_changes import apply_by_key, apply_to_set, expect_distinct_keys
 from dbsp.runtime.ports import InputPort
 from dbsp.state.trace import Trace
 
@@ -247,8 +248,9 @@ class KeyInputStep(InputStep, StrictStep):
     def __init__(self, operator: Input, order: Sequence[int]) -> None:
         super().__init__(operator)
         self._key = len(operator.key)
-        self._order = np.array(order, np.int64)
-        self._restore = np.argsort(self._order)
+        identity = list(order) == list(range(len(order)))
+        self._order = None if identity else np.array(order, np.int64)
+        self._restore = np.argsort(np.array(order, np.int64))
 
     def connect(self, strict: Sequence[Step]) -> None:
         (self._past,) = expect_arranged(self.node, strict)
@@ -259,9 +261,14 @@ class KeyInputStep(InputStep, StrictStep):
         batch = self.staged
         if batch is None:
             return
-        rows, weights = arrange(batch.rows, batch.weights, self._order)
-        rows, weights, self.present, self.absent = apply_by_key(
-            rows, weights, self._key, self._past.table, self._past.count, self.relation
+        ordered = batch if self._order is None else batch.rearranged(self._order)
+        if not self._past.count and batch.units:
+            expect_distinct_keys(stored_rows(ordered), self._key, self.relation)
+            self.out = batch  # a load into an empty relation
+            return
+        changed, signs, self.present, self.absent = apply_by_key(
+            ordered.rows, ordered.weights, self._key, self._past.table, self._past.count, self.relation
         )
-        if len(weights):
-            self.out = Batch(*arrange(rows, weights, self._restore))
+        if len(signs):
+            in_order = self._order is None
+            self.out = Batch(*((changed, signs) if in_order else arrange(changed, signs, self._restore)))

@@ -114,6 +114,29 @@ def check_circuit(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("key", ["x", "y", "zx"])
+@given(data=st.data())
+def test_the_last_row_of_a_key(threads: int, key: str, data: st.DataObject) -> None:
+    columns = ["xyz".index(name) for name in key]
+    with narrow_loads(threads):
+        shop = Circuit("shop")
+        source = shop.input("e", x=int, y=int, z=int, key=tuple(key))
+        shop.output("rows", source)
+        run = shop.start()
+        stored: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for _ in range(3):
+            rows, before = data.draw(tables(3)), set(stored.values())
+            stored |= {tuple(row[c] for c in columns): row for row in rows}
+            after = set(stored.values())
+            delta = run.step({"e": columns_of(rows, "xyz")})["rows"].to_dict()
+            assert delta == dict.fromkeys(after - before, 1) | dict.fromkeys(before - after, -1)
+            assert run.view("rows").to_dict() == dict.fromkeys(after, 1)
+            gone = list(stored)[::2]
+            run.step({"e": dict.fromkeys((stored.pop(each) for each in gone), -1)})
+            assert run.view("rows").to_dict() == dict.fromkeys(stored.values(), 1)
+
+
+@pytest.mark.parametrize("threads", THREADS)
 @given(data=st.data())
 def test_a_program(threads: int, data: st.DataObject) -> None:
     with narrow_loads(threads):
