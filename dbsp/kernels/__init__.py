@@ -54,6 +54,7 @@ count_different = entry(narrow_keys.count_different)
 count_values = entry(counted_runs.count_values)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
 divide_keys = entry(narrow_keys.divide_keys)
+divide_sorted = entry(group_values.divide_sorted)
 expand_frontier = entry(frontier.expand_frontier)
 expand_lists = entry(prefix_lists.expand_lists)
 extend_by_levels = entry(multiway.extend_by_levels)
@@ -100,7 +101,6 @@ rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
 replace_by_key = entry(keyed_rows.replace_by_key)
 replace_rows = entry(group_values.replace_rows)
-running_totals = entry(group_values.running_totals)
 scatter_keys = entry(packed_parts.scatter_keys)
 search_groups = entry(group_search.search_groups)
 shifted = entry(group_values.shifted)
@@ -142,6 +142,7 @@ __all__ = [
     "count_values",
     "distinct_timed_runs",
     "divide_keys",
+    "divide_sorted",
     "expand_lists",
     "extend_by_levels",
     "extremes",
@@ -187,7 +188,6 @@ __all__ = [
     "register_run",
     "replace_by_key",
     "replace_rows",
-    "running_totals",
     "scatter_keys",
     "search_groups",
     "shifted",

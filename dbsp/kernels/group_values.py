@@ -199,15 +199,38 @@ def change_groups(
 
 
 @kernel
-def running_totals(weights: Codes, starts: Codes) -> Codes:
-    """Return the running sums of weights within each segment, including each row; checked."""
-    totals = np.empty(weights.shape[0], np.int64)
-    for g in range(starts.shape[0]):
-        total = 0
-        for i in range(starts[g], starts[g + 1] if g + 1 < starts.shape[0] else weights.shape[0]):
-            total = add_weights(total, weights[i])
-            totals[i] = total
-    return totals
+def _differs(rows: Rows, i: int, columns: Codes) -> bool:
+    """Return whether a row differs from the row before in these columns."""
+    for c in columns:  # noqa: SIM110  (there are no generators in kernels)
+        if rows[i, c] != rows[i - 1, c]:
+            return True
+    return False
+
+
+@kernel
+def divide_sorted(rows: Rows, weights: Codes, partition: Codes, order: Codes) -> tuple[Codes, Codes, Mask]:
+    """Divide sorted rows into partitions, whose rows agree in the columns `partition`.
+
+    Returns where each partition begins, the sum of the weights of its rows before each row, and
+    whether each row is the first of those that agree in the columns `order`, too. Raises
+    OverflowError if the weights of a partition have a sum outside int64. O(rows).
+    """
+    n = rows.shape[0]
+    starts = np.empty(n, np.int64)
+    before = np.empty(n, np.int64)
+    fresh = np.empty(n, np.bool_)
+    parts = 0
+    total = 0
+    for i in range(n):
+        new = i == 0 or _differs(rows, i, partition)
+        if new:
+            starts[parts] = i
+            parts += 1
+            total = 0
+        fresh[i] = new or _differs(rows, i, order)
+        before[i] = total
+        total = add_weights(total, weights[i])
+    return first_codes(starts, parts, parts), before, fresh
 
 
 @kernel

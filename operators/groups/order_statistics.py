@@ -24,7 +24,7 @@ from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.data.values import decode_value
 from dbsp.errors import SchemaError, UserFunctionError, cause_text, shorten
-from dbsp.kernels import change_digits, consolidate, running_totals
+from dbsp.kernels import change_digits, consolidate, divide_sorted
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
@@ -92,7 +92,8 @@ class Quantile(GroupFunction):
         if not type_.ordered_codes:
             order = np.lexsort((rank_codes(type_, values, interner), group))
             values, weights = values[order], weights[order]
-        totals = running_totals(weights, starts)
+        by_group = np.zeros(1, np.int64)
+        totals = divide_sorted(group.reshape(-1, 1), weights, by_group, by_group)[1] + weights
         segment = np.cumsum(np.isin(np.arange(len(rows)), starts)) - 1
         size = totals[np.append(starts[1:], len(rows)) - 1]
 

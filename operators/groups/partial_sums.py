@@ -164,7 +164,6 @@ class SummedAggregateStep(AccumulatedAggregateStep):
 
     def _emit(self, keys: Codes, old: Codes, new: Codes) -> None:
         """Set `out` to the results of the groups with the sums `new`, less those with `old`."""
-        before = self._results(keys, old, past=True)
-        after = self._results(keys, new, past=False)
+        before, after = self._results(keys, old, new)
         rows, weights = replace_rows(keys, before, after, old[:, 0] > 0, new[:, 0] > 0)
         self.out = Batch(rows, weights) if len(weights) else None

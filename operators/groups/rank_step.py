@@ -69,16 +69,17 @@ class RankStep(BlocksStep):
             super().step()
             return
         blocks = self._blocks_of(counted.rows)
-        new = np.r_[True, (blocks[1:, : self._key] != blocks[:-1, : self._key]).any(axis=1)]
+        new = np.ones(len(blocks), np.bool_)
+        new[1:] = (blocks[1:, : self._key] != blocks[:-1, : self._key]).any(axis=1)
         first = np.flatnonzero(new)
-        last = np.r_[first[1:], len(blocks)] - 1
+        last = np.append(first[1:], len(blocks)) - 1
         keys = np.ascontiguousarray(blocks[first, : self._key])
         starts, ends = blocks[first].copy(), blocks[last].copy()
         moving = self._moving(keys, *counted)
         if self._descending:
-            starts[np.ix_(moving, self._block[self._key :])] = INT64_MIN
+            starts[moving[:, None], self._block[self._key :]] = INT64_MIN
         else:
-            ends[np.ix_(moving, self._block[self._key :])] = INT64_MAX
+            ends[moving[:, None], self._block[self._key :]] = INT64_MAX
         edges = np.ascontiguousarray(blocks[last if self._descending else first])
         table = self._count_table()
         beyond = count_beyond(edges, self._key, table, len(table), self._descending)

@@ -40,7 +40,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import CircuitError, SchemaError, counted
-from dbsp.kernels import consolidate, leading, project, running_totals, shifted
+from dbsp.kernels import consolidate, divide_sorted, leading, project, shifted
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
@@ -110,23 +110,25 @@ class Ordered(GroupwiseOperator):
                 columns.append(column)
         return columns
 
-    def sort(self, batch: Batch, schema: Schema, interner: Interner) -> Sorted:
-        """The rows in order. O(n log n)."""
-        mask = batch.weights > 0
-        rows, weights = batch.rows[mask], batch.weights[mask]
-        ranks = [rank_codes(type_, rows[:, c], interner) for c, type_ in enumerate(schema.types)]
-        keys = [rows[:, c] for c in self.partition]
-        keys += [~ranks[c] if descending else ranks[c] for c, descending in self.order]
-        if len(rows):
-            order = np.lexsort((*reversed(keys + ranks),))
-            rows, weights = rows[order], weights[order]
-        new = np.zeros(len(rows), np.bool_)
-        new[:1] = True
-        new[1:] = _differ(rows, self.partition)
-        fresh = new.copy()
-        fresh[1:] |= _differ(rows, [c for c, _ in self.order])
-        starts = np.flatnonzero(new)
-        return Sorted(rows, weights, starts, running_totals(weights, starts) - weights, fresh)
+    def sorter(self, schema: Schema, interner: Interner) -> Callable[[Batch], Sorted]:
+        """Return the function that sorts the rows of a batch. O(n log n)."""
+        partition = np.array(self.partition, np.int64)
+        order = np.array([column for column, _ in self.order], np.int64)
+
+        def sort(batch: Batch) -> Sorted:
+            rows, weights = batch.rows, batch.weights
+            mask = weights > 0
+            if not mask.all():
+                rows, weights = rows[mask], weights[mask]
+            ranks = [rank_codes(type_, rows[:, c], interner) for c, type_ in enumerate(schema.types)]
+            keys = [rows[:, c] for c in self.partition]
+            keys += [~ranks[c] if descending else ranks[c] for c, descending in self.order]
+            if len(rows):
+                turn = np.lexsort((*reversed(keys + ranks),))
+                rows, weights = rows.take(turn, 0), weights.take(turn)
+            return Sorted(rows, weights, *divide_sorted(rows, weights, partition, order))
+
+        return sort
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,10 @@ class TopK(Ordered):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         (schema,) = inputs
+        sort = self.sorter(schema, interner)
 
         def top(batch: Batch) -> Batch:
-            s = self.sort(batch, schema, interner)
+            s = sort(batch)
             kept = np.minimum(np.maximum(self.k - s.before, 0), s.weights)
             return Batch(*consolidate(s.rows[kept > 0], kept[kept > 0]))
 
@@ -288,9 +291,10 @@ class Rank(Ordered):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         (schema,) = inputs
+        sort = self.sorter(schema, interner)
 
         def rank(batch: Batch) -> Batch:
-            s = self.sort(batch, schema, interner)
+            s = sort(batch)
             rows, weights = s.rows, s.weights
             if self.kind == "row_number":
                 if len(weights) and weights.max() > MOST_COPIES:
@@ -353,9 +357,10 @@ class Shift(Ordered):
         (schema,) = inputs
         type_ = schema.types[self.column]
         strict = type_.kind == "int" and not type_.nullable
+        sort = self.sorter(schema, interner)
 
         def shift(batch: Batch) -> Batch:
-            s = self.sort(batch, schema, interner)
+            s = sort(batch)
             row, other, copies = shifted(s.before, s.weights, s.starts, self.offset)
             values = s.rows[other, self.column]
             if strict:
@@ -389,10 +394,3 @@ def ordered_by(
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     """The number of equal elements at the start of both sequences."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _differ(rows: Codes, columns: Sequence[int]) -> Mask:
-    """For each row but the first, whether it differs from the previous row in these columns."""
-    chosen = rows[:, list(columns)]
-    differ: Mask = (chosen[1:] != chosen[:-1]).any(axis=1)
-    return differ
