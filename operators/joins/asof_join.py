@@ -220,6 +220,8 @@ class Matching:
 
     def of(self, rows: Batch, table: Codes, runs: int) -> Batch:
         """Return every row with its partner in the first `runs` runs."""
+        if not len(rows):  # as before a tick that changes the left side only
+            return Batch.empty(len(self._columns))
         matchable = self._matchable(rows.rows)
         probes = rows.rows[matchable]
         prefixes, _ = project(probes, np.ones(len(probes), np.int64), self._prefix)
