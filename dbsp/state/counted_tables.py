@@ -24,6 +24,8 @@ def counted_table(*parts: tuple[Trace, int]) -> Rows:
     """
     tables = []
     for trace, count in parts:
+        if not count:  # as almost always that of missing weights
+            continue
         table = np.zeros((count, 5), np.int64)
         table[:, :3] = trace.table[:count]
         table[:, 4] = trace.width
@@ -31,7 +33,9 @@ def counted_table(*parts: tuple[Trace, int]) -> Rows:
             if run.size >= COUNTED and len(run.stored) == run.size:
                 table[index, 3] = _totals(run).ctypes.data
         tables.append(table)
-    return tables[0] if len(tables) == 1 else np.concatenate(tables)
+    if len(tables) == 1:
+        return tables[0]
+    return np.concatenate(tables) if tables else np.zeros((0, 5), np.int64)
 
 
 def _totals(run: SortedRun) -> Codes:

@@ -36,6 +36,7 @@ from dbsp.errors import SchemaError
 from dbsp.expressions.readable_text import plain_name
 from dbsp.kernels import arrange, consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
@@ -179,6 +180,7 @@ class GroupsStep(Step):
         self._columns = np.arange(key)
         self._reduce = reduce
         self._scope = scope
+        expect_calls(gather)
 
     def step(self) -> None:
         self.out = None

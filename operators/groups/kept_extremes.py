@@ -25,6 +25,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.schema import Schema
 from dbsp.kernels import consolidate, gather, project, replace_rows, weigh_values
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, group_numbers
 from dbsp.operators.groups.kept_state import GroupChanges, KeptResult
@@ -67,6 +68,7 @@ class KeptExtreme(KeptResult):
         self._heaps = ValueHeaps(scope.journal)
         self._extremes = scope.new_trace(key + 1, [*schema.types[:key], schema.types[function.column]])
         self.traces = (self._extremes,)
+        expect_calls(gather, weigh_values)
 
     def forget_cache(self) -> None:
         self._heaps.clear()

@@ -15,6 +15,7 @@ from dbsp.data.types import Type
 from dbsp.errors import expect_present
 from dbsp.kernels import weigh_values
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.jit import expect_calls
 from dbsp.operators.traces.arrange import trace_of
 from dbsp.state.counted_tables import counted_table
 from dbsp.state.trace import Trace
@@ -48,6 +49,7 @@ class MissingWeights:
 
     def __init__(self, types: Sequence[Type], scope: StepScope) -> None:
         self.trace = scope.new_trace(len(types), types)
+        expect_calls(weigh_values)  # its weights are those of `weigh_delta`
 
     def follow(self, values: ValueWeights) -> None:
         """Apply the changes of a tick."""

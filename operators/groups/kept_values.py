@@ -46,6 +46,7 @@ class KeptValues(KeptResult):
         self._nullable = schema.types[column].nullable
         self._order = order
         self._key = key
+        expect_calls(gather)
 
     @abstractmethod
     def terms(self, weights: Codes) -> Codes:

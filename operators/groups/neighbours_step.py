@@ -25,6 +25,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.kernels import consolidate, gather_bands, project, reach_copies
 from dbsp.kernels.arrays import Codes, Mask, Rows
+from dbsp.kernels.jit import expect_calls
 from dbsp.operators.groups.group_step import GroupsStep, Reduce
 
 LARGE = 16
@@ -43,6 +44,7 @@ class BlocksStep(GroupsStep):
     def __init__(self, source: Arranged, key: int, leading: int, reduce: Reduce, scope: StepScope) -> None:
         super().__init__(source, key, reduce, scope)
         self._block = np.arange(key + leading)
+        expect_calls(gather_bands)
 
     def is_large(self, batch: Batch) -> bool:
         """Whether a tick is better recomputed by partitions."""
@@ -63,6 +65,7 @@ class NeighboursStep(BlocksStep):
     ) -> None:
         super().__init__(source, key, leading, reduce, scope)
         self._copies = copies
+        expect_calls(reach_copies)
 
     def step(self) -> None:
         batch = self._source.out
@@ -71,9 +74,9 @@ class NeighboursStep(BlocksStep):
             return
         blocks, _ = project(batch.rows, np.ones(len(batch), np.int64), self._block)
         starts, ends = self._bounds(blocks)
-        apart = _less(ends[:-1], starts[1:])
-        starts = np.ascontiguousarray(starts[np.r_[True, apart]])
-        ends = np.ascontiguousarray(ends[np.r_[apart, True]])
+        if len(blocks) > 1:
+            apart = _less(ends[:-1], starts[1:])
+            starts, ends = starts[np.append(True, apart)], ends[np.append(apart, True)]
         after = self._reduce(self.rows_between(starts, ends, self._source.count))
         before = self._reduce(self.rows_between(starts, ends, self._source.before))
         change = after.plus(before, -1)

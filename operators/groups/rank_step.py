@@ -27,6 +27,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.types import Type
 from dbsp.kernels import count_beyond, count_values, project
 from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.operators.groups.group_step import Reduce
 from dbsp.operators.groups.kept_state import MissingWeights, ValueWeights, weigh_delta
@@ -56,6 +57,7 @@ class RankStep(BlocksStep):
         self._partition = list(partition)
         self._descending = descending
         self._missing = MissingWeights(types, scope)
+        expect_calls(count_beyond)
 
     def step(self) -> None:
         batch = self._source.out

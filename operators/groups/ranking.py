@@ -42,6 +42,7 @@ from dbsp.data.value_order import rank_codes
 from dbsp.errors import CircuitError, SchemaError, counted
 from dbsp.kernels import consolidate, divide_sorted, leading, project, shifted
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.group_step import (
@@ -112,6 +113,7 @@ class Ordered(GroupwiseOperator):
 
     def sorter(self, schema: Schema, interner: Interner) -> Callable[[Batch], Sorted]:
         """Return the function that sorts the rows of a batch. O(n log n)."""
+        expect_calls(divide_sorted)
         partition = np.array(self.partition, np.int64)
         order = np.array([column for column, _ in self.order], np.int64)
 
@@ -221,6 +223,7 @@ class TopKStep(Step):
         self._spec = spec
         self._source = source
         self._top = top
+        expect_calls(leading)
         self._columns = np.arange(len(spec.top.partition))
 
     def step(self) -> None:
@@ -358,6 +361,7 @@ class Shift(Ordered):
         type_ = schema.types[self.column]
         strict = type_.kind == "int" and not type_.nullable
         sort = self.sorter(schema, interner)
+        expect_calls(shifted)
 
         def shift(batch: Batch) -> Batch:
             s = sort(batch)

@@ -47,6 +47,7 @@ from dbsp.kernels import (
     register_run,
 )
 from dbsp.kernels.arrays import Codes, Mask
+from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN, NULL
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.join import check_key_types, in_orders, joined_on, null_mismatch_columns
@@ -293,6 +294,7 @@ class AsofJoinStep(Step):
         self._left = left
         self._right = right
         self._matching = matching
+        expect_calls(gather, gather_bands, nearest_present)
 
     def step(self) -> None:
         self.out = None

@@ -33,7 +33,8 @@ from dbsp.data.batch import Batch
 from dbsp.data.run_batch import stored_rows
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
-from dbsp.kernels import arrange, count_asserted
+from dbsp.kernels import arrange, count_asserted, replace_by_key
+from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.traces.arrange import (
     arranged,
@@ -251,6 +252,9 @@ class KeyInputStep(InputStep, StrictStep):
         identity = list(order) == list(range(len(order)))
         self._order = None if identity else np.array(order, np.int64)
         self._restore = np.argsort(np.array(order, np.int64))
+        expect_calls(replace_by_key)
+        if self._order is not None:
+            expect_calls(arrange)
 
     def connect(self, strict: Sequence[Step]) -> None:
         (self._past,) = expect_arranged(self.node, strict)
