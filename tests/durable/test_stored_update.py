@@ -264,16 +264,17 @@ def fails_at(count: int, lasting: bool) -> Iterator[Callable[[], int]]:
 @pytest.mark.filterwarnings("ignore::dbsp.errors.CheckpointWarning")
 @pytest.mark.parametrize("lasting", [False, True])
 def test_a_full_disk_at_any_file_operation(tmp_path: Path, lasting: bool) -> None:
-    new, other = compiled(NEW), right(OLD, [])
-    run = compiled(OLD).start(ROWS, checkpoint=Store(tmp_path / "whole", snapshot_every=50))
+    old, new = compiled(OLD), compiled(NEW)
+    run = old.start(ROWS, checkpoint=Store(tmp_path / "whole", snapshot_every=50))
     with fails_at(10**9, lasting) as done:
         run.update(new)
     closed(run)
-    before, after = views(other), views(right(NEW, []))
+    before, after = views(right(OLD, [])), views(right(NEW, []))
+    more = {program: views(right(text, [MORE])) for program, text in ((old, OLD), (new, NEW))}
     counts = {"failed": 0, "done": 0}
     for at in range(done()):
         folder = tmp_path / str(at)
-        run = compiled(OLD).start(ROWS, checkpoint=Store(folder, snapshot_every=50))
+        run = old.start(ROWS, checkpoint=Store(folder, snapshot_every=50))
         run.snapshot()
         with fails_at(at, lasting):
             try:
@@ -283,16 +284,16 @@ def test_a_full_disk_at_any_file_operation(tmp_path: Path, lasting: bool) -> Non
         if run.tick == 1:
             counts["failed"] += 1
             assert views(run) == before
-            assert compiled(OLD).identity in (folder / "manifest.json").read_text()
+            assert old.identity in (folder / "manifest.json").read_text()
             # It continues, and a kill loses nothing.
             run.step(MORE)
             held = views(run)
-            assert held == views(right(OLD, [MORE]))
+            assert held == more[old]
             ended(run)
-            run = compiled(OLD).start(checkpoint=folder)
+            run = old.start(checkpoint=folder)
             assert (run.tick, views(run)) == (2, held)
             run.update(new)
-            assert views(run) == views(right(NEW, [MORE]))
+            assert views(run) == more[new]
         else:
             counts["done"] += 1
             assert (run.tick, views(run)) == (2, after)
