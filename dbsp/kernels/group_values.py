@@ -11,6 +11,7 @@ from dbsp.kernels.limits import NULL
 from dbsp.kernels.matches import end_of_key
 from dbsp.kernels.run_ends import next_row, take_row
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
+from dbsp.kernels.sort import compare_columns
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 # The measures of accumulators, as in `columns` below.
@@ -199,15 +200,6 @@ def change_groups(
 
 
 @kernel
-def _differs(rows: Rows, i: int, columns: Codes) -> bool:
-    """Return whether a row differs from the row before in these columns."""
-    for c in columns:  # noqa: SIM110  (there are no generators in kernels)
-        if rows[i, c] != rows[i - 1, c]:
-            return True
-    return False
-
-
-@kernel
 def divide_sorted(rows: Rows, weights: Codes, partition: Codes, order: Codes) -> tuple[Codes, Codes, Mask]:
     """Divide sorted rows into partitions, whose rows agree in the columns `partition`.
 
@@ -222,12 +214,12 @@ def divide_sorted(rows: Rows, weights: Codes, partition: Codes, order: Codes) ->
     parts = 0
     total = 0
     for i in range(n):
-        new = i == 0 or _differs(rows, i, partition)
+        new = i == 0 or compare_columns(rows, i - 1, i, partition) != 0
         if new:
             starts[parts] = i
             parts += 1
             total = 0
-        fresh[i] = new or _differs(rows, i, order)
+        fresh[i] = new or compare_columns(rows, i - 1, i, order) != 0
         before[i] = total
         total = add_weights(total, weights[i])
     return first_codes(starts, parts, parts), before, fresh

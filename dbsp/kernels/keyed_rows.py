@@ -6,15 +6,8 @@ import numpy as np
 
 from dbsp.kernels.arrays import Codes, Rows, RunCodes
 from dbsp.kernels.jit import codes_at, kernel
+from dbsp.kernels.matches import end_of_key
 from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop, weight_at
-
-
-@kernel
-def _same_key(rows: Rows, i: int, j: int, m: int) -> bool:
-    for c in range(m):  # noqa: SIM110  (there are no generators in kernels)
-        if rows[i, c] != rows[j, c]:
-            return False
-    return True
 
 
 @kernel
@@ -82,14 +75,14 @@ def replace_by_key(
     i = 0
     while i < n:
         first = i
+        i = end_of_key(rows, first, m)
         new = -1
-        while i < n and _same_key(rows, first, i, m):
-            if weights[i] > 0:
+        for row in range(first, i):
+            if weights[row] > 0:
                 if new >= 0 and clash < 0:
                     clash = new_rows
-                new = i
+                new = row
                 new_rows += 1
-            i += 1
         r, at = _find_stored(rows, first, m, table, runs, lows)
         if new >= 0 and r >= 0 and compare_prefix(codes_at(table[r, 0]), at * k, rows, new, k) == 0:
             present += 1

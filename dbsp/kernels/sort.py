@@ -29,7 +29,7 @@ def compare_rows(a: Rows, i: int, b: Rows, j: int, k: int) -> int:
 
 
 @kernel
-def _compare_columns(rows: Rows, i: int, j: int, columns: Codes) -> int:
+def compare_columns(rows: Rows, i: int, j: int, columns: Codes) -> int:
     """Return -1, 0 or 1: whether these columns of row i sort before, with or after row j."""
     for c in columns:
         if rows[i, c] != rows[j, c]:
@@ -40,7 +40,7 @@ def _compare_columns(rows: Rows, i: int, j: int, columns: Codes) -> int:
 @kernel
 def _is_sorted(rows: Rows, columns: Codes) -> bool:
     for i in range(1, rows.shape[0]):  # noqa: SIM110  (a generator does not compile)
-        if _compare_columns(rows, i - 1, i, columns) > 0:
+        if compare_columns(rows, i - 1, i, columns) > 0:
             return False
     return True
 
@@ -54,7 +54,7 @@ def _sort_order(rows: Rows, columns: Codes) -> Codes:
         for i in range(1, n):
             row = order[i]
             j = i - 1
-            while j >= 0 and _compare_columns(rows, order[j], row, columns) > 0:
+            while j >= 0 and compare_columns(rows, order[j], row, columns) > 0:
                 order[j + 1] = order[j]
                 j -= 1
             order[j + 1] = row
@@ -84,9 +84,9 @@ def _sum_equal(rows: Rows, weights: Codes, columns: Codes, out_rows: Rows, out_w
     while i < n:
         total = weights[i]
         j = i + 1
-        if j < n and _compare_columns(rows, i, j, columns) == 0:
+        if j < n and compare_columns(rows, i, j, columns) == 0:
             high = total >> 63
-            while j < n and _compare_columns(rows, i, j, columns) == 0:
+            while j < n and compare_columns(rows, i, j, columns) == 0:
                 high, total = add_wide(high, total, weights[j])
                 j += 1
             total = fit_weight(high, total)

@@ -351,15 +351,8 @@ def net_load(rows: StoredRows, kind: str, key: Sequence[int] = ()) -> Batch | No
     Nobody else may read the rows. Returns None if they cannot be sorted in 32 bits; then nothing
     has changed. O(n) per 11 bits of a row.
     """
-    held = [rows]
-    if key:
-        last = _last_narrow_rows(rows, key)
-        if last is None:
-            return None
-        held = [last]
-        del last
-    del rows
-    batch = sum_in_place(held)
+    last = _last_narrow_rows(rows, key) if key else rows
+    batch = None if last is None else sum_in_place([last])
     return batch.with_units() if batch is not None and kind != "zset" else batch
 
 
@@ -368,16 +361,12 @@ def _last_narrow_rows(rows: StoredRows, key: Sequence[int]) -> StoredRows | None
 
     Returns None if the keys with the numbers of their rows cannot be sorted in 32 bits.
     """
-    m = len(key)
-    numbered = empty_rows(len(rows), m + 1, True)
-    numbered[:, :m] = rows[:, key]
-    numbered[:, m] = np.arange(len(rows))
-    if not sort_narrow(numbered, np.arange(m + 1)):
+    numbered = _numbered_keys(rows, key)
+    if not sort_narrow(numbered, np.arange(len(key) + 1)):
         return None
-    same = _with_equal_keys(numbered, m)
-    if not same.any():
+    chosen = _last_numbers(numbered)
+    if len(chosen) == len(rows):
         return rows
-    chosen = numbered[np.append(~same, True), m]
     found = empty_rows(len(chosen), rows.shape[1], True)
     return rows.take(chosen, 0, out=found, mode="clip")  # the default mode copies the result
 
@@ -400,14 +389,26 @@ def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Code
     """Return the last of the rows that share a key; drop rows of weight 0. O(n log n)."""
     if not weights.all():
         rows, weights = rows[weights != 0], weights[weights != 0]
-    n = len(rows)
-    numbered = np.empty((n, len(key) + 1), np.int64)
+    numbered = widened(_numbered_keys(rows, key))
+    numbered, _ = consolidate(numbered, np.ones(len(numbered), np.int64))
+    chosen = _last_numbers(numbered)
+    return rows.take(chosen, 0), weights.take(chosen)
+
+
+def _numbered_keys(rows: StoredRows, key: Sequence[int]) -> StoredRows:
+    """Return the key of each row and, in the last column, the number of the row."""
+    numbered = empty_rows(len(rows), len(key) + 1, rows.itemsize == 4)
     for c, column in enumerate(key):
         numbered[:, c] = rows[:, column]
-    numbered[:, -1] = np.arange(n)
-    numbered, _ = consolidate(numbered, np.ones(n, np.int64))
-    chosen = numbered[np.append(~_with_equal_keys(numbered, len(key)), True)[:n], -1]
-    return rows.take(chosen, 0), weights.take(chosen)
+    numbered[:, -1] = np.arange(len(rows))
+    return numbered
+
+
+def _last_numbers(numbered: StoredRows) -> StoredRows:
+    """Return the last number of each key, from the sorted rows of `_numbered_keys`."""
+    last = np.append(~_with_equal_keys(numbered, numbered.shape[1] - 1), True)
+    numbers: StoredRows = numbered[last[: len(numbered)], -1]
+    return numbers
 
 
 # --- the delta of the stored relation -------------------------------------------------------------

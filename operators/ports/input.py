@@ -34,6 +34,7 @@ from dbsp.data.run_batch import stored_rows
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
 from dbsp.kernels import arrange, count_asserted, replace_by_key
+from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.traces.arrange import (
@@ -201,7 +202,9 @@ class ExternalInputStep(InputStep, ExternalStep):
         return self._traces.trace(self.relation, order)
 
 
-class SetInputStep(InputStep, StrictStep):
+class StoredInputStep(InputStep, StrictStep):
+    """Reads the rows of its relation before the tick, which an arrangement keeps."""
+
     __slots__ = ("_order", "_past", "_restore")
 
     def __init__(self, operator: Input, order: Sequence[int]) -> None:
@@ -209,9 +212,19 @@ class SetInputStep(InputStep, StrictStep):
         identity = list(order) == list(range(len(order)))
         self._order = None if identity else np.array(order, np.int64)
         self._restore = np.argsort(np.array(order, np.int64))
+        if self._order is not None:
+            expect_calls(arrange)
 
     def connect(self, strict: Sequence[Step]) -> None:
         (self._past,) = expect_arranged(self.node, strict)
+
+    def _restored(self, rows: Codes, weights: Codes) -> Batch:
+        """Return rows in the order of the arrangement as a batch of the relation."""
+        return Batch(*((rows, weights) if self._order is None else arrange(rows, weights, self._restore)))
+
+
+class SetInputStep(StoredInputStep):
+    __slots__ = ()
 
     def step(self) -> None:
         self.present = self.absent = 0
@@ -237,27 +250,17 @@ class SetInputStep(InputStep, StrictStep):
             self.out = None
         elif np.array_equal(signs, ordered.weights):
             self.out = batch  # the whole batch changes the set, as in a load: keep no second copy
-        elif self._order is None:
-            self.out = Batch(changed, signs)
         else:
-            self.out = Batch(*arrange(changed, signs, self._restore))
+            self.out = self._restored(changed, signs)
 
 
-class KeyInputStep(InputStep, StrictStep):
-    __slots__ = ("_key", "_order", "_past", "_restore")
+class KeyInputStep(StoredInputStep):
+    __slots__ = ("_key",)
 
     def __init__(self, operator: Input, order: Sequence[int]) -> None:
-        super().__init__(operator)
+        super().__init__(operator, order)
         self._key = len(operator.key)
-        identity = list(order) == list(range(len(order)))
-        self._order = None if identity else np.array(order, np.int64)
-        self._restore = np.argsort(np.array(order, np.int64))
         expect_calls(replace_by_key)
-        if self._order is not None:
-            expect_calls(arrange)
-
-    def connect(self, strict: Sequence[Step]) -> None:
-        (self._past,) = expect_arranged(self.node, strict)
 
     def step(self) -> None:
         self.present = self.absent = 0
@@ -274,5 +277,4 @@ class KeyInputStep(InputStep, StrictStep):
             ordered.rows, ordered.weights, self._key, self._past.table, self._past.count, self.relation
         )
         if len(signs):
-            in_order = self._order is None
-            self.out = Batch(*((changed, signs) if in_order else arrange(changed, signs, self._restore)))
+            self.out = self._restored(changed, signs)
