@@ -125,7 +125,8 @@ class PageServer:
 
         async def events() -> AsyncIterator[str]:
             version = self.inspected.version
-            yield ": connected\n\n"
+            # A page that lost its connection, or just opened, may have missed changes.
+            yield f"data: {version}\n\n"
             while not self._ending:
                 new = await run_in_threadpool(self.inspected.wait, version, _PULSE)
                 if self._ending:

@@ -102,6 +102,17 @@ def test_the_page_steps_and_shows_a_stream(inspected: Inspected) -> None:
     expect(tab.locator("#stream .count")).to_have_text("4 of 10 rows match")
 
 
+def test_a_change_is_shown_once(inspected: Inspected) -> None:
+    tab, asked = inspected.tab, []
+    tab.on("request", lambda request: asked.append(request.url) if "api/state" in request.url else None)
+    for number in (2, 3):  # the page's own ticks have an answer and an event
+        tab.click("#step-script")
+        expect(tab.locator("#tick")).to_contain_text(f"tick {number}")
+    inspected.page.inspector.step({"edge": [(4, 5)]})
+    expect(tab.locator("#tick")).to_contain_text("tick 4")  # the events before it have come, too
+    assert len(asked) == 3
+
+
 def test_iterations_inside_a_scope(inspected: Inspected) -> None:
     tab, page = inspected.tab, inspected.page
     tab.click("#step-script")
@@ -275,11 +286,14 @@ def test_the_tour(browser: Browser, size: tuple[int, int]) -> None:
             tab.goto(tour.url)
             for number, lesson in enumerate(LESSONS, 1):
                 expect(tab.locator("#lesson h2")).to_contain_text(f"{number}. {lesson.title}")
+                button = tab.locator("#lesson-step").element_handle()
                 for tick in lesson.ticks:
                     expect(tab.locator("#lesson-next")).to_have_text(tick.text)
                     tab.locator("#lesson-step").press("Enter")
                 expect(tab.locator("#lesson-next")).to_have_text(lesson.end)
                 expect(tab.locator("#tick")).to_contain_text(f"tick {len(lesson.ticks)}")
+                # A button that a tick replaces would lose the clicks in progress.
+                assert tab.evaluate("(button) => button.isConnected", button)
                 if number < len(LESSONS):
                     tab.click("text=Next lesson")
             expect(tab.locator("text=Next lesson")).to_have_count(0)

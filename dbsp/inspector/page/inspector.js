@@ -215,28 +215,33 @@ async function stepOnce(body) {
   // A second click can come before the page shows that the first one used the last tick.
   if (body.kind === "script" && state.script.left === 0) return false;
   try {
-    const { absent, present } = await post("step", body);
+    const { tick, absent, present } = await post("step", body);
     const notes = [
       ...Object.entries(absent).map(([name, count]) => `${counted(count, "retracted row")} of '${name}' was absent`),
       ...Object.entries(present).map(([name, count]) => `${counted(count, "inserted row")} of '${name}' was present already`),
     ];
     report(notes.join("; "));
+    await refresh(() => state.tick >= tick);
     return true;
   } catch (error) {
     report(error.message);
-    return false;
-  } finally {
     await refresh();
+    return false;
   }
 }
 
 let seen = -1;
 let refreshing = Promise.resolve();
 
-/** Show the latest numbers; the changes of a new tick flow along the edges. */
-function refresh() {
+/**
+ * Show the latest numbers unless the page has them (`known`); the changes of a new tick flow along
+ * the edges. The answer to a step and the event of its tick come in any order: if both replaced the
+ * buttons, a click between them would be lost.
+ */
+function refresh(known = () => false) {
   refreshing = refreshing.then(async () => {
     try {
+      if (known()) return;
       await loadState();
       const fresh = seen >= 0 && state.version !== seen && shown === null;
       seen = state.version;
@@ -279,8 +284,6 @@ try {
   report(error.message);
 }
 follow(
-  (version) => {
-    if (version !== seen) refresh();
-  },
+  (version) => refresh(() => version <= seen),
   (connected) => document.body.classList.toggle("disconnected", !connected),
 );
