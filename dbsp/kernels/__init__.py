@@ -7,6 +7,7 @@ from dbsp.kernels import (
     bloom_filter,
     counted_runs,
     exact_sums,
+    float_results,
     frontier,
     group_search,
     group_values,
@@ -84,6 +85,7 @@ list_edges = entry(group_search.list_edges)
 list_values = entry(prefix_lists.list_values)
 mark_parts = entry(marking.mark_parts)
 mark_rows = entry(marking.mark_rows)
+means = entry(float_results.means)
 merge_backward = entry(run_merge.merge_backward)
 merge_runs = entry(run_merge.merge_runs)
 move_to_ranges = entry(key_ranges.move_to_ranges)
@@ -95,6 +97,7 @@ pack_narrow = entry(narrow_keys.pack_narrow)
 pack_part = entry(packed_parts.pack_part)
 place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
+quantile_places = entry(float_results.quantile_places)
 range_keys = entry(key_ranges.range_keys)
 reach_copies = entry(nearest.reach_copies)
 rearrange = entry(sort.rearrange)
@@ -120,6 +123,7 @@ transpose_pairs = entry(transpose.transpose_pairs)
 unpack_narrow = entry(narrow_keys.unpack_narrow)
 unpack_part = entry(packed_parts.unpack_part)
 values_at = entry(counted_runs.values_at)
+values_between = entry(float_results.values_between)
 weigh_values = entry(counted_runs.weigh_values)
 with_time = entry(sort.with_time)
 
@@ -171,6 +175,7 @@ __all__ = [
     "list_values",
     "mark_parts",
     "mark_rows",
+    "means",
     "merge_backward",
     "merge_runs",
     "move_to_ranges",
@@ -182,6 +187,7 @@ __all__ = [
     "pack_part",
     "place_rows",
     "project",
+    "quantile_places",
     "range_keys",
     "reach_copies",
     "rearrange",
@@ -207,6 +213,7 @@ __all__ = [
     "unpack_narrow",
     "unpack_part",
     "values_at",
+    "values_between",
     "weigh_values",
     "with_time",
 ]

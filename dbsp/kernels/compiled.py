@@ -28,6 +28,7 @@ _TYPES: dict[str, Any] = {
     "RunCodes": intrinsics.RUN_CODES,
     "Mask": types.Array(types.bool_, 1, "C"),
     "int": types.int64,
+    "float": types.float64,
     "bool": types.bool_,
 }
 

@@ -36,7 +36,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.expressions.readable_text import plain_name
-from dbsp.kernels import accumulate, change_groups, consolidate, extremes, leading, replace_rows
+from dbsp.kernels import accumulate, change_groups, consolidate, extremes, leading, means, replace_rows
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
@@ -284,10 +284,12 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
                         function, AggregateFunction, "a function with a kernel for extremes"
                     )
                 self._ends.append((at, function, column))
-        if self._plain is not None:
-            expect_calls(change_groups)
-        else:
+        if self._kept or self._ends:
             expect_calls(accumulate, extremes, replace_rows)
+        else:
+            expect_calls(change_groups)
+        if any(function.kind == "avg" for _, function, _ in self._linear):
+            expect_calls(means)
 
     def _state_types(self) -> list[Type]:
         """The types of the columns of the state: the key, the sum of weights, and the sums."""
@@ -321,7 +323,7 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
         if batch is None:
             return
         key, state = self._key, self._state
-        if self._plain is not None:  # one kernel, since this is once per tick
+        if not self._kept and not self._ends:  # one kernel, since this is once per tick
             rows, weights, positive = change_groups(
                 batch.rows, batch.weights, key, self._columns, state.table, state.count
             )
@@ -343,7 +345,7 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
             self.out = Batch(rows, weights)
 
     def _result_change(self, rows: Codes, weights: Codes, positive: bool) -> Batch | None:
-        """Return the change of the result by a change of the state, whose columns it has.
+        """Return the change of a result of accumulators by a change of the state.
 
         A group is in the result if its sum of weights is positive, as `positive` says of all rows.
         """
@@ -351,7 +353,13 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
             present = rows[:, self._key] > 0
             rows, weights = rows[present], weights[present]
         change = Batch(rows, weights)
-        if self._result is not None:
+        if self._plain is None:
+            key = self._key
+            results = np.empty((len(rows), key + len(self._functions)), np.int64)
+            results[:, :key] = rows[:, :key]
+            self._write_linear(results[:, key:], rows[:, key:])
+            change = Batch(*consolidate(results, weights))
+        elif self._result is not None:
             change = change.projected(self._result)
         return change if len(change.weights) else None
 
@@ -363,15 +371,18 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
         size = len(keys)
         results = np.empty((len(accumulated) * size, len(self._functions)), np.int64)
         if self._linear:  # before and after at once: NumPy takes longer for a call than for a group
-            joined = np.concatenate(accumulated)
-            for at, function, place in self._linear:
-                results[:, at] = linear_column(function, place, joined, self._schema)
+            self._write_linear(results, np.concatenate(accumulated))
         parts = [results[size * part : size * (part + 1)] for part in range(len(accumulated))]
         for at, extreme, column in self._ends:
             order = self._orders[column]
             for part, runs in zip(reversed(parts), (order.count, order.before), strict=False):
                 part[:, at] = self._extremes(keys, extreme, order, runs, column)
         return parts
+
+    def _write_linear(self, results: Codes, accumulated: Codes) -> None:
+        """Write the results of the functions of accumulators into their columns."""
+        for at, function, place in self._linear:
+            results[:, at] = linear_column(function, place, accumulated, self._schema)
 
     def _extremes(
         self, keys: Codes, function: AggregateFunction | ArgExtreme, order: Arranged, runs: int, column: int

@@ -27,7 +27,7 @@ from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import SchemaError, ValueOutOfRangeError
 from dbsp.expressions.coded import limits
-from dbsp.kernels import accumulate, change_digits, consolidate, project
+from dbsp.kernels import accumulate, change_digits, consolidate, means, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.group_values import COUNT_PRESENT, SUM, SUM_PRESENT
 from dbsp.kernels.limits import NULL
@@ -183,7 +183,7 @@ def linear_column(
     if type_.kind != "int":
         return _coded_result(function.kind, type_, place, accumulated)
     if function.kind == "avg":
-        return _mean(total, place, count)
+        return means(total.copy(), count.copy(), False)
     if not place[1]:
         return total
     if ((total == NULL) & (count != 0)).any():
@@ -215,15 +215,8 @@ def float_column(kind: str, place: tuple[int, int], total: Floats, accumulated: 
     """The results of sum or avg of a float column, int64[groups], from the sums of the groups."""
     count = accumulated[:, place[1]]
     if kind == "avg":
-        return _mean(total, place, count)
+        return means(total.view(np.int64), count.copy(), True)
     return np.where(count == 0, NULL, float_codes(total)) if place[1] else float_codes(total)
-
-
-def _mean(total: Floats | Codes, place: tuple[int, int], count: Codes) -> Codes:
-    """total / count; None where a nullable column has no value. Absent groups may have count 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result = float_codes(total / count)
-    return np.where(count == 0, NULL, result) if place[1] else result
 
 
 def reducer(

@@ -14,17 +14,14 @@ number of sorted runs. All state is in traces.
 
 from __future__ import annotations
 
-import numpy as np
-
 from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import expect_type
-from dbsp.kernels import count_values, values_at
+from dbsp.kernels import count_values, quantile_places, values_at, values_between
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.jit import expect_calls
-from dbsp.kernels.limits import NULL
 from dbsp.operators.groups.aggregate_functions import AggregateFunction, GroupFunction, float_column
 from dbsp.operators.groups.exact_results import float_sums
 from dbsp.operators.groups.kept_extremes import KeptExtreme
@@ -82,32 +79,33 @@ class KeptQuantile(KeptResult):
         self._type = schema.types[function.column]
         self._missing = MissingWeights([*schema.types[:key], self._type], scope)
         self.traces = (self._missing.trace,)
-        expect_calls(count_values, values_at)
+        expect_calls(count_values, quantile_places, values_at)
+        if function.between:
+            expect_calls(values_between)
 
     def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
-        before = self._results(changes.keys, self._order.before)
+        table = self._table()
+        new = self._order.count - self._order.before
+        before = self._results(changes.keys, table, len(table) - new)
         if self._missing.trace.count or (changes.batch.weights < 0).any():
             self._missing.follow(changes.values(self._function.column))
-        return before, self._results(changes.keys, self._order.count)
+            table = self._table()
+        return before, self._results(changes.keys, table, len(table))
 
     def current(self, keys: Rows, accumulated: Rows) -> Codes:
-        return self._results(keys, self._order.count)
+        table = self._table()
+        return self._results(keys, table, len(table))
 
-    def _results(self, keys: Rows, runs: int) -> Codes:
+    def _table(self) -> Rows:
+        """Return the counted table of all runs; those of the tick are the last ones."""
         missing = self._missing.trace
-        table = counted_table((trace_of(self._order), runs), (missing, missing.count))
-        result = np.full(len(keys), NULL, np.int64)
-        size = count_values(keys, table, len(table), self._type.nullable)
-        some = np.flatnonzero(size)
-        if len(some):
-            chosen = keys if len(some) == len(keys) else keys[some]
+        return counted_table((missing, missing.count), (trace_of(self._order), self._order.count))
 
-            def at(position: Codes) -> Codes:
-                places = (position - 1).reshape(-1, 1)
-                return values_at(chosen, places, table, len(table), self._type.nullable)[:, 0]
-
-            result[some] = self._function.finish(self._type, size[some], at)
-        return result
+    def _results(self, keys: Rows, table: Rows, runs: int) -> Codes:
+        nullable = self._type.nullable
+        size = count_values(keys, table, runs, nullable)
+        values = values_at(keys, self._function.places(size), table, runs, nullable)
+        return self._function.results(self._type, size, values)
 
 
 def kept_result(

@@ -17,20 +17,24 @@ import numpy as np
 from dbsp.circuit.field_ranges import COLUMN, COLUMN_PARTS, FRACTION, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
-from dbsp.data.columns import Floats, code_floats, encode_column, float_codes
+from dbsp.data.columns import encode_column
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.data.values import decode_value
 from dbsp.errors import SchemaError, UserFunctionError, cause_text, shorten
-from dbsp.kernels import change_digits, consolidate, divide_sorted
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels import change_digits, consolidate, divide_sorted, quantile_places, values_between
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.float_results import FLOATS, HALF_EVEN, INTS
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.aggregate_functions import GroupFunction, grouped
 from dbsp.operators.groups.exact_results import NO_RUNS, spread_codes
 from dbsp.operators.linear.row_functions import function_name
+
+_FORMS = {"int": INTS, "float": FLOATS}
+"""How to find a value between two of a kind, for the kernel `values_between`."""
 
 
 @dataclass(frozen=True)
@@ -88,39 +92,31 @@ class Quantile(GroupFunction):
         rows, weights, starts, group = grouped(batch, keys, (self.column,), schema, positive=True)
         if len(rows) == 0:
             return result
-        values = rows[:, -1]
+        codes = rows[:, -1]
         if not type_.ordered_codes:
-            order = np.lexsort((rank_codes(type_, values, interner), group))
-            values, weights = values[order], weights[order]
+            order = np.lexsort((rank_codes(type_, codes, interner), group))
+            codes, weights = codes[order], weights[order]
         by_group = np.zeros(1, np.int64)
         totals = divide_sorted(group.reshape(-1, 1), weights, by_group, by_group)[1] + weights
         segment = np.cumsum(np.isin(np.arange(len(rows)), starts)) - 1
         size = totals[np.append(starts[1:], len(rows)) - 1]
-
-        def at(position: Codes) -> Codes:
-            """The value at a position from 1 of each group."""
-            here = position[segment]
-            found: Codes = values[(totals >= here) & (totals - weights < here)]
-            return found
-
-        result[group[starts]] = self.finish(type_, size, at)
+        places = self.places(size)
+        values = np.empty_like(places)
+        for at, place in enumerate(places.T):
+            here = place[segment]
+            values[:, at] = codes[(totals > here) & (totals - weights <= here)]
+        result[group[starts]] = self.results(type_, size, values)
         return result
 
-    def finish(self, type_: Type, size: Codes, at: Callable[[Codes], Codes]) -> Codes:
-        """The results of groups of these sizes; `at` returns their values at positions from 1."""
+    def places(self, size: Codes) -> Rows:
+        """The positions from 0, in groups of these sizes, of the values that make the result."""
+        return quantile_places(size, self.q, self.between)
+
+    def results(self, type_: Type, size: Codes, values: Rows) -> Codes:
+        """The results of groups of these sizes, from their values at the `places`."""
         if not self.between:
-            position = size if self.q == 1 else np.ceil(self.q * size).astype(np.int64)
-            return at(np.clip(position, 1, size))
-        steps = self.q * (size - 1)
-        below = np.floor(steps).astype(np.int64)
-        part = steps - below
-        middle = [at(np.clip(below + up, 1, size)) for up in (1, 2)]
-        if type_.kind in ("decimal", "duration"):
-            return np.where(part == 0, middle[0], _means(*middle))
-        low, high = (_floats(type_, codes) for codes in middle)
-        with np.errstate(invalid="ignore", over="ignore"):
-            mixed = np.where((part == 0) | (low == high), low, low * (1 - part) + high * part)
-        return float_codes(mixed)
+            return values[:, 0]
+        return values_between(values, size, self.q, _FORMS.get(type_.kind, HALF_EVEN))
 
 
 @dataclass(frozen=True)
@@ -336,16 +332,3 @@ def refuse_null(codes: Codes) -> None:
     """Refuse int codes that an optional column cannot hold: -2**63 would be None there."""
     if (codes == NULL).any():
         raise OverflowError("value: -2**63 represents None in an optional int column")
-
-
-def _means(a: Codes, b: Codes) -> Codes:
-    """Return (a + b) / 2, rounded half to even, without overflow: a + b = 2 (a & b) + (a ^ b)."""
-    down = (a & b) + ((a ^ b) >> 1)
-    means: Codes = down + ((a ^ b) & 1 & down)
-    return means
-
-
-def _floats(type_: Type, codes: Codes) -> Floats:
-    if type_.kind == "float":
-        return code_floats(np.ascontiguousarray(codes))
-    return codes.astype(np.float64)

@@ -1,0 +1,105 @@
+"""Results of groups that are floats: means, and quantiles between two values.
+
+The code of a float has its bits, and those of a negative one but the sign are inverted, so that
+codes are ordered like floats (see `dbsp.data.columns.float_codes`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dbsp.kernels.arrays import Codes, Rows
+from dbsp.kernels.jit import kernel
+from dbsp.kernels.limits import INT64_MAX, NULL
+
+HALF_EVEN = 0
+"""The two values of a quantile are numbers whose mean is rounded half to even."""
+INTS = 1
+"""They are ints, and the result is a float."""
+FLOATS = 2
+"""They are codes of floats."""
+
+
+@kernel
+def _code_of(value: float) -> int:
+    """Return the code of a float. -0.0 becomes 0.0, and every NaN the one that comes last."""
+    bits = np.float64(np.nan if math.isnan(value) else value + 0.0).view(np.int64)
+    return int(bits ^ ((bits >> 63) & INT64_MAX))
+
+
+@kernel
+def _float_of(code: int) -> float:
+    """Return the float of a code."""
+    return float(np.int64(code ^ ((code >> 63) & INT64_MAX)).view(np.float64))
+
+
+@kernel
+def means(totals: Codes, counts: Codes, bits: bool) -> Codes:
+    """Return totals / counts as codes of floats; None for a count of 0.
+
+    The totals are ints or, if `bits`, the bits of floats.
+    """
+    n = totals.shape[0]
+    result = np.empty(n, np.int64)
+    for i in range(n):
+        if counts[i] == 0:
+            result[i] = NULL
+        else:
+            total = np.int64(totals[i]).view(np.float64) if bits else np.float64(totals[i])
+            result[i] = _code_of(total / np.float64(counts[i]))
+    return result
+
+
+@kernel
+def quantile_places(sizes: Codes, q: float, between: bool) -> Rows:
+    """Return the positions from 0 of the values of a quantile in groups of these sizes.
+
+    The value ceil(q * n) of n, or, with `between`, the two around q * (n - 1) steps after the
+    first; -1 in an empty group. The fraction is rounded as a float.
+    """
+    n = sizes.shape[0]
+    places = np.empty((n, 2 if between else 1), np.int64)
+    for i in range(n):
+        # The product may be rounded up to the last place or beyond, and to no int64.
+        last = sizes[i] - 1
+        if between:
+            steps = q * last
+            places[i, 0] = last if steps >= last else math.floor(steps)
+            places[i, 1] = min(places[i, 0] + 1, last)
+        else:
+            steps = q * sizes[i]
+            places[i, 0] = last if steps >= sizes[i] else max(math.ceil(steps) - 1, 0)
+    return places
+
+
+@kernel
+def values_between(values: Rows, sizes: Codes, q: float, form: int) -> Codes:
+    """Return the quantile between the two values at the places of `quantile_places`.
+
+    With steps = q * (n - 1), low * (1 - part) + high * part for the part of steps after its comma,
+    or, in the form HALF_EVEN, their mean where there is a part. None for an empty group.
+    """
+    n = sizes.shape[0]
+    result = np.empty(n, np.int64)
+    for i in range(n):
+        if sizes[i] == 0:
+            result[i] = NULL
+            continue
+        steps = q * (sizes[i] - 1)
+        part = steps - math.floor(steps)
+        a = values[i, 0]
+        b = values[i, 1]
+        if form == HALF_EVEN:
+            # Without overflow: a + b = 2 (a & b) + (a ^ b).
+            down = (a & b) + ((a ^ b) >> 1)
+            result[i] = a if part == 0.0 else down + ((a ^ b) & 1 & down)
+            continue
+        low = np.float64(a) if form == INTS else _float_of(a)
+        high = np.float64(b) if form == INTS else _float_of(b)
+        if part == 0.0 or low == high:
+            result[i] = _code_of(low)
+        else:
+            result[i] = _code_of(low * (1.0 - part) + high * part)
+    return result
