@@ -67,6 +67,7 @@ find_shards = entry(placing.find_shards)
 first_of_each = entry(partitions.first_of_each)
 gather = entry(matches.gather)
 gather_bands = entry(nearest.gather_bands)
+gather_versions = entry(nearest.gather_versions)
 group_requests = entry(prefix_lists.group_requests)
 has_many_pairs = entry(grouped_pairs.has_many_pairs)
 hash_runs = entry(placing.hash_runs)
@@ -88,6 +89,7 @@ mark_rows = entry(marking.mark_rows)
 means = entry(float_results.means)
 merge_backward = entry(run_merge.merge_backward)
 merge_runs = entry(run_merge.merge_runs)
+moved_bands = entry(nearest.moved_bands)
 move_to_ranges = entry(key_ranges.move_to_ranges)
 narrow_limits = entry(narrow_keys.narrow_limits)
 nearest_present = entry(nearest.nearest_present)
@@ -99,7 +101,7 @@ place_rows = entry(hashing.place_rows)
 project = entry(sort.project)
 quantile_places = entry(float_results.quantile_places)
 range_keys = entry(key_ranges.range_keys)
-reach_copies = entry(nearest.reach_copies)
+reach_around = entry(nearest.reach_around)
 rearrange = entry(sort.rearrange)
 register_run = entry(run_search.register_run)
 replace_by_key = entry(keyed_rows.replace_by_key)
@@ -157,6 +159,7 @@ __all__ = [
     "first_of_each",
     "gather",
     "gather_bands",
+    "gather_versions",
     "group_requests",
     "has_many_pairs",
     "hash_runs",
@@ -179,6 +182,7 @@ __all__ = [
     "merge_backward",
     "merge_runs",
     "move_to_ranges",
+    "moved_bands",
     "narrow_limits",
     "nearest_present",
     "note_rows",
@@ -189,7 +193,7 @@ __all__ = [
     "project",
     "quantile_places",
     "range_keys",
-    "reach_copies",
+    "reach_around",
     "rearrange",
     "register_run",
     "replace_by_key",

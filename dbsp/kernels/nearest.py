@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.kernels.arrays import Codes, Mask, Rows
+from dbsp.kernels.copies import first_rows
 from dbsp.kernels.jit import codes_at, kernel
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
-from dbsp.kernels.matches import find_bands
+from dbsp.kernels.matches import end_of_key, find_bands
 from dbsp.kernels.run_ends import next_row, take_row
 from dbsp.kernels.run_search import gallop, weights_at
+from dbsp.kernels.sort import compare_rows, consolidate
 
 
 @kernel
@@ -121,3 +123,93 @@ def gather_bands(starts: Rows, ends: Rows, table: Rows, runs: int, k: int) -> tu
             out_weights[out] = weights[j & mask]
             out += 1
     return out_rows, out_weights
+
+
+@kernel
+def reach_around(keys: Rows, m: int, copies: int, table: Rows, runs: int, k: int) -> tuple[Rows, Rows]:
+    """Return the ranges from `copies` rows before to `copies` rows after each of the sorted `keys`.
+
+    Rows are counted as by `reach_copies`. Ranges that overlap or touch are one. Returns (starts,
+    ends).
+    """
+    n, q = keys.shape
+    ends = reach_copies(keys, m, copies, table, runs, k, True)
+    starts = reach_copies(keys, m, copies, table, runs, k, False)
+    out = 0
+    for i in range(n):
+        if out == 0 or compare_rows(ends, out - 1, starts, i, q) < 0:
+            for c in range(q):
+                starts[out, c] = starts[i, c]
+            out += 1
+        for c in range(q):
+            ends[out - 1, c] = ends[i, c]
+    return first_rows(starts, out, out), first_rows(ends, out, out)
+
+
+@kernel
+def gather_versions(
+    starts: Rows, ends: Rows, table: Rows, before: int, runs: int, k: int
+) -> tuple[Rows, Codes]:
+    """Return the rows of ranges as by `gather_bands`, before a tick and after it.
+
+    Those of the first `before` runs have 0 in a column more, those of all runs 1. The rows of each
+    version are consolidated.
+    """
+    rows, weights = gather_bands(starts, ends, table, before, k)
+    old_rows, old_weights = consolidate(rows, weights)
+    rows, weights = gather_bands(starts, ends, table, runs, k)
+    new_rows, new_weights = consolidate(rows, weights)
+    old = old_weights.shape[0]
+    n = old + new_weights.shape[0]
+    out_rows = np.empty((n, k + 1), np.int64)
+    out_weights = np.empty(n, np.int64)
+    for i in range(n):
+        for c in range(k):
+            out_rows[i, c] = old_rows[i, c] if i < old else new_rows[i - old, c]
+        out_rows[i, k] = i >= old
+        out_weights[i] = old_weights[i] if i < old else new_weights[i - old]
+    return out_rows, out_weights
+
+
+@kernel
+def moved_bands(
+    rows: Rows, before: Codes, after: Codes, m: int, q: int, descending: bool
+) -> tuple[Rows, Rows, Rows, Rows]:
+    """Return the range of each partition in which ranks may change.
+
+    The changed rows are sorted by m columns of a partition and q - m of an order; they count
+    `before` and `after` times. A range is from the first changed row to the last one, or to the end
+    of the partition, in the order or, `descending`, in its opposite, if the partition has more or
+    fewer rows after than before. Returns (keys[p, m], starts[p, q], ends[p, q], edges[p, q]); an
+    edge is the first changed row in the direction of the ranks.
+    """
+    n = rows.shape[0]
+    keys = np.empty((n, m), np.int64)
+    starts = np.empty((n, q), np.int64)
+    ends = np.empty((n, q), np.int64)
+    edges = np.empty((n, q), np.int64)
+    out = 0
+    i = 0
+    while i < n:
+        end = end_of_key(rows, i, m)
+        change = 0
+        for j in range(i, end):
+            change += after[j] - before[j]
+        for c in range(q):
+            starts[out, c] = rows[i, c]
+            ends[out, c] = rows[end - 1, c]
+            edges[out, c] = rows[end - 1 if descending else i, c]
+            if c < m:
+                keys[out, c] = rows[i, c]
+            elif change != 0 and descending:
+                starts[out, c] = INT64_MIN
+            elif change != 0:
+                ends[out, c] = INT64_MAX
+        out += 1
+        i = end
+    return (
+        first_rows(keys, out, out),
+        first_rows(starts, out, out),
+        first_rows(ends, out, out),
+        first_rows(edges, out, out),
+    )

@@ -23,12 +23,10 @@ import numpy as np
 
 from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
-from dbsp.data.batch import Batch
 from dbsp.data.types import Type
-from dbsp.kernels import count_beyond, count_values, project
+from dbsp.kernels import count_beyond, count_values, moved_bands, project
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.jit import expect_calls
-from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.operators.groups.group_step import Reduce
 from dbsp.operators.groups.kept_state import MissingWeights, ValueWeights, weigh_delta
 from dbsp.operators.groups.neighbours_step import BlocksStep
@@ -51,13 +49,14 @@ class RankStep(BlocksStep):
         descending: bool,
         types: Sequence[Type],
         reduce: Reduce,
+        versions: Reduce,
         scope: StepScope,
     ) -> None:
-        super().__init__(source, len(partition), leading, reduce, scope)
+        super().__init__(source, len(partition), leading, reduce, versions, scope)
         self._partition = list(partition)
         self._descending = descending
         self._missing = MissingWeights(types, scope)
-        expect_calls(count_beyond)
+        expect_calls(count_beyond, moved_bands)
 
     def step(self) -> None:
         batch = self._source.out
@@ -70,60 +69,30 @@ class RankStep(BlocksStep):
         if self.is_large(batch):
             super().step()
             return
-        blocks = self._blocks_of(counted.rows)
-        new = np.ones(len(blocks), np.bool_)
-        new[1:] = (blocks[1:, : self._key] != blocks[:-1, : self._key]).any(axis=1)
-        first = np.flatnonzero(new)
-        last = np.append(first[1:], len(blocks)) - 1
-        keys = np.ascontiguousarray(blocks[first, : self._key])
-        starts, ends = blocks[first].copy(), blocks[last].copy()
-        moving = self._moving(keys, *counted)
-        if self._descending:
-            starts[moving[:, None], self._block[self._key :]] = INT64_MIN
-        else:
-            ends[moving[:, None], self._block[self._key :]] = INT64_MAX
-        edges = np.ascontiguousarray(blocks[last if self._descending else first])
+        keys, starts, ends, edges = moved_bands(*counted, self._key, len(self._block), self._descending)
         table = self._count_table()
         beyond = count_beyond(edges, self._key, table, len(table), self._descending)
-        after = self._ranked(self.rows_between(starts, ends, self._source.count), keys, beyond)
-        before = self._ranked(self.rows_between(starts, ends, self._source.before), keys, beyond)
-        change = after.plus(before, -1)
-        self.out = change if len(change) else None
+        ranked = self.recomputed(starts, ends)
+        ranked.rows[:, -1] += self._added(ranked.rows, keys, beyond)
+        self.out = self.difference(ranked)
 
     def _counted(self, weighed: ValueWeights) -> ValueWeights:
         """Return how often each changed row counts, before and after the tick."""
         return ValueWeights(weighed.rows, *weighed.positive())
-
-    def _blocks_of(self, rows: Rows) -> Rows:
-        """Return the different blocks of sorted rows."""
-        blocks, _ = project(rows, np.ones(len(rows), np.int64), self._block)
-        return blocks
 
     def _count_table(self) -> Rows:
         """Return the counted table of the rows as often as they count."""
         missing = self._missing.trace
         return counted_table((self._trace, self._source.count), (missing, missing.count))
 
-    def _moving(self, keys: Rows, rows: Rows, before: Codes, after: Codes) -> Codes:
-        """Return the partitions in which the number of counted rows changes."""
-        number = np.zeros(len(rows), np.int64)
-        number[1:] = np.cumsum((rows[1:, : self._key] != rows[:-1, : self._key]).any(axis=1))
-        change = np.zeros(len(keys), np.int64)
-        np.add.at(change, number, after - before)
-        return np.flatnonzero(change)
-
-    def _ranked(self, rows: Batch, keys: Rows, beyond: Codes) -> Batch:
-        """Return the rows with their ranks in the whole partition."""
-        ranked = self._reduce(rows)
+    def _added(self, rows: Rows, keys: Rows, beyond: Codes) -> Codes:
+        """Return the number of rows before the ranges in the partition of each row."""
         if len(keys) == 1:
-            added = beyond
-        else:
-            both = np.concatenate((keys, ranked.rows[:, self._partition]))
-            _, number = np.unique(both, axis=0, return_inverse=True)
-            number = number.reshape(-1)
-            added = beyond[np.argsort(number[: len(keys)])][number[len(keys) :]]
-        ranked.rows[:, -1] += added
-        return ranked
+            return beyond
+        both = np.concatenate((keys, rows[:, self._partition]))
+        _, number = np.unique(both, axis=0, return_inverse=True)
+        number = number.reshape(-1)
+        return beyond[np.argsort(number[: len(keys)])][number[len(keys) :]]
 
 
 class DenseRankStep(RankStep):
@@ -139,13 +108,14 @@ class DenseRankStep(RankStep):
         descending: bool,
         types: Sequence[Type],
         reduce: Reduce,
+        versions: Reduce,
         scope: StepScope,
     ) -> None:
-        super().__init__(source, partition, leading, descending, types, reduce, scope)
+        super().__init__(source, partition, leading, descending, types, reduce, versions, scope)
         self._present = scope.new_trace(len(self._block), types[: len(self._block)])
 
     def _counted(self, weighed: ValueWeights) -> ValueWeights:
-        blocks = self._blocks_of(weighed.rows)
+        blocks, _ = project(weighed.rows, np.ones(len(weighed.rows), np.int64), self._block)
         present, rows = self._count_table(), super()._count_table()
         before = count_values(blocks, present, len(present), False)
         after = (count_values(blocks, rows, len(rows), False) > 0).astype(np.int64)

@@ -22,7 +22,7 @@ rows that tie with the k-th.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -110,6 +110,16 @@ class Ordered(GroupwiseOperator):
             if column not in columns and column not in self.partition:
                 columns.append(column)
         return columns
+
+    def of_versions(self, over: Schema, order: Sequence[int], interner: Interner) -> Reduce:
+        """Return the function for arranged rows that have a version in a last column.
+
+        The rows of each version of a partition are a partition.
+        """
+        last = over.arity
+        both = Schema(tuple(map(str, range(last + 1))), (*over.types, INT))
+        operator = replace(self, partition=(*self.partition, last))
+        return restore_column_order(operator.function(interner, both), [*order, last])
 
     def sorter(self, schema: Schema, interner: Interner) -> Callable[[Batch], Sorted]:
         """Return the function that sorts the rows of a batch. O(n log n)."""
@@ -284,7 +294,8 @@ class Rank(Ordered):
             return GroupsStep(source, key, reduce, scope)
         types = [over.types[column] for column in order]
         step = DenseRankStep if dense else RankStep
-        return step(source, order[:key], leading, self.order[0][1], types, reduce, scope)
+        versions = self.of_versions(over, order, scope.interner)
+        return step(source, order[:key], leading, self.order[0][1], types, reduce, versions, scope)
 
     def schema(self, *inputs: Schema) -> Schema:
         return Schema(self.names, (*inputs[0].types, INT))
@@ -347,7 +358,8 @@ class Shift(Ordered):
         leading = common_prefix(order[key:], self.leading(over))
         if not leading:
             return GroupsStep(source, key, reduce, scope)
-        return NeighboursStep(source, key, leading, abs(self.offset), reduce, scope)
+        versions = self.of_versions(over, order, scope.interner)
+        return NeighboursStep(source, key, leading, abs(self.offset), reduce, versions, scope)
 
     def schema(self, *inputs: Schema) -> Schema:
         types = inputs[0].types

@@ -62,6 +62,19 @@ def test_equals_the_batch_definition_tick_by_tick(sequence: list[Tick]) -> None:
         follow(build, model, sequence)
 
 
+def test_each_row_goes_and_comes_back() -> None:
+    """Random changes seldom retract a row of a partition that has rows on both of its sides."""
+    held = [(k, x, s) for k in range(2) for x in (None, 1, 2, 3) for s in "ab"]
+    weights: list[dict[tuple[object, ...], int]] = [dict.fromkeys(held, 1)]
+    for at, row in enumerate(held):
+        weights += [{row: -1}, {row: 1}, {row: 2}, {row: -2}]
+        other = held[at - 5]
+        weights += [{row: -1, other: -1}, {row: 1}, {other: 1}, {row: -1, (0, 2, "aa"): 1}]
+        weights += [{row: 1, (0, 2, "aa"): -1}]
+    with patch.object(neighbours_step, "LARGE", 0):
+        follow(build, model, [{"a": changes} for changes in weights])
+
+
 @given(ticks({"a": ROW}, WEIGHTS, max_ticks=4), st.data())
 def test_large_and_small_ticks_keep_the_same_state(sequence: list[Tick], data: st.DataObject) -> None:
     run = start(build)
