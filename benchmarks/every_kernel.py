@@ -109,6 +109,7 @@ def use_every_kernel(*, long_runs: bool = True) -> None:
         scope.define(reached, (bag + nearer.rename(id="id_right")).distinct())
     circuit.output("reached", scope.leave(reached))
     circuit.output("middle", bag.group_by("id").agg(middle=dbsp.col("v").median()))
+    circuit.output("latest_value", bag.group_by("id").agg(latest=dbsp.col("v").last(by="v")))
     heavy = circuit.input("heavy", id=int)
     circuit.output("present", heavy.distinct())
     by_hand = circuit.start()

@@ -81,6 +81,7 @@ join_timed_bands = entry(matches.join_timed_bands)
 join_timed_intervals = entry(interval_matches.join_timed_intervals)
 join_timed_runs = entry(matches.join_timed_runs)
 leading = entry(group_values.leading)
+leading_versions = entry(group_values.leading_versions)
 least_members = entry(partitions.least_members)
 list_edges = entry(group_search.list_edges)
 list_values = entry(prefix_lists.list_values)
@@ -173,6 +174,7 @@ __all__ = [
     "join_timed_intervals",
     "join_timed_runs",
     "leading",
+    "leading_versions",
     "least_members",
     "list_edges",
     "list_values",

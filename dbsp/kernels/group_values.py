@@ -12,6 +12,7 @@ from dbsp.kernels.matches import end_of_key
 from dbsp.kernels.run_ends import next_row, take_row
 from dbsp.kernels.run_search import compare_prefix, gallop, weights_at
 from dbsp.kernels.sort import compare_columns
+from dbsp.kernels.versions import join_versions
 from dbsp.kernels.wide_sums import add_wide, fit_weight
 
 # The measures of accumulators, as in `columns` below.
@@ -271,6 +272,16 @@ def leading(
                 taken = copies if total >= copies - taken else taken + total
         copy_codes(ends, 0, high, 0, runs)
     return first_rows(rows, out, out), first_codes(out_weights, out, out)
+
+
+@kernel
+def leading_versions(
+    keys: Rows, m: int, p: int, table: Rows, before: int, runs: int, k: int, copies: int, from_end: bool
+) -> tuple[Rows, Codes]:
+    """Return the rows of `leading` in the first `before` runs and in all runs (`join_versions`)."""
+    old_rows, old_weights = leading(keys, m, p, table, before, k, copies, from_end)
+    new_rows, new_weights = leading(keys, m, p, table, runs, k, copies, from_end)
+    return join_versions(old_rows, old_weights, new_rows, new_weights)
 
 
 @kernel

@@ -12,6 +12,7 @@ from dbsp.kernels.matches import end_of_key, find_bands
 from dbsp.kernels.run_ends import next_row, take_row
 from dbsp.kernels.run_search import gallop, weights_at
 from dbsp.kernels.sort import compare_rows, consolidate
+from dbsp.kernels.versions import join_versions
 
 
 @kernel
@@ -150,25 +151,15 @@ def reach_around(keys: Rows, m: int, copies: int, table: Rows, runs: int, k: int
 def gather_versions(
     starts: Rows, ends: Rows, table: Rows, before: int, runs: int, k: int
 ) -> tuple[Rows, Codes]:
-    """Return the rows of ranges as by `gather_bands`, before a tick and after it.
+    """Return the rows of ranges as by `gather_bands`, of the first `before` runs and of all runs.
 
-    Those of the first `before` runs have 0 in a column more, those of all runs 1. The rows of each
-    version are consolidated.
+    The rows of each version are consolidated; see `join_versions`.
     """
     rows, weights = gather_bands(starts, ends, table, before, k)
     old_rows, old_weights = consolidate(rows, weights)
     rows, weights = gather_bands(starts, ends, table, runs, k)
     new_rows, new_weights = consolidate(rows, weights)
-    old = old_weights.shape[0]
-    n = old + new_weights.shape[0]
-    out_rows = np.empty((n, k + 1), np.int64)
-    out_weights = np.empty(n, np.int64)
-    for i in range(n):
-        for c in range(k):
-            out_rows[i, c] = old_rows[i, c] if i < old else new_rows[i - old, c]
-        out_rows[i, k] = i >= old
-        out_weights[i] = old_weights[i] if i < old else new_weights[i - old]
-    return out_rows, out_weights
+    return join_versions(old_rows, old_weights, new_rows, new_weights)
 
 
 @kernel

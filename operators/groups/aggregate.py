@@ -285,9 +285,11 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
                     )
                 self._ends.append((at, function, column))
         if self._kept or self._ends:
-            expect_calls(accumulate, extremes, replace_rows)
+            expect_calls(accumulate, replace_rows)
         else:
             expect_calls(change_groups)
+        for _, extreme, _ in self._ends:
+            expect_calls(leading if isinstance(extreme, ArgExtreme) else extremes)
         if any(function.kind == "avg" for _, function, _ in self._linear):
             expect_calls(means)
 

@@ -13,8 +13,7 @@ after the tick: these rows and their neighbours in W do not change. So they canc
 difference, which is exact. Overlapping parts of one partition are joined; the last n copies of a
 part do not change, so several parts may be recomputed together.
 
-Both versions of W are in one batch, whose last column is 0 before the tick and 1 after it, and are
-recomputed at once: for a small change, the calls take longer than the rows.
+Both versions of W are recomputed at once (see `dbsp.operators.groups.versions`).
 
 Cost: O(n + rows of the blocks) per changed block, times the number of sorted runs and a search of
 O(log rows). A tick that changes a large part of the trace recomputes the partitions instead.
@@ -27,10 +26,11 @@ import numpy as np
 from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
-from dbsp.kernels import consolidate, gather_versions, project, reach_around
+from dbsp.kernels import gather_versions, project, reach_around
 from dbsp.kernels.arrays import Rows
 from dbsp.kernels.jit import expect_calls
 from dbsp.operators.groups.group_step import GroupsStep, Reduce
+from dbsp.operators.groups.versions import VersionColumn
 
 LARGE = 16
 """A tick that changes one row of so many recomputes whole partitions."""
@@ -44,7 +44,7 @@ class BlocksStep(GroupsStep):
     divides the partitions; it keeps the columns, and appends one.
     """
 
-    __slots__ = ("_block", "_result", "_versions")
+    __slots__ = ("_block", "_version", "_versions")
 
     def __init__(
         self,
@@ -58,10 +58,8 @@ class BlocksStep(GroupsStep):
         super().__init__(source, key, reduce, scope)
         self._block = np.arange(key + leading)
         self._versions = versions
-        width = self._trace.width
-        self._result = np.array([*range(width), width + 1])
-        """The columns of the result, without the version."""
-        expect_calls(consolidate, gather_versions)
+        self._version = VersionColumn(self._trace.width, self._trace.width + 2)
+        expect_calls(gather_versions)
 
     def is_large(self, batch: Batch) -> bool:
         """Whether a tick is better recomputed by partitions."""
@@ -72,13 +70,6 @@ class BlocksStep(GroupsStep):
         source, width = self._source, self._trace.width
         rows = gather_versions(starts, ends, source.table, source.before, source.count, width)
         return self._versions(Batch(*rows))
-
-    def difference(self, recomputed: Batch) -> Batch | None:
-        """Return the results after the tick minus those before it; None if they are the same."""
-        rows, weights = recomputed.rows, recomputed.weights
-        signs = 2 * rows[:, -2] - 1
-        change = Batch(*consolidate(rows.take(self._result, 1), weights * signs))
-        return change if len(change) else None
 
 
 class NeighboursStep(BlocksStep):
@@ -110,4 +101,4 @@ class NeighboursStep(BlocksStep):
         starts, ends = reach_around(
             blocks, self._key, self._copies, source.table, source.count, self._trace.width
         )
-        self.out = self.difference(self.recomputed(starts, ends))
+        self.out = self._version.difference(self.recomputed(starts, ends))

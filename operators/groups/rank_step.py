@@ -74,7 +74,7 @@ class RankStep(BlocksStep):
         beyond = count_beyond(edges, self._key, table, len(table), self._descending)
         ranked = self.recomputed(starts, ends)
         ranked.rows[:, -1] += self._added(ranked.rows, keys, beyond)
-        self.out = self.difference(ranked)
+        self.out = self._version.difference(ranked)
 
     def _counted(self, weighed: ValueWeights) -> ValueWeights:
         """Return how often each changed row counts, before and after the tick."""
@@ -89,10 +89,10 @@ class RankStep(BlocksStep):
         """Return the number of rows before the ranges in the partition of each row."""
         if len(keys) == 1:
             return beyond
+        # The keys are sorted and distinct, and each row has one of them.
         both = np.concatenate((keys, rows[:, self._partition]))
         _, number = np.unique(both, axis=0, return_inverse=True)
-        number = number.reshape(-1)
-        return beyond[np.argsort(number[: len(keys)])][number[len(keys) :]]
+        return beyond[number.reshape(-1)[len(keys) :]]
 
 
 class DenseRankStep(RankStep):
@@ -113,6 +113,7 @@ class DenseRankStep(RankStep):
     ) -> None:
         super().__init__(source, partition, leading, descending, types, reduce, versions, scope)
         self._present = scope.new_trace(len(self._block), types[: len(self._block)])
+        expect_calls(count_values)
 
     def _counted(self, weighed: ValueWeights) -> ValueWeights:
         blocks, _ = project(weighed.rows, np.ones(len(weighed.rows), np.int64), self._block)

@@ -40,7 +40,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import CircuitError, SchemaError, counted
-from dbsp.kernels import consolidate, divide_sorted, leading, project, shifted
+from dbsp.kernels import consolidate, divide_sorted, leading_versions, project, shifted
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
@@ -56,6 +56,7 @@ from dbsp.operators.groups.group_step import (
 from dbsp.operators.groups.neighbours_step import NeighboursStep
 from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.groups.rank_step import DenseRankStep, RankStep
+from dbsp.operators.groups.versions import VersionColumn
 from dbsp.operators.traces.arrange import arranged, order_of
 
 MOST_COPIES = 1_000_000
@@ -221,47 +222,41 @@ class LeadingTopK(Operator):
 
     def start(self, node: Node, sources: Sequence[Step], scope: StepScope) -> Step:
         (source,) = expect_arranged(node, sources)
-        top = restore_column_order(self.top.function(scope.interner, self.over), order_of(node.inputs[0]))
-        return TopKStep(self, source, top)
+        versions = self.top.of_versions(self.over, order_of(node.inputs[0]), scope.interner)
+        return TopKStep(self, source, versions)
 
 
 class TopKStep(Step):
-    __slots__ = ("_columns", "_source", "_spec", "_top")
+    __slots__ = ("_columns", "_source", "_spec", "_version", "_versions")
 
-    def __init__(self, spec: LeadingTopK, source: Arranged, top: Reduce) -> None:
+    def __init__(self, spec: LeadingTopK, source: Arranged, versions: Reduce) -> None:
         super().__init__()
         self._spec = spec
         self._source = source
-        self._top = top
-        expect_calls(leading)
+        self._versions = versions
+        self._version = VersionColumn(spec.over.arity, spec.over.arity + 1)
         self._columns = np.arange(len(spec.top.partition))
+        expect_calls(leading_versions, project)
 
     def step(self) -> None:
         self.out = None
         batch = self._source.out
         if batch is None:
             return
+        top, source = self._spec.top, self._source
         keys, _ = project(batch.rows, np.ones(len(batch), np.int64), self._columns)
-        before = self._head(keys, self._source.before)
-        after = self._head(keys, self._source.count)
-        change = after.plus(before, -1)
-        if len(change):
-            self.out = change
-
-    def _head(self, keys: Codes, runs: int) -> Batch:
-        """The top k rows of the partitions, from the first `runs` sorted runs."""
-        top = self._spec.top
-        rows, weights = leading(
+        heads = leading_versions(
             keys,
             len(top.partition),
             self._spec.leading,
-            self._source.table,
-            runs,
+            source.table,
+            source.before,
+            source.count,
             self._spec.over.arity,
             top.k,
             top.order[0][1],
         )
-        return self._top(Batch(*consolidate(rows, weights)))
+        self.out = self._version.difference(self._versions(Batch(*heads)))
 
 
 @dataclass(frozen=True)

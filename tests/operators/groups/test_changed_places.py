@@ -70,7 +70,8 @@ def test_each_row_goes_and_comes_back() -> None:
         weights += [{row: -1}, {row: 1}, {row: 2}, {row: -2}]
         other = held[at - 5]
         weights += [{row: -1, other: -1}, {row: 1}, {other: 1}, {row: -1, (0, 2, "aa"): 1}]
-        weights += [{row: 1, (0, 2, "aa"): -1}]
+        absent = row[0], 9, "zz"  # it does not count before or after
+        weights += [{row: 1, (0, 2, "aa"): -1}, {row: -1, absent: -1}, {row: 1, absent: 1}]
     with patch.object(neighbours_step, "LARGE", 0):
         follow(build, model, [{"a": changes} for changes in weights])
 
