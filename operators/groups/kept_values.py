@@ -73,6 +73,10 @@ class KeptValues(KeptResult):
     def change(self, changes: GroupChanges) -> tuple[Codes, Codes]:
         keys = changes.keys
         was, is_large = changes.before[:, 0] > SMALL, changes.after[:, 0] > SMALL
+        stored = was | is_large
+        if not stored.any():  # most groups are small, and most ticks change few of them
+            old, new = self._read(keys, self._order.before)
+            return self.evaluate(keys, old), self.evaluate(keys, new)
         before, after = np.full((2, len(keys)), NULL, np.int64)
         parts = [self._changed(changes, was & is_large)] if (was & is_large).any() else []
         if not was.all() or not is_large.all():
@@ -88,11 +92,9 @@ class KeptValues(KeptResult):
                 if part.any():
                     moved = _of_groups(values, keys[read], part[read])
                     parts.append((moved.rows, sign * self.terms(moved.weights)))
-        stored = was | is_large
-        if stored.any():
-            rows, weights = parts[0] if len(parts) == 1 else _joined(parts)
-            results = self.add(keys if stored.all() else keys[stored], rows, weights)
-            before[was], after[is_large] = results[0][was[stored]], results[1][is_large[stored]]
+        rows, weights = parts[0] if len(parts) == 1 else _joined(parts)
+        results = self.add(keys if stored.all() else keys[stored], rows, weights)
+        before[was], after[is_large] = results[0][was[stored]], results[1][is_large[stored]]
         return before, after
 
     def _changed(self, changes: GroupChanges, chosen: Mask) -> tuple[Rows, Codes]:
