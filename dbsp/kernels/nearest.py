@@ -7,12 +7,12 @@ import numpy as np
 from dbsp.kernels.arrays import Codes, Mask, Rows
 from dbsp.kernels.copies import first_rows
 from dbsp.kernels.jit import codes_at, kernel
+from dbsp.kernels.joined_versions import join_versions
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 from dbsp.kernels.matches import end_of_key, find_bands
 from dbsp.kernels.run_ends import next_row, take_row
 from dbsp.kernels.run_search import gallop, weights_at
 from dbsp.kernels.sort import compare_rows, consolidate
-from dbsp.kernels.versions import join_versions
 
 
 @kernel

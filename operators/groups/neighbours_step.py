@@ -13,7 +13,7 @@ after the tick: these rows and their neighbours in W do not change. So they canc
 difference, which is exact. Overlapping parts of one partition are joined; the last n copies of a
 part do not change, so several parts may be recomputed together.
 
-Both versions of W are recomputed at once (see `dbsp.operators.groups.versions`).
+Both versions of W are recomputed at once (see `dbsp.operators.groups.version_column`).
 
 Cost: O(n + rows of the blocks) per changed block, times the number of sorted runs and a search of
 O(log rows). A tick that changes a large part of the trace recomputes the partitions instead.
@@ -30,7 +30,7 @@ from dbsp.kernels import gather_versions, project, reach_around
 from dbsp.kernels.arrays import Rows
 from dbsp.kernels.jit import expect_calls
 from dbsp.operators.groups.group_step import GroupsStep, Reduce
-from dbsp.operators.groups.versions import VersionColumn
+from dbsp.operators.groups.version_column import VersionColumn
 
 LARGE = 16
 """A tick that changes one row of so many recomputes whole partitions."""

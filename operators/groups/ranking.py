@@ -56,7 +56,7 @@ from dbsp.operators.groups.group_step import (
 from dbsp.operators.groups.neighbours_step import NeighboursStep
 from dbsp.operators.groups.order_statistics import refuse_null
 from dbsp.operators.groups.rank_step import DenseRankStep, RankStep
-from dbsp.operators.groups.versions import VersionColumn
+from dbsp.operators.groups.version_column import VersionColumn
 from dbsp.operators.traces.arrange import arranged, order_of
 
 MOST_COPIES = 1_000_000
