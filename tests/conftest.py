@@ -27,6 +27,9 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 # compiles 500 modules, half of its processor time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# And none of them needs threads for linear algebra, whose start takes a third of NumPy's.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 _LONG = 900
 """The time limit, in seconds, of slow tests; pyproject.toml has the limit of the others."""
 

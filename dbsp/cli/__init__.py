@@ -16,10 +16,13 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command (from `sys.argv` if no arguments are given) and exit with its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        # The process is ours. Collecting cycles while modules load takes an eighth of a short run.
+        # The process is ours. Collecting cycles while modules load takes an eighth of a short run,
+        # and as much the threads for linear algebra that NumPy starts; we compute none.
         gc.set_threshold(300_000, 20, 20)
-    from dbsp.cli.app import app
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from dbsp.cli.app import application
     from dbsp.cli.console import open_missing_streams, report, show_warning
     from dbsp.errors import DbspError, MemoryLimitError
     from dbsp.runtime.memory import limited, memory_message
@@ -29,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with limited(), warnings.catch_warnings():
             warnings.showwarning = show_warning
             try:
-                app(args=None if arguments is None else list(arguments), prog_name="dbsp")
+                application(words[0] if words else "")(args=words, prog_name="dbsp")
             finally:
                 sys.stdout.flush()
     except DbspError as error:

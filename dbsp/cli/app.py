@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -27,17 +28,70 @@ from dbsp.cli.help_text import paragraphs
 from dbsp.cli.options import expanded
 from dbsp.cli.souffle_flags import Command
 
-app = typer.Typer(
-    name="dbsp",
-    cls=CommandGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 success; 1 an error in the program or its data; 2 an invalid command line; "
-    "130 interrupted.",
-)
+COMMANDS: dict[str, ModuleType] = {
+    "run": run_command,
+    "live": live_command,
+    "inspect": inspect_command,
+    "tour": tour_command,
+    "graph": graph_command,
+    "explain": explain_command,
+    "top": top_command,
+    "why": why_command,
+    "check": check_command,
+    "warmup": warmup_command,
+}
+"""The modules of the commands; each has a function with the name of the command."""
+
+
+def application(first: str = "") -> typer.Typer:
+    """Return the application for a command line that begins with the word `first`.
+
+    It has the command of this name only, if there is one: to build all of them takes a tenth of a
+    short run.
+    """
+    app = typer.Typer(
+        name="dbsp",
+        cls=CommandGroup,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Exit codes: 0 success; 1 an error in the program or its data; 2 an invalid command line; "
+        "130 interrupted.",
+    )
+    app.callback()(_options)
+    groups = {"checkpoint": checkpoints, "db": databases}
+    is_known = first in COMMANDS or first in groups
+    for name, module in COMMANDS.items():
+        if name == first or not is_known:
+            command = getattr(module, name)
+            register = app.command(cls=Command, help=paragraphs(command.__doc__), epilog=module.EXAMPLES)
+            register(expanded(command))
+    for name, group in groups.items():
+        if name == first or not is_known:
+            app.add_typer(group())
+    return app
+
+
+def checkpoints() -> typer.Typer:
+    """Return the commands on the folders of checkpoints."""
+    group = typer.Typer(
+        name="checkpoint",
+        no_args_is_help=True,
+        help="Verify or describe the folder of a checkpoint, a delta log or an inbox; compact a "
+        "checkpoint, or look into its past.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for command, examples in (
+        (checkpoint_command.verify, checkpoint_command.VERIFY_EXAMPLES),
+        (checkpoint_command.show, checkpoint_command.SHOW_EXAMPLES),
+        (checkpoint_command.compact, checkpoint_command.COMPACT_EXAMPLES),
+        (as_of_command.as_of, as_of_command.EXAMPLES),
+    ):
+        register = group.command(cls=Command, help=paragraphs(command.__doc__), epilog=examples)
+        register(expanded(command))
+    return group
 
 
 def _show_version(requested: bool) -> None:
@@ -47,7 +101,6 @@ def _show_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
@@ -57,36 +110,3 @@ def _options(
 
     Programs use Soufflé's dialect; facts and results are files of tab-separated rows.
     """
-
-
-for module, command in (
-    (run_command, run_command.run),
-    (live_command, live_command.live),
-    (inspect_command, inspect_command.inspect),
-    (tour_command, tour_command.tour),
-    (graph_command, graph_command.graph),
-    (explain_command, explain_command.explain),
-    (top_command, top_command.top),
-    (why_command, why_command.why),
-    (check_command, check_command.check),
-    (warmup_command, warmup_command.warmup),
-):
-    app.command(cls=Command, help=paragraphs(command.__doc__), epilog=module.EXAMPLES)(expanded(command))
-
-checkpoints = typer.Typer(
-    name="checkpoint",
-    no_args_is_help=True,
-    help="Verify or describe the folder of a checkpoint, a delta log or an inbox; compact a checkpoint, or "
-    "look into its past.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(checkpoints)
-for subcommand, examples in (
-    (checkpoint_command.verify, checkpoint_command.VERIFY_EXAMPLES),
-    (checkpoint_command.show, checkpoint_command.SHOW_EXAMPLES),
-    (checkpoint_command.compact, checkpoint_command.COMPACT_EXAMPLES),
-    (as_of_command.as_of, as_of_command.EXAMPLES),
-):
-    register = checkpoints.command(cls=Command, help=paragraphs(subcommand.__doc__), epilog=examples)
-    register(expanded(subcommand))
-app.add_typer(databases)

@@ -11,14 +11,7 @@ from dbsp.cli import db_why_command as reasons
 from dbsp.cli import db_write_commands as write
 from dbsp.cli.help_text import paragraphs
 
-databases = typer.Typer(
-    name="db",
-    no_args_is_help=True,
-    help="Create databases of facts, change them, and ask them in Datomic's query language.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-for name, command, examples in (
+COMMANDS = (
     ("init", write.init, write.INIT_EXAMPLES),
     ("transact", write.transact, write.TRANSACT_EXAMPLES),
     ("query", read.query, read.QUERY_EXAMPLES),
@@ -30,5 +23,17 @@ for name, command, examples in (
     ("log", read.log, read.LOG_EXAMPLES),
     ("import", write.import_files, write.IMPORT_EXAMPLES),
     ("export", read.export, read.EXPORT_EXAMPLES),
-):
-    databases.command(name, cls=TyperCommand, help=paragraphs(command.__doc__), epilog=examples)(command)
+)
+
+
+def databases() -> typer.Typer:
+    """Return the commands on databases of facts."""
+    group = typer.Typer(
+        name="db",
+        no_args_is_help=True,
+        help="Create databases of facts, change them, and ask them in Datomic's query language.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name, command, examples in COMMANDS:
+        group.command(name, cls=TyperCommand, help=paragraphs(command.__doc__), epilog=examples)(command)
+    return group

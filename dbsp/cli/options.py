@@ -6,6 +6,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -318,6 +319,11 @@ class Compilation:
     negation: NegationMeaning = None
 
 
+@cache
+def _compilation_options() -> dict[str, Any]:
+    return get_type_hints(Compilation, include_extras=True)
+
+
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with its `Compilation` parameter replaced by one parameter per field.
 
@@ -329,7 +335,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     group = next((name for name, hint in hints.items() if hint is Compilation), None)
     if group is None:
         return command
-    options = get_type_hints(Compilation, include_extras=True)
+    options = _compilation_options()
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name == group:

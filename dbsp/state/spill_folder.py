@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 import uuid
 import weakref
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from dbsp.errors import CheckpointError
 from dbsp.state.mapped_runs import map_run
 from dbsp.state.run_file import RunFile
 from dbsp.state.sorted_run import SortedRun
 
-_PREFIX = "dbsp-state-"
-_LOCK = ".lock"
-
 
 class SpillFolder:
     """A folder that is made when its first file is; without a path, a temporary folder."""
 
     def __init__(self, path: Path | None = None) -> None:
+        # Locks load in 20 ms, and most runs have no memory limit. Here, memory is not short yet.
+        from dbsp.state import temporary_folder
+
+        self._temporary = temporary_folder
         self._given = path
         self._path: Path | None = None
         self._name = uuid.uuid4().hex[:12]  # an earlier run of the same folder may still remove its files
@@ -43,8 +41,10 @@ class SpillFolder:
         """Return the path of a new file. Raises OSError."""
         if self._path is None:
             if self._given is None:
-                self._path, lock = _temporary()
-                self._removed = weakref.finalize(self, _remove_folder, self._path, lock, os.getpid())
+                self._path, lock = self._temporary.make_folder()
+                self._removed = weakref.finalize(
+                    self, self._temporary.remove_folder, self._path, lock, os.getpid()
+                )
             else:
                 self._path = self._given
                 self._path.mkdir(exist_ok=True)
@@ -75,32 +75,3 @@ def remove_spilled(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             remove_file(path)
-
-
-def _temporary() -> tuple[Path, FileLock]:
-    """Make a temporary folder, with a lock beside it as long as a process uses it."""
-    parent = Path(tempfile.gettempdir())
-    for found in parent.glob(f"{_PREFIX}*{_LOCK}"):
-        _remove_leftover(found)
-    path = parent / f"{_PREFIX}{uuid.uuid4().hex[:12]}"
-    lock = FileLock(path.with_name(path.name + _LOCK), thread_local=False)
-    lock.acquire(timeout=10)  # first: a folder without a lock is a leftover
-    path.mkdir(mode=0o700)
-    return path, lock
-
-
-def _remove_leftover(path: Path) -> None:
-    lock = FileLock(path, thread_local=False)
-    try:
-        lock.acquire(blocking=False)
-    except (Timeout, OSError):  # a living process uses it, or one of another user
-        return
-    _remove_folder(path.with_name(path.name.removesuffix(_LOCK)), lock, os.getpid())
-
-
-def _remove_folder(folder: Path, lock: FileLock, process: int) -> None:
-    if os.getpid() != process:  # a forked child, which shares the files
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    lock.release()
-    remove_file(Path(lock.lock_file))
