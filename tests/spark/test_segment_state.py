@@ -285,20 +285,17 @@ def test_imports_are_frozen_without_the_runs_that_are_kept(tmp_path: Path, monke
 
     monkeypatch.setattr(spared_imports, "_spared", None)
     monkeypatch.delitem(sys.modules, "numba", raising=False)
-    try:
-        spare_imports(forget_runs)
-        frozen = gc.get_freeze_count()
-        assert frozen > 10_000
-        run = keep_again()
-        spare_imports(forget_runs)  # nothing is new
-        assert keep_again() is run
-        monkeypatch.setitem(sys.modules, "numba", sys)  # as after the load of compiled kernels
-        more: list[list[int]] = [[] for _ in range(1_000)]
-        spare_imports(forget_runs)
-        assert gc.get_freeze_count() >= frozen + len(more)
-        assert keep_again() is not run
-    finally:
-        gc.unfreeze()
+    spare_imports(forget_runs)
+    frozen = gc.get_freeze_count()
+    assert frozen > 10_000
+    run = keep_again()
+    spare_imports(forget_runs)  # nothing is new
+    assert keep_again() is run
+    monkeypatch.setitem(sys.modules, "numba", sys)  # as after the load of compiled kernels
+    more: list[list[int]] = [[] for _ in range(1_000)]
+    spare_imports(forget_runs)
+    assert gc.get_freeze_count() >= frozen + len(more)
+    assert keep_again() is not run
 
 
 def test_state_beyond_the_memory_limit_is_in_files(folder: SharedFolder) -> None:
