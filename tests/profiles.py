@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, settings
 # The first call of a kernel compiles it, so no example has a deadline.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=60, **_COMMON)
-settings.register_profile("ci", max_examples=10, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=8, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=2000, **_COMMON)
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
 settings.load_profile(PROFILE)
 
-_SCALES = {"ci": 1 / 8, "long": 20.0}
+_SCALES = {"ci": 1 / 10, "long": 20.0}
 """By profile, the factor of the number of examples of the tests that say how many they need."""
 
 

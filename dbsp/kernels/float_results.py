@@ -78,8 +78,8 @@ def quantile_places(sizes: Codes, q: float, between: bool) -> Rows:
 def values_between(values: Rows, sizes: Codes, q: float, form: int) -> Codes:
     """Return the quantile between the two values at the places of `quantile_places`.
 
-    With steps = q * (n - 1), low * (1 - part) + high * part for the part of steps after its comma,
-    or, in the form HALF_EVEN, their mean where there is a part. None for an empty group.
+    With steps = q * (n - 1) and part = steps - floor(steps), it is low * (1 - part) + high * part,
+    or, in the form HALF_EVEN, the mean of the two where part is not 0. None for an empty group.
     """
     n = sizes.shape[0]
     result = np.empty(n, np.int64)

@@ -78,7 +78,7 @@ LOADS = [
 @pytest.mark.parametrize("threads", THREADS[:2])
 @pytest.mark.parametrize("circuit", LOADS, ids=lambda circuit: circuit.name)
 def test_faults_at_sampled_steps_of_a_load(circuit: FaultCircuit, threads: int) -> None:
-    stride = 797 if PROFILE == "ci" else 199
+    stride = 1097 if PROFILE == "ci" else 199
     with narrow_loads(threads):
         for seed, kind in enumerate(KINDS):
             done = inject(circuit, kind, "tables", stride=stride, seed=seed)
