@@ -27,7 +27,8 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 # compiles 500 modules, half of its processor time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# And none of them needs threads for linear algebra, whose start takes a third of NumPy's.
+# And none of them needs threads for linear algebra, which take half of the processor time in which
+# NumPy loads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _LONG = 900

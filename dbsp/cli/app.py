@@ -70,14 +70,13 @@ def application(first: str = "") -> typer.Typer:
             register(expanded(command))
     for name, group in groups.items():
         if name == first or not is_known:
-            app.add_typer(group())
+            app.add_typer(group(), name=name)
     return app
 
 
 def checkpoints() -> typer.Typer:
     """Return the commands on the folders of checkpoints."""
     group = typer.Typer(
-        name="checkpoint",
         no_args_is_help=True,
         help="Verify or describe the folder of a checkpoint, a delta log or an inbox; compact a "
         "checkpoint, or look into its past.",

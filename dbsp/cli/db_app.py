@@ -29,7 +29,6 @@ COMMANDS = (
 def databases() -> typer.Typer:
     """Return the commands on databases of facts."""
     group = typer.Typer(
-        name="db",
         no_args_is_help=True,
         help="Create databases of facts, change them, and ask them in Datomic's query language.",
         context_settings={"help_option_names": ["-h", "--help"]},

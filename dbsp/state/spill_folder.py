@@ -23,7 +23,8 @@ class SpillFolder:
     """A folder that is made when its first file is; without a path, a temporary folder."""
 
     def __init__(self, path: Path | None = None) -> None:
-        # Locks load in 20 ms, and most runs have no memory limit. Here, memory is not short yet.
+        # Here, since locks load in 20 ms and most runs have no memory limit, and not at the first
+        # file, since memory is short then.
         from dbsp.state import temporary_folder
 
         self._temporary = temporary_folder

@@ -389,7 +389,8 @@ def test_closing_ends_the_server_and_the_recording() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", page.inspector.port, timeout=60)
         connection.request("GET", f"{page.path}api/events")
         response = connection.getresponse()
-        assert response.readline().startswith(b"data: ")
+        version = page.get("state")["version"]
+        assert response.readline() == f"data: {version}\n".encode()
         with page.inspector.held() as run:
             assert run.observers
     assert response.read().strip() == b""  # the stream of events has ended

@@ -285,9 +285,10 @@ def test_imports_are_frozen_without_the_runs_that_are_kept(tmp_path: Path, monke
 
     monkeypatch.setattr(spared_imports, "_spared", None)
     monkeypatch.delitem(sys.modules, "numba", raising=False)
+    others = gc.get_freeze_count()
     spare_imports(forget_runs)
     frozen = gc.get_freeze_count()
-    assert frozen > 10_000
+    assert frozen > max(others, 10_000)
     run = keep_again()
     spare_imports(forget_runs)  # nothing is new
     assert keep_again() is run
