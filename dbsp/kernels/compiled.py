@@ -14,9 +14,12 @@ import numba
 from llvmlite import binding
 from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
+from numba.core.environment import Environment
+from numba.core.runtime import _nrt_python
 from numba.core.runtime.nrt import rtsys
 
 from dbsp.deferred_signals import call_undisturbed
+from dbsp.errors import InvariantError
 from dbsp.kernels import intrinsics
 from dbsp.kernels.jit import ENTRIES, KERNELS, OPERATIONS
 
@@ -53,7 +56,7 @@ class _KernelCache(FunctionCache):
         return Path(self._cache_file._index_path)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        rtsys.initialize(target_context)
+        _find_runtime()
         with self._guard_against_spurious_io_errors():
             found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         if found is None:  # such as the code for another processor
@@ -61,18 +64,50 @@ class _KernelCache(FunctionCache):
         return found
 
 
+@cache
+def _find_runtime() -> None:
+    """Let machine code from disk call the functions of Numba's runtime that are written in C.
+
+    Numba also compiles the others, in each process; `_CodeOnly` makes sure that kernels have theirs.
+    """
+    for name, address in _nrt_python.c_helpers.items():
+        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
+
 class _CodeOnly(CompileResultCacheImpl):
-    """Writes machine code without the bitcode that the compiler links into callers."""
+    """Writes machine code without what only compilation needs: bitcode and global names.
+
+    The compiler links the bitcode into callers.
+    """
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
         # If a kernel calls it one day, this file must not be found.
         return f"{super().get_filename_base(fullname, abiflags)}-code"  # type: ignore[no-untyped-call]
 
     def reduce(self, data: Any) -> Any:
-        (name, kind, (code, _)), *others = super().reduce(data)  # type: ignore[no-untyped-call]
+        kept = super().reduce(data)  # type: ignore[no-untyped-call]
+        (name, kind, (code, _)), described, own, *others, referenced = kept
+        needed = {one.name for one in data.library._final_module.functions if one.is_declaration}
+        for one in rtsys.library.get_defined_functions():
+            if one.name in needed:
+                raise InvariantError(f"the machine code of {name} calls {one.name} outside of it")
         # Numba reads in the bitcode which functions the machine code has.
         functions = f'define void @"{data.fndesc.llvm_cpython_wrapper_name}"() {{ ret void }}'
-        return (name, kind, (code, binding.parse_assembly(functions).as_bitcode())), *others
+        bitcode = binding.parse_assembly(functions).as_bitcode()
+        environments = tuple(map(_without_globals, referenced))
+        return (name, kind, (code, bitcode)), described, _without_globals(own), *others, environments
+
+
+def _without_globals(environment: Environment) -> Environment:
+    """Return this environment of machine code with the global names of this module.
+
+    Machine code that uses no Python objects reads none. Numba imports the module of each environment,
+    among them those that compile operations on arrays and strings.
+    """
+    light = Environment(globals())
+    light.env_name = environment.env_name
+    light.consts[:] = environment.consts
+    return light
 
 
 class _CodeOnlyCache(_KernelCache):
