@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from dbsp.errors import counted
+from dbsp.errors import SetupError, counted
 
 EXAMPLES = """Example, in the build of a container image:
 
@@ -18,10 +18,15 @@ def warmup() -> None:
     on all cores, so that later runs start without compilation. Run it after installing, or while
     building an image.
     """
-    from dbsp.kernels.compiled import cache_folder
+    from dbsp.kernels.code_files import cache_folder
     from dbsp.kernels.jit import entries
     from dbsp.kernels.kernel_cache import fill_cache, missing_kernels, shown_progress
 
+    folder = cache_folder()
+    if folder is None:
+        raise SetupError(
+            "no folder for compiled kernels is writable; set the environment variable NUMBA_CACHE_DIR to one"
+        )
     started = time.perf_counter()
     missing = missing_kernels(entries())
     if missing:
@@ -29,4 +34,4 @@ def warmup() -> None:
             fill_cache(missing, done)
     seconds = time.perf_counter() - started
     summary = f"compiled {counted(len(missing), 'kernel')}" if missing else "all kernels were in the cache"
-    print(f"{summary}: {cache_folder()}; {seconds:.1f} s")
+    print(f"{summary}: {folder}; {seconds:.1f} s")

@@ -1,27 +1,29 @@
-"""Kernels compiled to machine code by Numba. Importing this module takes a quarter of a second."""
+"""Kernels compiled to machine code by Numba. Importing this module takes a quarter of a second.
+
+Only a process that compiles imports it: `dbsp.kernels.code_loader` loads machine code from disk.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import numba
-from llvmlite import binding
 from numba import types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
-from numba.core.environment import Environment
-from numba.core.runtime import _nrt_python
-from numba.core.runtime.nrt import rtsys
+from numba.core.caching import FunctionCache, NullCache
 
-from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import InvariantError
 from dbsp.kernels import intrinsics
-from dbsp.kernels.jit import ENTRIES, KERNELS, OPERATIONS
+from dbsp.kernels.array_conversions import own_conversions
+from dbsp.kernels.code_files import KernelCode, cache_folder, changed, is_cached, write_code
+from dbsp.kernels.code_loader import runtime_symbols
+from dbsp.kernels.jit import ENTRIES, KERNELS, OPERATIONS, called_by, globals_of
 
 _TYPES: dict[str, Any] = {
     "Rows": types.Array(types.int64, 2, "C"),
@@ -38,97 +40,44 @@ _TYPES: dict[str, Any] = {
 _compiling = threading.RLock()
 
 
-class _KernelCache(FunctionCache):
-    """The machine code of a kernel on disk, loaded without what only compilation needs.
+class _EntryCache(NullCache):
+    """For a kernel that no other one calls: only its machine code is kept."""
 
-    Numba imports and registers all types and functions that it can compile, before it loads any
-    machine code. That takes a quarter of a second, more if SciPy is installed, and 25 MB. A
-    compilation does it anyway.
-    """
+    def __init__(self, kernel: Callable[..., Any]) -> None:
+        super().__init__()
+        self._kernel = kernel
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        _write(self._kernel, data)
+
+
+class _CalleeCache(FunctionCache):
+    """For a kernel that others call: its bitcode is kept, which the compiler links into callers."""
 
     def __init__(self, copy: FunctionType, kernel: Callable[..., Any]) -> None:
         super().__init__(copy)  # type: ignore[no-untyped-call]
         self._kernel = kernel
 
+    def is_fresh(self) -> bool:
+        """Return whether there is bitcode that is not older than its sources."""
+        try:
+            return os.stat(self._index).st_mtime >= changed(self._kernel)
+        except FileNotFoundError:
+            return False
+
+    def forget(self) -> None:
+        """Keep Numba from loading old bitcode: it does not notice that a called kernel changed."""
+        self._index.unlink(missing_ok=True)
+
     @property
-    def index(self) -> Path:
-        """The file that names the file with the machine code."""
+    def _index(self) -> Path:
+        """The file that names the file with the bitcode."""
         return Path(self._cache_file._index_path)
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        _find_runtime()
-        with self._guard_against_spurious_io_errors():
-            found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        if found is None:  # such as the code for another processor
-            _link(self._kernel)
-        return found
-
-
-@cache
-def _find_runtime() -> None:
-    """Let machine code from disk call the functions of Numba's runtime that are written in C.
-
-    Numba also compiles the others, in each process; `_CodeOnly` makes sure that kernels have theirs.
-    """
-    for name, address in _nrt_python.c_helpers.items():
-        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
-
-
-class _CodeOnly(CompileResultCacheImpl):
-    """Writes machine code without what only compilation needs: bitcode and global names.
-
-    The compiler links the bitcode into callers.
-    """
-
-    def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        # If a kernel calls it one day, this file must not be found.
-        return f"{super().get_filename_base(fullname, abiflags)}-code"  # type: ignore[no-untyped-call]
-
-    def reduce(self, data: Any) -> Any:
-        kept = super().reduce(data)  # type: ignore[no-untyped-call]
-        (name, kind, (code, _)), described, own, *others, referenced = kept
-        needed = {one.name for one in data.library._final_module.functions if one.is_declaration}
-        for one in rtsys.library.get_defined_functions():
-            if one.name in needed:
-                raise InvariantError(f"the machine code of {name} calls {one.name} outside of it")
-        # Numba reads in the bitcode which functions the machine code has.
-        functions = f'define void @"{data.fndesc.llvm_cpython_wrapper_name}"() {{ ret void }}'
-        bitcode = binding.parse_assembly(functions).as_bitcode()
-        environments = tuple(map(_without_globals, referenced))
-        return (name, kind, (code, bitcode)), described, _without_globals(own), *others, environments
-
-
-def _without_globals(environment: Environment) -> Environment:
-    """Return this environment of machine code with the global names of this module.
-
-    Machine code that uses no Python objects reads none. Numba imports the module of each environment,
-    among them those that compile operations on arrays and strings.
-    """
-    light = Environment(globals())
-    light.env_name = environment.env_name
-    light.consts[:] = environment.consts
-    return light
-
-
-class _CodeOnlyCache(_KernelCache):
-    """For a kernel that no other one calls: its load takes a third of the time and memory."""
-
-    _impl_class = _CodeOnly  # type: ignore[assignment]
-
-
-class _CallCache(_CodeOnlyCache):
-    """For the calls of a kernel that other kernels call, too: theirs needs the bitcode."""
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = super().load_overload(sig, target_context) if is_cached(self._kernel) else None
-        if found is None:
-            compile_kernel(self._kernel)
-            if sig != signature_of(self._kernel):  # a caller breaks the rule for arguments
-                _link(self._kernel)
-                compiled(self._kernel).compile(sig)
-            found = compiled(self._kernel).overloads[sig]
-            found = found._replace(metadata=None)  # as of code from disk: Numba times it once
-        return found
+    def save_overload(self, sig: Any, data: Any) -> None:
+        super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        if self._kernel in ENTRIES:
+            _write(self._kernel, data)
 
 
 def signature_of(kernel: Callable[..., Any]) -> tuple[Any, ...]:
@@ -137,46 +86,16 @@ def signature_of(kernel: Callable[..., Any]) -> tuple[Any, ...]:
     return tuple(_TYPES[annotation] for name, annotation in annotations.items() if name != "return")
 
 
-@cache
-def compiled(kernel: Callable[..., Any]) -> Any:
-    """Return the compiled form of a kernel: its first call loads it, or compiles it.
-
-    The plain function stays as it is, with the plain functions that it calls. The compiled form is
-    a copy of it, in whose global names the kernels and operations are the compiled ones (`_link`).
-    """
-    code_only = kernel in ENTRIES and kernel not in _called_entries()
-    return _compiled(kernel, _CodeOnlyCache if code_only else _KernelCache)
-
-
-@cache
-def compiled_for_calls(kernel: Callable[..., Any]) -> Any:
-    """Return the compiled form for calls from Python: it loads no code that only kernels call."""
-    return _compiled(kernel, _CallCache) if kernel in _called_entries() else compiled(kernel)
-
-
-def _compiled(kernel: Callable[..., Any], kind: type[_KernelCache]) -> Any:
-    assert isinstance(kernel, FunctionType)
-    names = {"__name__": kernel.__module__}
-    copy = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__)
-    copy.__qualname__, copy.__doc__ = kernel.__qualname__, kernel.__doc__
-    njit: Any = numba.njit  # its type omits `no_cfunc_wrapper`: nobody calls kernels from C
-    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(copy)
-    dispatcher._cache = kind(copy, kernel)
-    find = dispatcher._compile_for_args
-
-    def compile_for_call(*arguments: Any) -> Any:
-        with _compiling:
-            if not is_cached(kernel):
-                compile_kernel(kernel)
-            return find(*arguments)
-
-    # After an exception at some places of its loader, Numba can load no kernel any more.
-    dispatcher._compile_for_args = partial(call_undisturbed, compile_for_call)
-    return dispatcher
+def compiled_function(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a kernel, compiled in this process: as one from disk (`load`)."""
+    compile_kernel(kernel)
+    (result,) = _compiled(kernel).overloads.values()
+    function: Callable[..., Any] = result.entry_point
+    return function
 
 
 def compile_kernel(kernel: Callable[..., Any]) -> None:
-    """Compile a kernel and the kernels that it calls, or load them from the cache.
+    """Compile a kernel and the kernels that it calls, and write the machine code.
 
     Each is compiled for its own signature only. Else Numba compiles `f(0)` apart from `f(n)`.
     """
@@ -186,114 +105,85 @@ def compile_kernel(kernel: Callable[..., Any]) -> None:
 
 
 def _compile(kernel: Callable[..., Any]) -> None:
-    dispatcher = compiled(kernel)
+    dispatcher = _compiled(kernel)
     if dispatcher.signatures:
         return
-    called = [compiled(callee) for callee in _called(kernel)]
-    for callee in _called(kernel):
+    called = [_compiled(callee) for callee in called_by(kernel)]
+    for callee in called_by(kernel):
         _compile(callee)
     try:
         for other in called:
             other.disable_compile()
-        if is_cached(kernel):
+        kept = dispatcher._cache
+        if isinstance(kept, _CalleeCache) and not (kept.is_fresh() and _is_written(kernel)):
+            try:
+                kept.forget()
+            except OSError:
+                dispatcher._cache = _EntryCache(kernel)
+        _link(kernel)
+        with own_conversions():
             dispatcher.compile(signature_of(kernel))
-        else:
-            from dbsp.kernels.array_results import direct_results
-
-            if not _forget(dispatcher):
-                dispatcher._cache = NullCache()
-            _link(kernel)
-            with direct_results():
-                dispatcher.compile(signature_of(kernel))
-            for_calls = compiled_for_calls(kernel)
-            if for_calls is not dispatcher and _forget(for_calls):
-                for_calls._cache.save_overload(signature_of(kernel), *dispatcher.overloads.values())
     finally:
         for other in called:
             other.disable_compile(False)
 
 
-def _link(kernel: Callable[..., Any]) -> None:
-    """Give the compiled form of a kernel its global names: only a compilation needs them."""
-    compiled(kernel).py_func.__globals__.update(
-        (name, _compiled_form(value)) for name, value in _globals_of(kernel)
-    )
-
-
 @cache
-def callees(kernel: Callable[..., Any]) -> frozenset[Callable[..., Any]]:
-    """Return the kernels that a kernel calls, and those that they call."""
-    called = frozenset(_called(kernel))
-    return called.union(*map(callees, called))
+def _compiled(kernel: Callable[..., Any]) -> Any:
+    """Return Numba's form of a kernel.
 
-
-def cache_folder() -> Path:
-    """Return the folder with the machine code of the kernels."""
-    return Path(compiled(KERNELS[0]).stats.cache_path)
-
-
-@cache
-def _called_entries() -> frozenset[Callable[..., Any]]:
-    """Return the entries that kernels call, too."""
-    called: set[Callable[..., Any]] = set().union(*map(_called, KERNELS))
-    return frozenset(called.intersection(ENTRIES))
-
-
-def _called(kernel: Callable[..., Any]) -> list[Callable[..., Any]]:
-    return [value for _, value in _globals_of(kernel) if isinstance(value, FunctionType) and value in KERNELS]
-
-
-def _globals_of(kernel: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    The plain function stays as it is, with the plain functions that it calls. The compiled form is
+    a copy of it, in whose global names the kernels and operations are the compiled ones (`_link`).
+    """
     assert isinstance(kernel, FunctionType)
-    for name in kernel.__code__.co_names:
-        if name in kernel.__globals__:
-            yield name, kernel.__globals__[name]
+    names = {"__name__": kernel.__module__}
+    copy = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__)
+    copy.__qualname__, copy.__doc__ = kernel.__qualname__, kernel.__doc__
+    njit: Any = numba.njit  # its type omits `no_cfunc_wrapper`: nobody calls kernels from C
+    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(copy)
+    kept = kernel in _callees() and cache_folder(kernel.__code__.co_filename) is not None
+    dispatcher._cache = _CalleeCache(copy, kernel) if kept else _EntryCache(kernel)
+    return dispatcher
+
+
+def _link(kernel: Callable[..., Any]) -> None:
+    """Give the compiled form of a kernel its global names."""
+    _compiled(kernel).py_func.__globals__.update(
+        (name, _compiled_form(value)) for name, value in globals_of(kernel)
+    )
 
 
 def _compiled_form(value: Any) -> Any:
     if isinstance(value, FunctionType) and value in KERNELS:
-        return compiled(value)
+        return _compiled(value)
     if isinstance(value, FunctionType) and value in OPERATIONS:
         return getattr(intrinsics, value.__name__)
     return value
 
 
-def is_cached(kernel: Callable[..., Any]) -> bool:
-    """Return whether the machine code of a kernel is on disk, and not older than its source.
-
-    Machine code includes that of the kernels which it calls, so their sources count as well.
-    """
-    for form in {compiled(kernel), compiled_for_calls(kernel)}:
-        kept = form._cache
-        if not isinstance(kept, _KernelCache):  # this process may not write machine code
-            return False
-        try:
-            written = os.stat(kept.index).st_mtime
-        except FileNotFoundError:
-            return False
-        if written < _changed(kernel):
-            return False
-    return True
-
-
 @cache
-def _changed(kernel: Callable[..., Any]) -> float:
-    """Return when the sources of a kernel and of those that it calls changed last."""
-    return max(map(_file_changed, {each.__code__.co_filename for each in (kernel, *callees(kernel))}))
+def _callees() -> frozenset[Callable[..., Any]]:
+    """Return the kernels that other kernels call."""
+    return frozenset[Callable[..., Any]]().union(*map(called_by, KERNELS))
 
 
-@cache
-def _file_changed(source: str) -> float:
-    return os.stat(source).st_mtime
+def _is_written(kernel: Callable[..., Any]) -> bool:
+    """Return whether a kernel has its machine code on disk, if it is called from Python at all."""
+    return kernel not in ENTRIES or is_cached(kernel)
 
 
-def _forget(form: Any) -> bool:
-    """Keep Numba from loading old machine code: it does not notice that a called kernel changed.
+def _write(kernel: Callable[..., Any], result: Any) -> None:
+    """Write the machine code of a kernel that Numba has compiled."""
+    described, library, environment = result.fndesc, result.library, result.environment
+    for used in library._final_module.functions:
+        if used.is_declaration and not _is_found(used.name):
+            name = kernel.__name__
+            raise InvariantError(f"the machine code of the kernel {name} uses {used.name}, which nothing has")
+    _, _, (code, _) = library.serialize_using_object_code()
+    function, constants = described.llvm_cpython_wrapper_name, environment.consts
+    write_code(kernel, lambda machine: KernelCode(machine, code, function, environment.env_name, constants))
 
-    Returns whether this process may write new machine code.
-    """
-    try:
-        form._cache.index.unlink(missing_ok=True)
-    except OSError:
-        return False
-    return True
+
+def _is_found(symbol: str) -> bool:
+    """Return whether machine code finds a function when it is loaded; LLVM has its own ones."""
+    return symbol.startswith("llvm.") or symbol in runtime_symbols() or hasattr(ctypes.pythonapi, symbol)

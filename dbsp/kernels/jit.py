@@ -2,13 +2,15 @@
 
 A kernel is a Python function over flat int64 arrays. `dbsp.kernels.tiers` decides whether a call
 runs it as it is or compiled; both give the same result. This module imports nothing that is slow to
-import: `dbsp.kernels.compiled` has the compiler.
+import: `dbsp.kernels.code_loader` loads machine code, `dbsp.kernels.compiled` has the compiler.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import FunctionType
 from typing import Any, TypeVar
 
 from dbsp.kernels.arrays import Pointer, RunCodes
@@ -43,6 +45,26 @@ def kernel(function: F) -> F:
 def entries() -> list[Callable[..., Any]]:
     """Return the kernels of this package that callers call."""
     return [kernel for kernel in ENTRIES if kernel.__module__.startswith(f"{__package__}.")]
+
+
+@cache
+def callees(kernel: Callable[..., Any]) -> frozenset[Callable[..., Any]]:
+    """Return the kernels that a kernel calls, and those that they call."""
+    called = frozenset(called_by(kernel))
+    return called.union(*map(callees, called))
+
+
+def called_by(kernel: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """Return the kernels that a kernel calls itself."""
+    return [value for _, value in globals_of(kernel) if isinstance(value, FunctionType) and value in KERNELS]
+
+
+def globals_of(kernel: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the global names that a kernel uses, with their values."""
+    assert isinstance(kernel, FunctionType)
+    for name in kernel.__code__.co_names:
+        if name in kernel.__globals__:
+            yield name, kernel.__globals__[name]
 
 
 def expect_calls(*kernels: Callable[..., Any]) -> None:

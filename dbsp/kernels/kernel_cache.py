@@ -13,14 +13,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from dbsp.deferred_signals import call_undisturbed
 from dbsp.errors import counted
-from dbsp.kernels.compiled import cache_folder, callees, compile_kernel, compiled_for_calls, is_cached
-from dbsp.kernels.jit import WANTED, entries
+from dbsp.kernels.code_files import cache_folder, is_cached
+from dbsp.kernels.code_loader import load
+from dbsp.kernels.jit import WANTED, callees, entries
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -47,20 +47,24 @@ def compile_for_use() -> None:
             fill_cache(missing, done)
 
 
-@cache
-def ready_for_calls(kernel: Kernel) -> Any:
-    """Return the compiled form of a kernel; its first call compiles what is missing, as above."""
-    dispatcher = compiled_for_calls(kernel)
-    load = dispatcher._compile_for_args
+def ready_for_calls(kernel: Kernel) -> Kernel:
+    """Return the compiled function of a kernel; compile what is missing, as above.
 
-    def load_for_call(*arguments: Any) -> Any:
-        if not is_cached(kernel):
-            WANTED.add(kernel.__name__)
-            compile_for_use()
-        return load(*arguments)
+    Its machine code is on disk, unless this process may not write it.
+    """
+    # After an exception at some places of the loader, it can load no kernel any more.
+    found = call_undisturbed(load, kernel)
+    if found is None:
+        WANTED.add(kernel.__name__)
+        compile_for_use()
+        found = call_undisturbed(load, kernel)
+    return found or call_undisturbed(_compiled_here, kernel)
 
-    dispatcher._compile_for_args = load_for_call
-    return dispatcher
+
+def _compiled_here(kernel: Kernel) -> Kernel:
+    from dbsp.kernels.compiled import compiled_function
+
+    return compiled_function(kernel)
 
 
 _USUAL = {
@@ -111,7 +115,7 @@ def fill_cache(kernels: Iterable[Kernel], done: Callable[[str], None]) -> None:
     with _alone():
         missing = missing_kernels(kernels)
         modules = _Modules(missing)
-        count = min(_cores(), modules.count) if _starts_python() else 0
+        count = min(_cores(), modules.count) if _starts_python() and cache_folder() else 0
         processes: list[subprocess.Popen[str]] = []
         try:
             with suppress(OSError):
@@ -124,12 +128,14 @@ def fill_cache(kernels: Iterable[Kernel], done: Callable[[str], None]) -> None:
                 process.kill()
                 process.communicate()
         for kernel in missing_kernels(missing):
-            call_undisturbed(compile_kernel, kernel)
+            call_undisturbed(_compiled_here, kernel)
             done(kernel.__name__)
 
 
 def compile_named() -> None:
     """Compile the kernels whose names are the lines of standard input; confirm each by a line."""
+    from dbsp.kernels.compiled import compile_kernel
+
     by_name = {kernel.__name__: kernel for kernel in entries()}
     for line in sys.stdin:
         compile_kernel(by_name[line.strip()])
@@ -234,6 +240,8 @@ def _alone() -> Iterator[None]:
     from filelock import FileLock
 
     folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder is None:
+        yield
+        return
     with FileLock(folder / "kernels.lock"):
         yield

@@ -4,7 +4,8 @@ Loading Numba and a few compiled kernels takes longer than most small programs r
 the kernels for the first time takes seconds. So a process starts with plain Python, and switches to
 compiled kernels at the first call with much work, or when the interpreted calls together have taken
 `BUDGET`. From then on every kernel is compiled, and a call costs nothing on top of its own work:
-the switch replaces the functions below by the compiled ones in every module that imported them.
+the first call of a kernel replaces the function below by its machine code in every module that
+imported it.
 
 Both tiers give the same results, in the same order, and raise the same errors. The environment
 variable DBSP_KERNELS chooses one tier for the whole process: `interpreted` or `compiled`.
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -49,9 +51,17 @@ class _Tiers:
         """Seconds that interpreted calls have taken."""
         self.lock = threading.RLock()
         self.entries: list[_Entry] = []
+        self.compiles = False
+        """Whether the process has switched."""
+        self.callers: dict[int, list[tuple[dict[str, Any], str]]] = {}
+        """The global names of modules that are entries, by the identity of the entry."""
+        self.modules = 0
+        """The number of modules that `callers` knows."""
 
     def interprets(self, work: int) -> bool:
         """Whether a call with this work is interpreted."""
+        if self.compiles:
+            return False
         if self.chosen != AUTOMATIC:
             return self.chosen == INTERPRETED
         return self.spent < BUDGET and work <= MOST_WORK
@@ -62,7 +72,7 @@ class _Entry(NamedTuple):
     call: Callable[..., Any]
     """The function that callers import."""
     compiled: list[Any]
-    """The compiled form, after the switch."""
+    """The machine code, after its first call."""
 
 
 _tiers = _Tiers()
@@ -75,11 +85,12 @@ def choose_tier(name: str) -> None:
         _replace([(compiled, entry.call) for entry in _tiers.entries for compiled in entry.compiled])
         for entry in _tiers.entries:
             entry.compiled.clear()
+        _tiers.compiles, _tiers.modules = False, 0
 
 
 def interprets_small_calls() -> bool:
     """Return whether a call with little work is interpreted now."""
-    return _tiers.interprets(0) and not _tiers.entries[0].compiled
+    return _tiers.interprets(0)
 
 
 def entry(kernel: F) -> F:
@@ -90,12 +101,11 @@ def entry(kernel: F) -> F:
 
     @wraps(kernel)
     def call(*arguments: Any) -> Any:
-        if compiled:  # a caller kept this function from before the switch
+        if compiled:  # a caller kept this function from before its first call
             return compiled[0](*arguments)
         WANTED.add(kernel.__name__)
         if not _tiers.interprets(work_of(arguments)):
-            _compile_missing()
-            call_undisturbed(_switch)
+            _use_machine_code(found)
             return compiled[0](*arguments)
         started = time.perf_counter()
         try:
@@ -108,7 +118,8 @@ def entry(kernel: F) -> F:
             _tiers.spent += time.perf_counter() - started
 
     ENTRIES.append(kernel)
-    _tiers.entries.append(_Entry(kernel, call, compiled))
+    found = _Entry(kernel, call, compiled)
+    _tiers.entries.append(found)
     return cast(F, call)
 
 
@@ -116,38 +127,50 @@ _CHANGING = {"extend_by_levels", "intern_rows", "merge_runs", "register_run", "s
 """Kernels that change what a run stores: a signal must not end them half way."""
 
 
-def _compile_missing() -> None:
+def _use_machine_code(entry: _Entry) -> None:
+    """Make all callers of an entry call its machine code."""
     # An interrupt of an import would leave modules that are imported in part.
-    compile_for_use = call_undisturbed(_compiler)
+    kernel_cache = call_undisturbed(_kernel_cache)
     with _tiers.lock:
-        if not any(entry.compiled for entry in _tiers.entries):
-            compile_for_use()
+        if not _tiers.compiles:
+            kernel_cache.compile_for_use()
+            _tiers.compiles = True
+        if not entry.compiled:
+            call_undisturbed(_install, entry, kernel_cache.ready_for_calls(entry.kernel))
 
 
-def _compiler() -> Callable[[], None]:
-    from dbsp.kernels.kernel_cache import compile_for_use
+def _kernel_cache() -> ModuleType:
+    from dbsp.kernels import kernel_cache
 
-    return compile_for_use
+    return kernel_cache
 
 
-def _switch() -> None:
-    """Make all callers use the compiled kernels."""
-    from dbsp.kernels.kernel_cache import ready_for_calls
-
-    with _tiers.lock:
-        for entry in _tiers.entries:
-            entry.compiled[:] = [ready_for_calls(entry.kernel)]
-        _replace([(entry.call, entry.compiled[0]) for entry in _tiers.entries])
+def _install(entry: _Entry, machine_code: Callable[..., Any]) -> None:
+    if len(sys.modules) != _tiers.modules:
+        _tiers.modules = len(sys.modules)
+        _tiers.callers = _users([entry.call for entry in _tiers.entries])
+    entry.compiled[:] = [machine_code]
+    for names, name in _tiers.callers.pop(id(entry.call), []):
+        names[name] = machine_code
 
 
 def _replace(pairs: list[tuple[Any, Any]]) -> None:
     """Replace the first of each pair by the second in the global names of all modules of dbsp."""
-    replacements = {id(before): after for before, after in pairs}
-    for name, module in list(sys.modules.items()):
-        if replacements and name.startswith("dbsp."):
-            for key, value in list(vars(module).items()):
-                if id(value) in replacements:
-                    setattr(module, key, replacements[id(value)])
+    users = _users([before for before, _ in pairs])
+    for before, after in pairs:
+        for names, name in users.get(id(before), []):
+            names[name] = after
+
+
+def _users(functions: list[Any]) -> dict[int, list[tuple[dict[str, Any], str]]]:
+    """Return the global names of modules of dbsp that are these functions, by their identities."""
+    found: dict[int, list[tuple[dict[str, Any], str]]] = {id(function): [] for function in functions}
+    for module, names in [(name, vars(module)) for name, module in list(sys.modules.items())]:
+        if module.startswith("dbsp."):
+            for name, value in list(names.items()):
+                if id(value) in found:
+                    found[id(value)].append((names, name))
+    return found
 
 
 def _plain(answer: Any) -> Any:

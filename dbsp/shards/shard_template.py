@@ -47,10 +47,10 @@ tenth of the time of a recursion.
 """
 _PATIENCE = 5.0
 """Seconds in which a template that has closed its connection must end."""
-_FOLLOWED = ("dbsp.kernels.compiled",)
+_FOLLOWED = ("dbsp.kernels.code_loader",)
 """Modules that the template imports when this process has imported them: its shards need them, too.
 
-That of compiled kernels takes an eighth of a second, and a run of small ticks never imports it.
+That of compiled kernels takes 50 ms, and a run of small ticks never imports it.
 """
 
 

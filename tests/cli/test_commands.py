@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import dbsp
-from dbsp.kernels.compiled import cache_folder, is_cached
+from dbsp.errors import expect_present
+from dbsp.kernels.code_files import cache_folder, is_cached
 from dbsp.kernels.jit import entries
 from dbsp.kernels.kernel_cache import fill_cache, missing_kernels
 from dbsp.kernels.run_merge import subtract_runs
@@ -24,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("compiled_kernels")
 def test_warmup_compiles_what_is_missing(run: Command) -> None:
     fill_cache(entries(), lambda name: None)
     before = is_cached(subtract_runs)
-    for index in cache_folder().glob("run_merge.subtract_runs-*.nbi"):
-        index.unlink()
+    for path in expect_present(cache_folder(), "a folder").glob("run_merge.subtract_runs.*.code"):
+        path.unlink()
     assert (before, is_cached(subtract_runs)) == (True, False)
     done = run("warmup")
     assert done.code == 0

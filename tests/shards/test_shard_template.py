@@ -140,7 +140,7 @@ def test_a_forked_shard_is_like_one_with_a_new_python(tmp_path: Path) -> None:
 
 
 HARMLESS = {"COLUMNS", "LINES", "VS_PROFILER"}
-"""Variables that modules of numpy and numba read as they load, with no effect on a shard."""
+"""Variables that modules of numpy read as they load, with no effect on a shard."""
 
 
 def test_every_variable_that_a_module_reads_as_it_loads_belongs_to_the_settings() -> None:
@@ -163,7 +163,7 @@ def test_every_variable_that_a_module_reads_as_it_loads_belongs_to_the_settings(
 
         os.environ.__class__ = Noting
         import dbsp.shards.template_process
-        import dbsp.kernels.compiled
+        import dbsp.kernels.code_loader
         import dbsp.operators
 
         for module in pkgutil.walk_packages(dbsp.operators.__path__, "dbsp.operators."):

@@ -284,7 +284,7 @@ def test_imports_are_frozen_without_the_runs_that_are_kept(tmp_path: Path, monke
         return run
 
     monkeypatch.setattr(spared_imports, "_spared", None)
-    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.delitem(sys.modules, "dbsp.kernels.code_loader", raising=False)
     others = gc.get_freeze_count()
     spare_imports(forget_runs)
     frozen = gc.get_freeze_count()
@@ -292,7 +292,7 @@ def test_imports_are_frozen_without_the_runs_that_are_kept(tmp_path: Path, monke
     run = keep_again()
     spare_imports(forget_runs)  # nothing is new
     assert keep_again() is run
-    monkeypatch.setitem(sys.modules, "numba", sys)  # as after the load of compiled kernels
+    monkeypatch.setitem(sys.modules, "dbsp.kernels.code_loader", sys)  # as after the load of compiled kernels
     more: list[list[int]] = [[] for _ in range(1_000)]
     spare_imports(forget_runs)
     assert gc.get_freeze_count() >= frozen + len(more)

@@ -23,7 +23,7 @@ def spare_imports(forget: Callable[[], None]) -> None:
     other are never freed.
     """
     global _spared
-    compiled = "numba" in sys.modules
+    compiled = "dbsp.kernels.code_loader" in sys.modules
     if compiled != _spared:
         forget()
         gc.collect()

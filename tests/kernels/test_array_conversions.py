@@ -1,4 +1,4 @@
-"""Arrays as results of compiled kernels."""
+"""Arrays as arguments and results of compiled kernels; `test_code_loader` has the refused ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numba
 import numpy as np
 import pytest
 from numba.core import boxing
-from numba.core.pythonapi import _boxers
+from numba.core.pythonapi import _boxers, _unboxers
 
-from dbsp.kernels.array_results import direct_results
+from dbsp.kernels.array_conversions import own_conversions
 from dbsp.kernels.arrays import Codes, Rows
 
 
@@ -26,7 +26,7 @@ def _halves(codes: Codes) -> tuple[Rows, Codes]:
 @pytest.fixture(scope="module")
 def halves() -> Any:
     function: Any = numba.njit(_halves)
-    with direct_results():
+    with own_conversions():
         function(np.arange(2))
     return function
 
@@ -69,6 +69,7 @@ def test_results_are_released(halves: Any) -> None:
 
 
 def test_functions_of_others_keep_the_conversion_of_numba() -> None:
-    with pytest.raises(ValueError, match="interrupted"), direct_results():
+    with pytest.raises(ValueError, match="interrupted"), own_conversions():
         raise ValueError("interrupted")
     assert _boxers.functions[numba.types.Array] is boxing.box_array
+    assert _unboxers.functions[numba.types.Array] is boxing.unbox_array
