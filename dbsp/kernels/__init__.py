@@ -40,7 +40,9 @@ accumulate = entry(group_values.accumulate)
 arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 bound_timed_groups = entry(timed_bounds.bound_timed_groups)
+change_accumulators = entry(group_values.change_accumulators)
 change_digits = entry(exact_sums.change_digits)
+change_extremes = entry(group_values.change_extremes)
 change_groups = entry(group_values.change_groups)
 change_presence = entry(presence.change_presence)
 collect_rows = entry(frontier.collect_rows)
@@ -52,6 +54,7 @@ count_asserted = entry(presence.count_asserted)
 count_beyond = entry(counted_runs.count_beyond)
 count_bounds = entry(prefix_lists.count_bounds)
 count_different = entry(narrow_keys.count_different)
+count_present_values = entry(group_values.count_present_values)
 count_values = entry(counted_runs.count_values)
 distinct_timed_runs = entry(presence.distinct_timed_runs)
 divide_keys = entry(narrow_keys.divide_keys)
@@ -59,7 +62,6 @@ divide_sorted = entry(group_values.divide_sorted)
 expand_frontier = entry(frontier.expand_frontier)
 expand_lists = entry(prefix_lists.expand_lists)
 extend_by_levels = entry(multiway.extend_by_levels)
-extremes = entry(group_values.extremes)
 find_prefixes = entry(prefix_lists.find_prefixes)
 find_ranges = entry(key_ranges.find_ranges)
 find_rows = entry(hashing.find_rows)
@@ -135,7 +137,9 @@ __all__ = [
     "arrange",
     "assert_runs",
     "bound_timed_groups",
+    "change_accumulators",
     "change_digits",
+    "change_extremes",
     "change_groups",
     "change_presence",
     "column_limits",
@@ -146,13 +150,13 @@ __all__ = [
     "count_beyond",
     "count_bounds",
     "count_different",
+    "count_present_values",
     "count_values",
     "distinct_timed_runs",
     "divide_keys",
     "divide_sorted",
     "expand_lists",
     "extend_by_levels",
-    "extremes",
     "find_prefixes",
     "find_ranges",
     "find_rows",

@@ -90,6 +90,40 @@ def accumulate(
 
 
 @kernel
+def _take_value(
+    table: Rows, runs: int, k: int, m: int, low: Codes, high: Codes, largest: bool
+) -> tuple[bool, int, int]:
+    """Take the rows with the least (or largest) value in column m of a group.
+
+    low[r] to high[r] are the rows of the group in run r that nobody has taken. Returns whether
+    there is one, the value, and the summed weight.
+    """
+    found = False
+    best = 0
+    for r in range(runs):
+        if low[r] < high[r]:
+            run = codes_at(table[r, 0])
+            at = high[r] - 1 if largest else low[r]
+            value = run[at * k + m]
+            if not found or (value > best if largest else value < best):
+                best = value
+                found = True
+    carry = total = 0
+    for r in range(runs):
+        run = codes_at(table[r, 0])
+        weights, mask = weights_at(table[r, 1])
+        if largest:
+            while low[r] < high[r] and run[(high[r] - 1) * k + m] == best:
+                high[r] -= 1
+                carry, total = add_wide(carry, total, weights[high[r] & mask])
+        else:
+            while low[r] < high[r] and run[low[r] * k + m] == best:
+                carry, total = add_wide(carry, total, weights[low[r] & mask])
+                low[r] += 1
+    return found, best, fit_weight(carry, total)
+
+
+@kernel
 def extremes(keys: Rows, m: int, table: Rows, runs: int, k: int, largest: bool, nullable: bool) -> Codes:
     """Return the least (or largest) value with positive summed weight of each group; int64[g].
 
@@ -101,45 +135,61 @@ def extremes(keys: Rows, m: int, table: Rows, runs: int, k: int, largest: bool, 
     result = np.full(groups, np.int64(NULL))
     low = np.zeros(runs, np.int64)
     high = np.zeros(runs, np.int64)
-    ends = np.empty(runs, np.int64)
+    ends = np.zeros(runs, np.int64)
     for g in range(groups):
         for r in range(runs):
             run = codes_at(table[r, 0])
-            size = table[r, 2]
-            low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
-            high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
-        # `low`/`high` shrink from one end while candidates cancel; `ends` keeps the range's end.
-        copy_codes(high, 0, ends, 0, runs)
-        while True:
-            found = False
-            best = np.int64(0)
-            for r in range(runs):
-                if low[r] < high[r]:
-                    run = codes_at(table[r, 0])
-                    at = high[r] - 1 if largest else low[r]
-                    value = run[at * k + m]
-                    if not found or (value > best if largest else value < best):
-                        best = value
-                        found = True
-            if not found:
-                break
-            carry = total = 0
-            for r in range(runs):
-                run = codes_at(table[r, 0])
-                weights, mask = weights_at(table[r, 1])
-                if largest:
-                    while low[r] < high[r] and run[(high[r] - 1) * k + m] == best:
-                        high[r] -= 1
-                        carry, total = add_wide(carry, total, weights[high[r] & mask])
-                else:
-                    while low[r] < high[r] and run[low[r] * k + m] == best:
-                        carry, total = add_wide(carry, total, weights[low[r] & mask])
-                        low[r] += 1
-            if fit_weight(carry, total) > 0 and not (nullable and best == NULL):
-                result[g] = best
-                break
-        copy_codes(ends, 0, high, 0, runs)
+            low[r] = gallop(run, k, ends[r], table[r, 2], keys, g, m, 0)
+            ends[r] = gallop(run, k, low[r], table[r, 2], keys, g, m, 1)
+            high[r] = ends[r]
+        found, value, weight = _take_value(table, runs, k, m, low, high, largest)
+        while found and (weight <= 0 or (nullable and value == NULL)):
+            found, value, weight = _take_value(table, runs, k, m, low, high, largest)
+        if found:
+            result[g] = value
     return result
+
+
+@kernel
+def change_extremes(
+    keys: Rows, m: int, table: Rows, before: int, runs: int, k: int, largest: bool, nullable: bool
+) -> Rows:
+    """Return `extremes` in the first `before` runs and in all: int64[2, g]."""
+    results = np.empty((2, keys.shape[0]), np.int64)
+    copy_codes(extremes(keys, m, table, before, k, largest, nullable), 0, results[0], 0, keys.shape[0])
+    copy_codes(extremes(keys, m, table, runs, k, largest, nullable), 0, results[1], 0, keys.shape[0])
+    return results
+
+
+@kernel
+def count_present_values(
+    keys: Rows, m: int, table: Rows, before: int, runs: int, k: int, nullable: bool
+) -> Rows:
+    """Return how many values with positive summed weight each group has: int64[2, g].
+
+    The first counts are those in the first `before` runs, the others those in all. The runs are
+    ordered as those of `extremes`, and None in a nullable column does not count. O(runs * log
+    state) and the rows of the group, for each group.
+    """
+    groups = keys.shape[0]
+    counts = np.zeros((2, groups), np.int64)
+    low = np.zeros(runs, np.int64)
+    high = np.zeros(runs, np.int64)
+    starts = np.zeros(runs, np.int64)
+    for g in range(groups):
+        for r in range(runs):
+            run = codes_at(table[r, 0])
+            starts[r] = gallop(run, k, high[r], table[r, 2], keys, g, m, 0)
+            high[r] = gallop(run, k, starts[r], table[r, 2], keys, g, m, 1)
+        for version in range(2):
+            count = before if version == 0 else runs
+            copy_codes(starts, 0, low, 0, count)
+            found, value, weight = _take_value(table, count, k, m, low, high, False)
+            while found:
+                if weight > 0 and not (nullable and value == NULL):
+                    counts[version, g] += 1
+                found, value, weight = _take_value(table, count, k, m, low, high, False)
+    return counts
 
 
 @kernel
@@ -177,12 +227,12 @@ def replace_rows(keys: Rows, before: Rows, after: Rows, had: Mask, has: Mask) ->
 
 
 @kernel
-def change_groups(
+def change_accumulators(
     rows: Rows, weights: Codes, m: int, columns: Rows, table: Rows, runs: int
-) -> tuple[Rows, Codes, bool]:
-    """Return the change of the state of `accumulate`: a row per group with a non-zero accumulator.
+) -> tuple[Rows, Rows, Rows, Rows, Codes]:
+    """Return the results of `accumulate`, and the change of its state.
 
-    The third result says whether the sum of weights is positive in every row of the change.
+    The state has a row per group with a non-zero accumulator.
     """
     keys, before, after = accumulate(rows, weights, m, columns, table, runs)
     groups, count = before.shape
@@ -193,6 +243,18 @@ def change_groups(
             had[g] |= before[g, a] != 0
             has[g] |= after[g, a] != 0
     changed, changes = replace_rows(keys, before, after, had, has)
+    return keys, before, after, changed, changes
+
+
+@kernel
+def change_groups(
+    rows: Rows, weights: Codes, m: int, columns: Rows, table: Rows, runs: int
+) -> tuple[Rows, Codes, bool]:
+    """Return the change of the state of `change_accumulators`.
+
+    The third result says whether the sum of weights is positive in every row of the change.
+    """
+    _, _, _, changed, changes = change_accumulators(rows, weights, m, columns, table, runs)
     positive = True
     for i in range(changes.shape[0]):
         if changed[i, m] <= 0:

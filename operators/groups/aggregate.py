@@ -36,7 +36,15 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
 from dbsp.expressions.readable_text import plain_name
-from dbsp.kernels import accumulate, change_groups, consolidate, extremes, leading, means, replace_rows
+from dbsp.kernels import (
+    change_accumulators,
+    change_extremes,
+    change_groups,
+    consolidate,
+    leading,
+    means,
+    replace_rows,
+)
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
@@ -285,11 +293,11 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
                     )
                 self._ends.append((at, function, column))
         if self._kept or self._ends:
-            expect_calls(accumulate, replace_rows)
+            expect_calls(change_accumulators, replace_rows)
         else:
             expect_calls(change_groups)
         for _, extreme, _ in self._ends:
-            expect_calls(leading if isinstance(extreme, ArgExtreme) else extremes)
+            expect_calls(leading if isinstance(extreme, ArgExtreme) else change_extremes)
         if any(function.kind == "avg" for _, function, _ in self._linear):
             expect_calls(means)
 
@@ -333,8 +341,9 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
                 state.append(rows, weights)
                 self.out = self._result_change(rows, weights, positive)
             return
-        keys, old, new = accumulate(batch.rows, batch.weights, key, self._columns, state.table, state.count)
-        rows, weights = replace_rows(keys, old, new, (old != 0).any(axis=1), (new != 0).any(axis=1))
+        keys, old, new, rows, weights = change_accumulators(
+            batch.rows, batch.weights, key, self._columns, state.table, state.count
+        )
         if len(weights):
             state.append(rows, weights)
         before, after = self._results(keys, old, new)
@@ -374,12 +383,9 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
         results = np.empty((len(accumulated) * size, len(self._functions)), np.int64)
         if self._linear:  # before and after at once: NumPy takes longer for a call than for a group
             self._write_linear(results, np.concatenate(accumulated))
-        parts = [results[size * part : size * (part + 1)] for part in range(len(accumulated))]
         for at, extreme, column in self._ends:
-            order = self._orders[column]
-            for part, runs in zip(reversed(parts), (order.count, order.before), strict=False):
-                part[:, at] = self._extremes(keys, extreme, order, runs, column)
-        return parts
+            results[:, at] = self._extremes(keys, extreme, self._orders[column], column, len(accumulated))
+        return [results[size * part : size * (part + 1)] for part in range(len(accumulated))]
 
     def _write_linear(self, results: Codes, accumulated: Codes) -> None:
         """Write the results of the functions of accumulators into their columns."""
@@ -387,16 +393,34 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
             results[:, at] = linear_column(function, place, accumulated, self._schema)
 
     def _extremes(
-        self, keys: Codes, function: AggregateFunction | ArgExtreme, order: Arranged, runs: int, column: int
+        self,
+        keys: Codes,
+        function: AggregateFunction | ArgExtreme,
+        order: Arranged,
+        column: int,
+        versions: int,
     ) -> Codes:
-        """The results of an extreme, from the first runs of an arrangement by its column."""
+        """The results of an extreme from an arrangement by its column.
+
+        Two versions are those before the delta and after it, one is that after it.
+        """
+        before = order.before if versions == 2 else 0
         if isinstance(function, ArgExtreme):
-            head = self._head(keys, order, runs, column, function.largest)
-            return function.evaluate(head, keys, self._schema, self._interner)
-        nullable = self._schema.types[column].nullable
-        return extremes(
-            keys, self._key, order.table, runs, self._schema.arity, function.kind == "max", nullable
-        )
+            parts = []
+            for count in (before, order.count)[-versions:]:
+                head = self._head(keys, order, count, column, function.largest)
+                parts.append(function.evaluate(head, keys, self._schema, self._interner))
+            return np.concatenate(parts)
+        return change_extremes(
+            keys,
+            self._key,
+            order.table,
+            before,
+            order.count,
+            self._schema.arity,
+            function.kind == "max",
+            self._schema.types[column].nullable,
+        )[-versions:].reshape(-1)
 
     def _head(self, keys: Codes, order: Arranged, runs: int, column: int, largest: bool) -> Batch:
         """The rows of each group that have the least (or largest) value in a column."""

@@ -19,7 +19,14 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
-from dbsp.kernels import accumulate, change_digits, consolidate, gather, project, replace_rows
+from dbsp.kernels import (
+    change_accumulators,
+    change_digits,
+    consolidate,
+    count_present_values,
+    gather,
+    project,
+)
 from dbsp.kernels.arrays import Codes, Mask, Rows
 from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
@@ -75,8 +82,7 @@ class KeptValues(KeptResult):
         was, is_large = changes.before[:, 0] > SMALL, changes.after[:, 0] > SMALL
         stored = was | is_large
         if not stored.any():  # most groups are small, and most ticks change few of them
-            old, new = self._read(keys, self._order.before)
-            return self.evaluate(keys, old), self.evaluate(keys, new)
+            return self.small(keys)
         before, after = np.full((2, len(keys)), NULL, np.int64)
         parts = [self._changed(changes, was & is_large)] if (was & is_large).any() else []
         if not was.all() or not is_large.all():
@@ -96,6 +102,11 @@ class KeptValues(KeptResult):
         results = self.add(keys if stored.all() else keys[stored], rows, weights)
         before[was], after[is_large] = results[0][was[stored]], results[1][is_large[stored]]
         return before, after
+
+    def small(self, keys: Rows) -> tuple[Codes, Codes]:
+        """Return the results of groups without state before and after the tick."""
+        old, new = self._read(keys, self._order.before)
+        return self.evaluate(keys, old), self.evaluate(keys, new)
 
     def _changed(self, changes: GroupChanges, chosen: Mask) -> tuple[Rows, Codes]:
         """Return the changes of the terms of the values of some groups."""
@@ -165,6 +176,7 @@ class KeptCount(KeptValues):
         super().__init__(function.column, order, schema, key)
         self._counts = scope.new_trace(key + 1, [*schema.types[:key], INT])
         self.traces = (self._counts,)
+        expect_calls(change_accumulators, count_present_values)
 
     def terms(self, weights: Codes) -> Codes:
         return np.minimum(weights, 1)
@@ -178,13 +190,20 @@ class KeptCount(KeptValues):
         )
         order = np.lexsort(rows[:, : self._key].T[::-1]) if self._key else slice(None)
         state = self._counts
-        _, before, after = accumulate(
+        _, before, after, changed, signs = change_accumulators(
             rows[order], weights[order], self._key, _NO_COLUMNS, state.table, state.count
         )
-        changed, signs = replace_rows(keys, before, after, before[:, 0] != 0, after[:, 0] != 0)
         if len(signs):
             state.append(changed, signs)
         return before[:, 0], after[:, 0]
+
+    def small(self, keys: Rows) -> tuple[Codes, Codes]:
+        order = self._order
+        width = trace_of(order).width
+        before, after = count_present_values(
+            keys, self._key, order.table, order.before, order.count, width, self._nullable
+        )
+        return before, after
 
     def evaluate(self, keys: Rows, values: Batch) -> Codes:
         counts = np.zeros(len(keys), np.int64)

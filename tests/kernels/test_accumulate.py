@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from dbsp.kernels import (
     accumulate,
     assert_runs,
+    change_accumulators,
+    change_extremes,
     change_groups,
     change_presence,
     count_asserted,
+    count_present_values,
     distinct_timed_runs,
-    extremes,
     replace_rows,
     sum_weights,
 )
@@ -145,15 +147,24 @@ def test_accumulate_refuses_a_number_of_rows_outside_int64() -> None:
         accumulate(*canonical(delta, 1), 0, np.empty((0, 2), np.int64), Stack([], 1).table, 0)
 
 
-@given(stacks(values, 3), st.integers(0, 1), st.booleans(), st.booleans())
-def test_extremes(stack: Stack, m: int, largest: bool, nullable: bool) -> None:
+@given(stacks(values, 3), st.integers(0, 1), st.booleans(), st.booleans(), st.data())
+def test_extremes_and_counts_of_values(
+    stack: Stack, m: int, largest: bool, nullable: bool, data: st.DataObject
+) -> None:
+    """Before and after the last runs, from scratch."""
+    before = data.draw(st.integers(0, stack.count))
+    past = reference.add(*(dict(pairs_of(*run)) for run in stack.runs[:before]))
     keys = sorted({row[:m] for row in stack.total} | {(9,) * m})
     array = np.array(keys, np.int64).reshape(len(keys), m)
-    found = extremes(array, m, stack.table, stack.count, 3, largest, nullable).tolist()
-    for key, value in zip(keys, found, strict=True):
-        group = reference.project({r: w for r, w in stack.total.items() if r[:m] == key}, [m])
-        present = [v for (v,), w in group.items() if w > 0 and not (nullable and v == NULL)]
-        assert value == (max if largest else min)(present, default=NULL)
+    runs = (stack.table, before, stack.count, 3)
+    extremes = change_extremes(array, m, *runs, largest, nullable).tolist()
+    counts = count_present_values(array, m, *runs, nullable).tolist()
+    for version, total in enumerate((past, stack.total)):
+        for key, value, count in zip(keys, extremes[version], counts[version], strict=True):
+            group = reference.project({r: w for r, w in total.items() if r[:m] == key}, [m])
+            present = [v for (v,), w in group.items() if w > 0 and not (nullable and v == NULL)]
+            assert value == (max if largest else min)(present, default=NULL)
+            assert count == len(present)
 
 
 @given(st.lists(st.tuples(near, st.none() | near, st.none() | near), unique_by=lambda t: t[0], max_size=8))
@@ -180,9 +191,12 @@ def test_change_groups(past: Pairs, bag: Pairs, m: int) -> None:
     before, after = sums_of(old, m, columns), sums_of(reference.add(old, delta), m, columns)
     stored = {key: group for key, group in before.items() if any(group)}
     stack = Stack([{(*key, *group): 1 for key, group in stored.items()}], m + 3)
-    *change, positive = change_groups(
-        *canonical(delta, 3), m, np.array(columns, np.int64), stack.table, stack.count
-    )
+    arguments = (*canonical(delta, 3), m, np.array(columns, np.int64), stack.table, stack.count)
+    *change, positive = change_groups(*arguments)
+    *accumulated, rows, weights = change_accumulators(*arguments)
+    assert pairs_of(rows, weights) == pairs_of(*change)
+    for found, expected_array in zip(accumulated, accumulate(*arguments), strict=True):
+        assert found.tolist() == expected_array.tolist()
 
     def state(groups: dict[Row, list[int]]) -> Z:
         return {(*key, *group): 1 for key, group in groups.items() if any(group)}
