@@ -34,7 +34,7 @@ from tests.crashes import Ended, count_operations, ends_after
 from tests.durable.test_updated_start import closed
 from tests.faulted_updates import expect_all_or_nothing
 from tests.harness import deltas_of, views
-from tests.profiles import examples
+from tests.profiles import examples, sampled
 from tests.random_edits import layered_versions, versions
 
 TEXT = """
@@ -470,10 +470,11 @@ def test_the_plans_are_those_of_the_snapshot_that_is_intact(tmp_path: Path) -> N
 
 @pytest.mark.crash
 def test_every_end_of_the_process_leaves_plans_that_fit_the_circuit(tmp_path: Path) -> None:
-    closed(dbsp.compile(TEXT).start(checkpoint=tmp_path / "started"))
+    programs = {text: dbsp.compile(text) for text in (TEXT, EDITED)}
+    closed(programs[TEXT].start(checkpoint=tmp_path / "started"))
 
     def life(folder: Path) -> None:
-        run = dbsp.compile(TEXT).start(checkpoint=Store(folder, sync=False, background=False))
+        run = programs[TEXT].start(checkpoint=Store(folder, sync=False, background=False))
         run.step(ROWS)
         run.replan()
         run.snapshot()
@@ -481,20 +482,20 @@ def test_every_end_of_the_process_leaves_plans_that_fit_the_circuit(tmp_path: Pa
         run.replan()
         run.step(TICK)
         run.snapshot()
-        run.update(dbsp.compile(EDITED))
+        run.update(programs[EDITED])
         closed(run)
 
     shutil.copytree(tmp_path / "started", tmp_path / "all")
     outcomes = set()
-    for operations in range(count_operations(lambda: life(tmp_path / "all"))):
+    for operations in sampled(count_operations(lambda: life(tmp_path / "all"))):
         folder = tmp_path / str(operations)
         shutil.copytree(tmp_path / "started", folder)
         with contextlib.suppress(Ended), ends_after(operations):
             life(folder)
         gc.collect()
         manifest = expect_present(read_manifest(folder / CURRENT), "a manifest")
-        text = TEXT if manifest.query == dbsp.compile(TEXT).identity else EDITED
-        run = dbsp.compile(text).start(checkpoint=Store(folder, sync=False))
+        text = TEXT if manifest.query == programs[TEXT].identity else EDITED
+        run = programs[text].start(checkpoint=Store(folder, sync=False))
         assert not planner(run).is_unknown
         outcomes.add((text is TEXT, manifest.tick, has_counted_plan(run)))
         if run.tick:

@@ -31,7 +31,7 @@ from dbsp.durable.folder_report import verify_folder
 from tests.compiler.test_program_update import changed, compiled, fresh, row_changes, with_facts
 from tests.crashes import Ended, count_operations, ends_after
 from tests.harness import deltas_of, views
-from tests.profiles import examples
+from tests.profiles import examples, sampled
 from tests.random_edits import versions
 
 GRAPH = """
@@ -194,7 +194,7 @@ def test_the_process_ends_between_any_two_file_operations(tmp_path: Path, keep: 
     ended(run)
     assert operations > 10
     outcomes = []
-    for end in range(operations):
+    for end in sampled(operations):
         folder = tmp_path / str(end)
         run = started(folder)
         # After the decision, only the removal of earlier files is missing.
@@ -272,7 +272,7 @@ def test_a_full_disk_at_any_file_operation(tmp_path: Path, lasting: bool) -> Non
     before, after = views(right(OLD, [])), views(right(NEW, []))
     more = {program: views(right(text, [MORE])) for program, text in ((old, OLD), (new, NEW))}
     counts = {"failed": 0, "done": 0}
-    for at in range(done()):
+    for at in sampled(done()):
         folder = tmp_path / str(at)
         run = old.start(ROWS, checkpoint=Store(folder, snapshot_every=50))
         run.snapshot()

@@ -170,4 +170,4 @@ def test_the_machine_code_of_the_kernels_is_in_the_chosen_folder() -> None:
     assert folder is not None
     assert folder.is_relative_to(chosen) if chosen else folder.name == "__pycache__"
     fill_cache([subtract_runs], lambda name: None)
-    assert len(list(folder.glob("run_merge.subtract_runs.*.code"))) == 1
+    assert any(folder.glob("run_merge.subtract_runs.*.code"))
