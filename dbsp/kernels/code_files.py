@@ -1,7 +1,8 @@
 """Files with the machine code of kernels: their folder, and which ones are usable.
 
-A file belongs to one kernel, one interpreter, one version of Numba and one processor, as its name
-says. It is usable while no source of the kernel is newer.
+A file belongs to one kernel with its bytecode, one interpreter, one version of Numba and one
+processor: its name has checksums of them. Times of files say less, since installers keep those of
+the archive, and an older version may have been used since.
 """
 
 from __future__ import annotations
@@ -16,13 +17,20 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 import llvmlite
+import numpy as np
 from llvmlite import binding
 
 from dbsp.errors import expect_present
-from dbsp.kernels.jit import callees
+from dbsp.kernels.jit import callees, globals_of
+
+_COMPILER = ("array_conversions.py", "arrays.py", "compiled.py", "intrinsics.py", "jit.py")
+"""The modules that decide what the machine code of every kernel is."""
+
+_NUMBERS = (bool, int, float, np.generic)
 
 _SEAL = 4
 """The bytes of the checksum with which a file begins."""
@@ -43,7 +51,7 @@ class KernelCode(NamedTuple):
 
 
 def is_cached(kernel: Callable[..., Any]) -> bool:
-    """Return whether the machine code of a kernel is on disk, and not older than its sources."""
+    """Return whether the machine code of a kernel as it is now is on disk."""
     return _find(kernel) is not None
 
 
@@ -71,15 +79,14 @@ def write_code(kernel: Callable[..., Any], code: Callable[[str], KernelCode]) ->
     if folder is None:
         return
     content = pickle.dumps(code(_machine()), protocol=5)
+    path = folder / _name(kernel)
+    draft = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
-        number, name = tempfile.mkstemp(dir=folder)
         try:
-            with os.fdopen(number, "wb") as file:
-                file.write(_seal(content) + content)
-            os.replace(name, folder / _name(kernel))
-        except BaseException:
-            os.unlink(name)
-            raise
+            draft.write_bytes(_seal(content) + content)
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 @cache
@@ -94,18 +101,32 @@ def cache_folder(source: str = __file__) -> Path | None:
 
 
 @cache
-def changed(kernel: Callable[..., Any]) -> float:
-    """Return when the sources of a kernel and of those that it calls changed last."""
-    return max(map(_file_changed, {_source(each) for each in (kernel, *callees(kernel))}))
+def checksum(kernel: Callable[..., Any]) -> int:
+    """Return a checksum of what is compiled: bytecode, numbers that it uses, and the compiler."""
+    own = sorted(map(_own_checksum, (kernel, *callees(kernel))))
+    return zlib.crc32(repr((_own_checksum(kernel), own, _compiler_checksum())).encode())
+
+
+@cache
+def _own_checksum(kernel: Callable[..., Any]) -> int:
+    numbers = [(name, value) for name, value in globals_of(kernel) if isinstance(value, _NUMBERS)]
+    described = kernel.__qualname__, kernel.__annotations__, _bytecode(kernel.__code__), numbers
+    return zlib.crc32(repr(described).encode())
+
+
+def _bytecode(code: CodeType) -> tuple[Any, ...]:
+    constants = [_bytecode(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, constants
+
+
+@cache
+def _compiler_checksum() -> int:
+    return zlib.crc32(b"".join(Path(__file__).with_name(name).read_bytes() for name in _COMPILER))
 
 
 def _find(kernel: Callable[..., Any]) -> Path | None:
-    for folder in _folders(_source(kernel)):
-        path = folder / _name(kernel)
-        with suppress(FileNotFoundError, PermissionError, NotADirectoryError):
-            if os.stat(path).st_mtime >= changed(kernel):
-                return path
-    return None
+    paths = (folder / _name(kernel) for folder in _folders(_source(kernel)))
+    return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def _folders(source: str) -> Iterator[Path]:
@@ -127,7 +148,8 @@ def _folders(source: str) -> Iterator[Path]:
 def _name(kernel: Callable[..., Any]) -> str:
     module = kernel.__module__.rpartition(".")[2]
     machine = zlib.crc32(_machine().encode())
-    return f"{module}.{kernel.__name__}.{sys.implementation.cache_tag}-{machine:08x}.code"
+    tag = f"{sys.implementation.cache_tag}-{machine:08x}-{checksum(kernel):08x}"
+    return f"{module}.{kernel.__name__}.{tag}.code"
 
 
 @cache
@@ -148,8 +170,3 @@ def _source(kernel: Callable[..., Any]) -> str:
 
 def _seal(content: bytes) -> bytes:
     return zlib.crc32(content).to_bytes(_SEAL, "big")
-
-
-@cache
-def _file_changed(source: str) -> float:
-    return os.stat(source).st_mtime

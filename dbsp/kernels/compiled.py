@@ -6,22 +6,21 @@ Only a process that compiles imports it: `dbsp.kernels.code_loader` loads machin
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import numba
 from numba import types
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 
 from dbsp.errors import InvariantError
 from dbsp.kernels import intrinsics
 from dbsp.kernels.array_conversions import own_conversions
-from dbsp.kernels.code_files import KernelCode, cache_folder, changed, is_cached, write_code
+from dbsp.kernels.code_files import KernelCode, cache_folder, checksum, is_cached, write_code
 from dbsp.kernels.code_loader import runtime_symbols
 from dbsp.kernels.jit import ENTRIES, KERNELS, OPERATIONS, called_by, globals_of
 
@@ -51,28 +50,29 @@ class _EntryCache(NullCache):
         _write(self._kernel, data)
 
 
+class _NamedFiles(CompileResultCacheImpl):
+    """Files whose names have the checksum of a kernel: Numba looks at the time of one source."""
+
+    def __init__(self, kernel: Callable[..., Any], copy: FunctionType) -> None:
+        self._kernel = kernel
+        super().__init__(copy)  # type: ignore[no-untyped-call]
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        name = super().get_filename_base(fullname, abiflags)  # type: ignore[no-untyped-call]
+        return f"{name}-{checksum(self._kernel):08x}"
+
+
 class _CalleeCache(FunctionCache):
     """For a kernel that others call: its bitcode is kept, which the compiler links into callers."""
 
     def __init__(self, copy: FunctionType, kernel: Callable[..., Any]) -> None:
+        self._impl_class = partial(_NamedFiles, kernel)  # type: ignore[assignment]
         super().__init__(copy)  # type: ignore[no-untyped-call]
         self._kernel = kernel
 
-    def is_fresh(self) -> bool:
-        """Return whether there is bitcode that is not older than its sources."""
-        try:
-            return os.stat(self._index).st_mtime >= changed(self._kernel)
-        except FileNotFoundError:
-            return False
-
     def forget(self) -> None:
-        """Keep Numba from loading old bitcode: it does not notice that a called kernel changed."""
-        self._index.unlink(missing_ok=True)
-
-    @property
-    def _index(self) -> Path:
-        """The file that names the file with the bitcode."""
-        return Path(self._cache_file._index_path)
+        """Make the next compilation write the machine code, too."""
+        Path(self._cache_file._index_path).unlink(missing_ok=True)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         super().save_overload(sig, data)  # type: ignore[no-untyped-call]
@@ -115,11 +115,8 @@ def _compile(kernel: Callable[..., Any]) -> None:
         for other in called:
             other.disable_compile()
         kept = dispatcher._cache
-        if isinstance(kept, _CalleeCache) and not (kept.is_fresh() and _is_written(kernel)):
-            try:
-                kept.forget()
-            except OSError:
-                dispatcher._cache = _EntryCache(kernel)
+        if isinstance(kept, _CalleeCache) and kernel in ENTRIES and not is_cached(kernel):
+            kept.forget()
         _link(kernel)
         with own_conversions():
             dispatcher.compile(signature_of(kernel))
@@ -165,11 +162,6 @@ def _compiled_form(value: Any) -> Any:
 def _callees() -> frozenset[Callable[..., Any]]:
     """Return the kernels that other kernels call."""
     return frozenset[Callable[..., Any]]().union(*map(called_by, KERNELS))
-
-
-def _is_written(kernel: Callable[..., Any]) -> bool:
-    """Return whether a kernel has its machine code on disk, if it is called from Python at all."""
-    return kernel not in ENTRIES or is_cached(kernel)
 
 
 def _write(kernel: Callable[..., Any], result: Any) -> None:

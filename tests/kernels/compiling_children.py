@@ -28,7 +28,8 @@ def doubled() -> int:
 
 def output(code: str, folder: Path, **variables: str) -> str:
     """Return what a new process with this code prints, for the kernels in a folder."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": "", **variables}
+    # Python also compares no more than the time and the size of a source with its bytecode on disk.
+    environment = {**os.environ, "NUMBA_CACHE_DIR": "", "PYTHONDONTWRITEBYTECODE": "1", **variables}
     environment = {name: value for name, value in environment.items() if value}
     program = f"import sys; sys.path.insert(0, sys.argv[1])\n{textwrap.dedent(code)}"
     command = [sys.executable, "-c", program, str(folder)]
@@ -37,9 +38,8 @@ def output(code: str, folder: Path, **variables: str) -> str:
     return child.stdout.strip()
 
 
-def change_amount(folder: Path, amount: int, seconds: int) -> None:
-    """Write the kernel that others call, so many seconds later than now."""
+def change_amount(folder: Path, amount: int) -> None:
+    """Write the kernel that others call, as an installer that keeps an early time."""
     path = folder / "called_kernel.py"
     path.write_text(CALLED.format(amount))
-    later = os.stat(path).st_mtime + seconds
-    os.utime(path, (later, later))
+    os.utime(path, (0, 0))

@@ -10,7 +10,7 @@ import pytest
 from dbsp.kernels.code_files import cache_folder
 from dbsp.kernels.kernel_cache import fill_cache
 from dbsp.kernels.run_merge import subtract_runs
-from tests.kernels.compiling_children import change_amount, output
+from tests.kernels.compiling_children import CALLED, change_amount, output
 
 
 @pytest.fixture(autouse=True)
@@ -30,28 +30,35 @@ if loaded is None:
 print(before, loaded())
 """
 
-REFUSE = """
-import os
-def refuse(*arguments, **options):
-    raise PermissionError(13, "read only")
-os.unlink = os.replace = refuse
-"""
-
 
 def code_of(folder: Path) -> Path:
     (path,) = folder.rglob("calling_kernel.doubled.*.code")
     return path
 
 
-def test_machine_code_is_as_new_as_the_kernels_that_it_calls(kernel_folder: Path) -> None:
-    def used(code: str = USE) -> str:
-        return output(code, kernel_folder)
+def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(kernel_folder: Path) -> None:
+    found = []
+    for amount in (1, 5, 1):
+        change_amount(kernel_folder, amount)
+        found += [output(USE, kernel_folder) for _ in range(2)]
+    assert found == ["False 2", "True 2", "False 10", "True 10", "True 2", "True 2"]
 
-    change_amount(kernel_folder, 1, -10)
-    os.utime(kernel_folder / "calling_kernel.py", (0, 0))
-    assert [used(), used()] == ["False 2", "True 2"]
-    change_amount(kernel_folder, 5, 0)
-    assert [used(REFUSE + USE), used(), used()] == ["False 10", "False 10", "True 10"]
+
+def test_a_kernel_is_compiled_again_when_a_number_of_another_module_has_changed(kernel_folder: Path) -> None:
+    called = CALLED.format("LIMIT").replace("@kernel", "from some_limits import LIMIT\n\n@kernel")
+    (kernel_folder / "called_kernel.py").write_text(called)
+    found = []
+    for limit in (1, 5):
+        (kernel_folder / "some_limits.py").write_text(f"LIMIT = {limit}")
+        found += [output(USE, kernel_folder) for _ in range(2)]
+    assert found == ["False 2", "True 2", "False 10", "True 10"]
+
+
+def test_a_comment_changes_no_kernel(kernel_folder: Path) -> None:
+    assert output(USE, kernel_folder) == "False 6"
+    path = kernel_folder / "called_kernel.py"
+    path.write_text(f"# A comment\n{path.read_text()}")
+    assert output(USE, kernel_folder) == "True 6"
 
 
 CALLER = """
@@ -91,7 +98,7 @@ def test_a_kernel_that_others_call_too_has_its_own_machine_code(kernel_folder: P
     (path,) = kernel_folder.rglob("caller_kernel.quadrupled.*.code")
     path.unlink()
     assert [used(), used()] == ["True False 6 12", "True True 6 12"]
-    change_amount(kernel_folder, 5, 1)
+    change_amount(kernel_folder, 5)
     assert [used(), used()] == ["False False 10 20", "True True 10 20"]
 
 
@@ -150,10 +157,15 @@ def test_machine_code_in_a_folder_that_is_read_only_is_used(kernel_folder: Path)
         def refuse(*arguments, **options):
             raise PermissionError(13, "read only")
 
-        tempfile.TemporaryFile = tempfile.mkstemp = refuse
+        tempfile.TemporaryFile = refuse
         print(cache_folder(doubled.__code__.co_filename), is_cached(doubled), load(doubled)())
     """
     assert output(program, kernel_folder) == "None True 6"
+
+
+def test_other_users_may_read_machine_code(kernel_folder: Path) -> None:
+    assert output(f"import os; os.umask(0o022){USE}", kernel_folder) == "False 6"
+    assert code_of(kernel_folder).stat().st_mode & 0o777 == 0o644
 
 
 def test_a_process_that_may_write_nowhere_compiles_for_itself(kernel_folder: Path, tmp_path: Path) -> None:
