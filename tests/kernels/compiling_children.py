@@ -26,13 +26,13 @@ def doubled() -> int:
 """
 
 
-def output(code: str, folder: Path, **variables: str) -> str:
+def output(code: str, folder: Path, *arguments: str, **variables: str) -> str:
     """Return what a new process with this code prints, for the kernels in a folder."""
     # Python also compares no more than the time and the size of a source with its bytecode on disk.
     environment = {**os.environ, "NUMBA_CACHE_DIR": "", "PYTHONDONTWRITEBYTECODE": "1", **variables}
     environment = {name: value for name, value in environment.items() if value}
     program = f"import sys; sys.path.insert(0, sys.argv[1])\n{textwrap.dedent(code)}"
-    command = [sys.executable, "-c", program, str(folder)]
+    command = [sys.executable, "-c", program, str(folder), *arguments]
     child = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert child.returncode == 0, child.stderr
     return child.stdout.strip()

@@ -40,8 +40,8 @@ def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed(kernel_fo
     found = []
     for amount in (1, 5, 1):
         change_amount(kernel_folder, amount)
-        found += [output(USE, kernel_folder) for _ in range(2)]
-    assert found == ["False 2", "True 2", "False 10", "True 10", "True 2", "True 2"]
+        found.append(output(USE, kernel_folder))
+    assert found == ["False 2", "False 10", "True 2"]
 
 
 def test_a_kernel_is_compiled_again_when_a_number_of_another_module_has_changed(kernel_folder: Path) -> None:
@@ -50,8 +50,8 @@ def test_a_kernel_is_compiled_again_when_a_number_of_another_module_has_changed(
     found = []
     for limit in (1, 5):
         (kernel_folder / "some_limits.py").write_text(f"LIMIT = {limit}")
-        found += [output(USE, kernel_folder) for _ in range(2)]
-    assert found == ["False 2", "True 2", "False 10", "True 10"]
+        found.append(output(USE, kernel_folder))
+    assert found == ["False 2", "False 10"]
 
 
 def test_a_comment_changes_no_kernel(kernel_folder: Path) -> None:
@@ -92,35 +92,40 @@ def test_a_kernel_that_others_call_too_has_its_own_machine_code(kernel_folder: P
         return output(CALLED_ENTRY, kernel_folder)
 
     (kernel_folder / "caller_kernel.py").write_text(CALLER)
-    assert [used(), used()] == ["False False 6 12", "True True 6 12"]
+    assert used() == "False False 6 12"
     code_of(kernel_folder).unlink()  # its bitcode is still there
-    assert [used(), used()] == ["False True 6 12", "True True 6 12"]
+    assert used() == "False True 6 12"
     (path,) = kernel_folder.rglob("caller_kernel.quadrupled.*.code")
     path.unlink()
-    assert [used(), used()] == ["True False 6 12", "True True 6 12"]
+    assert used() == "True False 6 12"
     change_amount(kernel_folder, 5)
     assert [used(), used()] == ["False False 10 20", "True True 10 20"]
 
 
 def test_machine_code_for_another_processor_is_not_used(kernel_folder: Path) -> None:
-    found = [output(USE, kernel_folder, NUMBA_CPU_NAME=name) for name in ("", "generic", "generic", "")]
-    assert found == ["False 6", "False 6", "True 6", "True 6"]
+    found = [output(USE, kernel_folder, NUMBA_CPU_NAME=name) for name in ("", "generic", "")]
+    assert found == ["False 6", "False 6", "True 6"]
 
 
-@pytest.mark.parametrize("place", [0, 3, 4, 100, -1])
-def test_damaged_machine_code_is_compiled_again(kernel_folder: Path, place: int) -> None:
+def test_damaged_machine_code_is_compiled_again(kernel_folder: Path) -> None:
     assert output(USE, kernel_folder) == "False 6"
-    path = code_of(kernel_folder)
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(content)
     program = """
+        import sys
+        from pathlib import Path
         from calling_kernel import doubled
-        from dbsp.kernels.code_files import is_cached
-        from dbsp.kernels.code_loader import load
-        print(load(doubled), is_cached(doubled))
+        from dbsp.kernels.code_files import is_cached, read_code
+        path = Path(sys.argv[2])
+        content = path.read_bytes()
+        for place in range(-1, len(content), 997):
+            damaged = bytearray(content)
+            damaged[place] ^= 1
+            path.write_bytes(damaged)
+            assert is_cached(doubled) and read_code(doubled) is None and not is_cached(doubled), place
+        for size in range(5):
+            path.write_bytes(content[:size])
+            assert read_code(doubled) is None and not is_cached(doubled), size
     """
-    assert output(program, kernel_folder) == "None False"
+    assert output(program, kernel_folder, str(code_of(kernel_folder))) == ""
     assert [output(USE, kernel_folder) for _ in range(2)] == ["False 6", "True 6"]
 
 

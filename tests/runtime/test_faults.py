@@ -45,7 +45,7 @@ def test_faults_at_sampled_steps(circuit: FaultCircuit, how: str) -> None:
     # `python -m benchmarks faults` injects them at every step.
     stride = {"stage": 97, "compact": 97, "transaction": 1801, "reopened transaction": 1801}.get(how, 701)
     if PROFILE == "ci" and stride < 1801:
-        stride *= 3
+        stride *= 4
     for seed, kind in enumerate(KINDS):
         done = inject(circuit, kind, how, stride=stride, seed=seed)
         if not done.undone + done.committed:  # a tick of few steps ends before the first sampled one
