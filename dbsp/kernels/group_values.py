@@ -90,6 +90,15 @@ def accumulate(
 
 
 @kernel
+def _find_group(keys: Rows, g: int, m: int, table: Rows, runs: int, k: int, low: Codes, high: Codes) -> None:
+    """Set low[r] and high[r] to the range of a group in run r, from high[r] of the group before it."""
+    for r in range(runs):
+        run = codes_at(table[r, 0])
+        low[r] = gallop(run, k, high[r], table[r, 2], keys, g, m, 0)
+        high[r] = gallop(run, k, low[r], table[r, 2], keys, g, m, 1)
+
+
+@kernel
 def _take_value(
     table: Rows, runs: int, k: int, m: int, low: Codes, high: Codes, largest: bool
 ) -> tuple[bool, int, int]:
@@ -137,11 +146,8 @@ def extremes(keys: Rows, m: int, table: Rows, runs: int, k: int, largest: bool, 
     high = np.zeros(runs, np.int64)
     ends = np.zeros(runs, np.int64)
     for g in range(groups):
-        for r in range(runs):
-            run = codes_at(table[r, 0])
-            low[r] = gallop(run, k, ends[r], table[r, 2], keys, g, m, 0)
-            ends[r] = gallop(run, k, low[r], table[r, 2], keys, g, m, 1)
-            high[r] = ends[r]
+        _find_group(keys, g, m, table, runs, k, low, ends)
+        copy_codes(ends, 0, high, 0, runs)
         found, value, weight = _take_value(table, runs, k, m, low, high, largest)
         while found and (weight <= 0 or (nullable and value == NULL)):
             found, value, weight = _take_value(table, runs, k, m, low, high, largest)
@@ -177,10 +183,7 @@ def count_present_values(
     high = np.zeros(runs, np.int64)
     starts = np.zeros(runs, np.int64)
     for g in range(groups):
-        for r in range(runs):
-            run = codes_at(table[r, 0])
-            starts[r] = gallop(run, k, high[r], table[r, 2], keys, g, m, 0)
-            high[r] = gallop(run, k, starts[r], table[r, 2], keys, g, m, 1)
+        _find_group(keys, g, m, table, runs, k, starts, high)
         for version in range(2):
             count = before if version == 0 else runs
             copy_codes(starts, 0, low, 0, count)
@@ -308,11 +311,7 @@ def leading(
     high = np.zeros(runs, np.int64)
     ends = np.empty(runs, np.int64)
     for g in range(groups):
-        for r in range(runs):
-            run = codes_at(table[r, 0])
-            size = table[r, 2]
-            low[r] = gallop(run, k, high[r], size, keys, g, m, 0)
-            high[r] = gallop(run, k, low[r], size, keys, g, m, 1)
+        _find_group(keys, g, m, table, runs, k, low, high)
         copy_codes(high, 0, ends, 0, runs)
         taken = 0
         while True:
