@@ -27,8 +27,8 @@ from llvmlite import binding
 from dbsp.errors import expect_present
 from dbsp.kernels.jit import callees, globals_of
 
-_COMPILER = ("array_conversions.py", "arrays.py", "compiled.py", "intrinsics.py", "jit.py")
-"""The modules that decide what the machine code of every kernel is."""
+_COMPILER = ("array_conversions.py", "arrays.py", "code_files.py", "compiled.py", "intrinsics.py", "jit.py")
+"""The modules that decide what the file of every kernel has."""
 
 _NUMBERS = (bool, int, float, np.generic)
 
@@ -39,8 +39,6 @@ _SEAL = 4
 class KernelCode(NamedTuple):
     """The machine code of a kernel."""
 
-    machine: str
-    """What it was compiled for (`_machine`)."""
     object_code: bytes
     """A relocatable object file in memory."""
     function: str
@@ -66,19 +64,19 @@ def read_code(kernel: Callable[..., Any]) -> KernelCode | None:
     with suppress(OSError):
         content = path.read_bytes()
         if content[:_SEAL] == _seal(content[_SEAL:]):
-            code: KernelCode = pickle.loads(content[_SEAL:])
-            if code.machine == _machine():
-                return code
+            machine, code = pickle.loads(content[_SEAL:])
+            if machine == _machine():
+                return KernelCode(*code)
         path.unlink()
     return None
 
 
-def write_code(kernel: Callable[..., Any], code: Callable[[str], KernelCode]) -> None:
+def write_code(kernel: Callable[..., Any], code: KernelCode) -> None:
     """Write the machine code of a kernel for this machine, unless this process may not write it."""
     folder = cache_folder(_source(kernel))
     if folder is None:
         return
-    content = pickle.dumps(code(_machine()), protocol=5)
+    content = pickle.dumps((_machine(), tuple(code)), protocol=5)
     path = folder / _name(kernel)
     draft = path.with_suffix(f".{os.getpid()}")
     with suppress(OSError):

@@ -36,6 +36,7 @@ def load(kernel: Callable[..., Any]) -> Callable[..., Any] | None:
         return None if code is None else _function(kernel, code)
 
 
+@cache
 def runtime_symbols() -> dict[str, int]:
     """Return the addresses that machine code finds by name, besides those of the interpreter."""
     found = {"_Py_NoneStruct": id(None)}

@@ -172,8 +172,8 @@ def _write(kernel: Callable[..., Any], result: Any) -> None:
             name = kernel.__name__
             raise InvariantError(f"the machine code of the kernel {name} uses {used.name}, which nothing has")
     _, _, (code, _) = library.serialize_using_object_code()
-    function, constants = described.llvm_cpython_wrapper_name, environment.consts
-    write_code(kernel, lambda machine: KernelCode(machine, code, function, environment.env_name, constants))
+    function = described.llvm_cpython_wrapper_name
+    write_code(kernel, KernelCode(code, function, environment.env_name, environment.consts))
 
 
 def _is_found(symbol: str) -> bool:

@@ -134,8 +134,8 @@ def test_machine_code_of_another_machine_under_the_same_name_is_not_used(kernel_
     program = """
         from calling_kernel import doubled
         from dbsp.kernels import code_files
-        code, name = code_files.read_code(doubled), code_files._name(doubled)
-        code_files._name, code_files._machine = lambda kernel: name, lambda: code.machine + " and more"
+        machine, name = code_files._machine(), code_files._name(doubled)
+        code_files._name, code_files._machine = lambda kernel: name, lambda: machine + " and more"
         print(code_files.is_cached(doubled), code_files.read_code(doubled))
     """
     assert output(program, kernel_folder) == "True None"

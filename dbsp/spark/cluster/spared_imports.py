@@ -1,9 +1,10 @@
 """Keep what a worker process has imported out of garbage collection.
 
 Spark collects garbage in a Python worker after every task. That visits all objects of the process,
-and dbsp, pyarrow and Numba have 90,000 of them, which live as long as the process: 50 ms in each
-task, ten times the work of a small tick. So they are frozen (`gc.freeze`) before the first task,
-and once more when the process has loaded compiled kernels.
+and dbsp and its libraries have 50,000 of them, which live as long as the process; with 90,000, as
+when Numba was loaded, it took 50 ms in each task, ten times the work of a small tick. So they are
+frozen (`gc.freeze`) before the first task, and once more when the process has loaded compiled
+kernels.
 """
 
 from __future__ import annotations
