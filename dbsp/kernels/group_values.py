@@ -91,7 +91,10 @@ def accumulate(
 
 @kernel
 def _find_group(keys: Rows, g: int, m: int, table: Rows, runs: int, k: int, low: Codes, high: Codes) -> None:
-    """Set low[r] and high[r] to the range of a group in run r, from high[r] of the group before it."""
+    """Set low[r] and high[r] to the range of a group in run r.
+
+    The search begins at high[r] of the group before it.
+    """
     for r in range(runs):
         run = codes_at(table[r, 0])
         low[r] = gallop(run, k, high[r], table[r, 2], keys, g, m, 0)
