@@ -69,15 +69,19 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-TOGETHER = ("tests/spark/", "tests/inspector/test_browser.py")
-"""The tests that share a session of Spark, and those that share a browser."""
+TOGETHER = {
+    "tests/spark/": "session",
+    "tests/test_docstrings.py::test_examples_print_what_they_show[dbsp.spark": "session",
+    "tests/inspector/test_browser.py": "browser",
+}
+"""What tests share, by the beginnings of their names: a session of Spark, or a browser."""
 
 
 class SharingTogether(LoadScopeScheduling):
     """Runs tests that share something expensive in one worker, and the rest one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+        return next((shared for start, shared in TOGETHER.items() if nodeid.startswith(start)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

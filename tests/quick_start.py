@@ -22,22 +22,24 @@ from typing import Self
 
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 _MARK = "--- the end of a block ---"
-# Runs the blocks that it reads, one line each, and marks the end of their output.
+# Runs the blocks that it reads, one line each, and marks the end of their output. With a directory
+# begins another script there: a new module, in which functions can be pickled as in any script.
 _DRIVER = """
-def _run(mark):
-    import ast, os, sys, traceback
-    blocks = os.fdopen(os.dup(0))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    for block in blocks:
-        error = ""
-        try:
-            exec(compile(ast.literal_eval(block), "example.py", "exec"), globals())
-        except BaseException:
-            error = traceback.format_exc()
-        print("\\n" + mark, repr(error), flush=True)
-
-import sys
-_run(sys.argv[1])
+import ast, os, sys, traceback, types
+mark = sys.argv[1]
+blocks = os.fdopen(os.dup(0))
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+for line in blocks:
+    directory, block = ast.literal_eval(line)
+    error = ""
+    try:
+        if directory:
+            os.chdir(directory)
+            sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(block, "example.py", "exec"), vars(sys.modules["__main__"]))
+    except BaseException:
+        error = traceback.format_exc()
+    print("\\n" + mark, repr(error), flush=True)
 """
 
 
@@ -93,20 +95,64 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, tidy(printed), re.DOTALL) is not None
 
 
-class Session:
-    """The programs of a page: a bash for each `sh` block, one Python for all `python` blocks."""
+class Python:
+    """A Python process that runs blocks of one script, and then of others."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._python: subprocess.Popen[str] | None = None
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _DRIVER, _MARK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self._lines = 0
+
+    def begin(self, directory: Path) -> None:
+        """Begin a script, in a directory and with no names of the one before."""
+        self._lines = 0
+        done = self._run(str(directory), "")
+        if not done.succeeded:
+            raise RuntimeError(done.errors)
+
+    def run(self, code: str) -> Outcome:
+        """Run a block of the script after those before it."""
+        # Empty lines in place of the blocks before, so that line numbers count through the page.
+        done = self._run("", "\n" * self._lines + code)
+        self._lines += code.count("\n")
+        return done
+
+    def end(self) -> None:
+        """Wait for the end of the process."""
+        self._process.communicate()
+
+    def _run(self, directory: str, code: str) -> Outcome:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        stdin.write(repr((directory, code)) + "\n")
+        stdin.flush()
+        printed = []
+        for line in stdout:
+            if line.startswith(_MARK):
+                error = ast.literal_eval(line.removeprefix(_MARK).strip())
+                return Outcome(not error, "".join(printed), error)
+            printed.append(line)
+        return Outcome(False, "".join(printed), "the Python process ended")
+
+
+class Session:
+    """The programs of a page: a bash for each `sh` block, one Python for all `python` blocks.
+
+    The pages that take one process of the caller share what a start takes, such as a Java.
+    """
+
+    def __init__(self, directory: Path, shared: Python | None = None) -> None:
+        self._directory = directory
+        self._shared = shared
+        self._python: Python | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._python is not None:
-            self._python.communicate()
+        if self._python is not None and self._python is not self._shared:
+            self._python.end()
 
     def run(self, example: Example) -> Outcome:
         """Run a block after those before it."""
@@ -117,34 +163,15 @@ class Session:
             )
             return Outcome(done.returncode == 0, done.stdout, done.stderr)
         if self._python is None:
-            self._python = subprocess.Popen(
-                [sys.executable, "-c", _DRIVER, _MARK],
-                cwd=self._directory,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        return self._run_python(self._python, example.code)
-
-    def _run_python(self, python: subprocess.Popen[str], code: str) -> Outcome:
-        assert python.stdin is not None and python.stdout is not None
-        # Empty lines in place of the blocks before, so that line numbers count through the page.
-        python.stdin.write(repr("\n" * self._lines + code) + "\n")
-        python.stdin.flush()
-        self._lines += code.count("\n")
-        printed = []
-        for line in python.stdout:
-            if line.startswith(_MARK):
-                error = ast.literal_eval(line.removeprefix(_MARK).strip())
-                return Outcome(not error, "".join(printed), error)
-            printed.append(line)
-        return Outcome(False, "".join(printed), "the Python process ended")
+            self._python = self._shared or Python()
+            self._python.begin(self._directory)
+        return self._python.run(example.code)
 
 
-def run_page(page: Path, directory: Path) -> list[str]:
+def run_page(page: Path, directory: Path, shared: Python | None = None) -> list[str]:
     """Run every example of the page in `directory`; return the failures, one text each."""
     failures = []
-    with Session(directory) as session:
+    with Session(directory, shared) as session:
         for example in examples(page.read_text(encoding="utf-8")):
             done = session.run(example)
             place = f"{page.name}:{example.line}"

@@ -12,7 +12,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBERED = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
-SPARK_EXAMPLES = [example for example in NUMBERED if "spark" in example.stem]
 ARROW = "# ->"
 
 
@@ -22,8 +21,9 @@ def expected_lines(example: Path) -> list[str]:
     return [line.removeprefix(ARROW).removeprefix(" ") for line in arrows]
 
 
+# tests/spark/test_scripts.py runs those that use Spark.
 @pytest.mark.parametrize(
-    "example", [one for one in NUMBERED if one not in SPARK_EXAMPLES], ids=lambda path: path.stem
+    "example", [one for one in NUMBERED if "spark" not in one.stem], ids=lambda path: path.stem
 )
 def test_a_numbered_example_prints_the_lines_in_its_comments(
     example: Path, capsys: pytest.CaptureFixture[str]
@@ -31,15 +31,6 @@ def test_a_numbered_example_prints_the_lines_in_its_comments(
     assert expected_lines(example)
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out.splitlines() == expected_lines(example)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("example", SPARK_EXAMPLES, ids=lambda path: path.stem)
-def test_a_spark_example_prints_the_lines_in_its_comments(example: Path) -> None:
-    """Run in a new process: a process has one session, and other tests share theirs."""
-    done = run_process(str(example))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == expected_lines(example)
 
 
 def test_there_are_numbered_examples() -> None:
@@ -55,12 +46,11 @@ DEMO = ("-m", "examples.stdlib_demo", "--limit", "30", "--jobs", "1", "--ticks",
     "mode",
     [
         pytest.param(("--local",), marks=pytest.mark.slow, id="local"),
-        pytest.param((), marks=pytest.mark.spark, id="spark"),
         pytest.param(("--shards", "2"), marks=pytest.mark.spark, id="shards"),
     ],
 )
 def test_the_demo_agrees_with_recomputation_on_a_part_of_the_library(mode: tuple[str, ...]) -> None:
-    """Run as a user does, in a new process."""
+    """Run as a user does, in a new process; tests/spark/test_demo.py has Spark without shards."""
     done = run_process(*DEMO, *mode)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("every view equals its recomputation, after every tick")

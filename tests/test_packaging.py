@@ -177,11 +177,12 @@ def runs_spark(page: Path) -> bool:
     return any("spark" in example.code for example in examples(page.read_text(encoding="utf-8")))
 
 
+# tests/spark/test_scripts.py runs those that use Spark.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.spark] if runs_spark(page) else []) for page in PAGES],
-    ids=[str(page.relative_to(ROOT)) for page in PAGES],
+    [page for page in PAGES if not runs_spark(page)],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_the_examples_of_the_documentation_run_as_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
