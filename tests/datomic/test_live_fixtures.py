@@ -35,7 +35,7 @@ def test_live_while_facts_are_retracted_and_added_again(file: str) -> None:
     watches = watch_all(twin, cases)
     facts = [fact for fact in twin.model.source().datoms if fact.e < 2**42]
     random.shuffle(facts)
-    for fact in facts if LONG else facts[:8]:
+    for fact in facts if LONG else facts[:4]:
         step(twin, watches, [(":db/retract", *fact[:3])], compare=False)
         step(twin, watches, [(":db/add", *fact[:3])], compare=False)
     while facts:

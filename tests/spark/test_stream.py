@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dbsp
 from dbsp import Circuit, InputError, SchemaError, col, count
+from tests.profiles import examples
 from tests.spark.support import CLOSURE, Arrivals, Collected, finish, weights
 
 _small = st.integers(-2, 2)
@@ -58,7 +59,7 @@ def change(name: str, encoding: str) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.tuples(rows, signed).map(lambda drawn: (drawn[0], drawn[1][0], drawn[1][1]))
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(st.data())
 def test_the_deltas_equal_those_of_the_circuit_without_spark(spark: Any, data: st.DataObject) -> None:
     encodings = {name: data.draw(strategy, label=name) for name, strategy in _encodings.items()}
