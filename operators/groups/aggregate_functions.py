@@ -22,6 +22,7 @@ from dbsp.circuit.field_ranges import InputColumns, one_of
 from dbsp.data.batch import Batch
 from dbsp.data.columns import Floats, float_codes
 from dbsp.data.interner import Interner
+from dbsp.data.masks import all_true, any_true
 from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
@@ -186,7 +187,7 @@ def linear_column(
         return means(total.copy(), count.copy(), False)
     if not place[1]:
         return total
-    if ((total == NULL) & (count != 0)).any():
+    if any_true((total == NULL) & (count != 0)):
         raise ValueOutOfRangeError("the sum -2**63 represents None in an optional int column")
     return np.where(count == 0, NULL, total)
 
@@ -203,7 +204,7 @@ def _coded_result(kind: str, type_: Type, place: tuple[int, int], accumulated: C
     else:
         low, high = limits(type_)
         wrong = (accumulated[:, 0] > 0) & ((total < low) | (total > high))
-        if wrong.any():
+        if any_true(wrong):
             found: int | Decimal = int(total[np.argmax(wrong)])
             if type_.kind == "decimal":
                 found = Decimal(found).scaleb(-type_.scale)
@@ -244,7 +245,7 @@ def reducer(
     def reduce(batch: Batch) -> Batch:
         keys, _, sums = accumulate(batch.rows, batch.weights, key, columns, NO_RUNS, 0)
         present = sums[:, 0] > 0
-        if not present.all():
+        if not all_true(present):
             # A function may be undefined for a group that is not present.
             mask = present[_numbers(batch.rows[:, :key])]
             batch = Batch(np.ascontiguousarray(batch.rows[mask]), batch.weights[mask])

@@ -18,6 +18,7 @@ import numpy as np
 from dbsp.circuit.field_ranges import InputColumns, one_of
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
@@ -59,7 +60,7 @@ class BitBound(GroupFunction):
         if len(rows):
             combine = np.bitwise_or if self.kind == "bit_or" else np.bitwise_and
             bounds = combine.reduceat(rows[:, -1], starts)
-            if schema.types[self.column].nullable and (bounds == NULL).any():
+            if schema.types[self.column].nullable and any_true(bounds == NULL):
                 raise ValueOutOfRangeError(
                     f"the {self.kind} -2**63 represents None in an optional int column"
                 )

@@ -7,6 +7,7 @@ import numpy as np
 from dbsp.circuit.step_roles import Arranged, KeepingStep, ReplayingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import FEW, Batch
+from dbsp.data.masks import all_true
 from dbsp.kernels import (
     consolidate_few,
     consolidate_owned,
@@ -28,7 +29,7 @@ def positive(batch: Batch) -> Batch:
     present = batch.weights > 0
     return (
         batch.with_units()
-        if present.all()
+        if all_true(present)
         else Batch(batch.rows[present], batch.weights[present]).with_units()
     )
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.errors import expect_type
 from dbsp.kernels import count_values, quantile_places, values_at, values_between
@@ -87,7 +88,7 @@ class KeptQuantile(KeptResult):
         table = self._table()
         new = self._order.count - self._order.before
         before = self._results(changes.keys, table, len(table) - new)
-        if self._missing.trace.count or (changes.batch.weights < 0).any():
+        if self._missing.trace.count or any_true(changes.batch.weights < 0):
             self._missing.follow(changes.values(self._function.column))
             table = self._table()
         return before, self._results(changes.keys, table, len(table))

@@ -17,6 +17,7 @@ import numpy as np
 from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.masks import all_true, any_true
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.kernels import (
@@ -70,9 +71,9 @@ class KeptValues(KeptResult):
     def current(self, keys: Rows, accumulated: Rows) -> Codes:
         large = accumulated[:, 0] > SMALL
         result = np.full(len(keys), NULL, np.int64)
-        if large.any():
+        if any_true(large):
             result[large], _ = self.add(keys[large], np.empty((0, self._key + 1), np.int64), NO_WEIGHTS)
-        if not large.all():
+        if not all_true(large):
             _, values = self._read(keys[~large], self._order.count)
             result[~large] = self.evaluate(keys[~large], values)
         return result
@@ -81,25 +82,25 @@ class KeptValues(KeptResult):
         keys = changes.keys
         was, is_large = changes.before[:, 0] > SMALL, changes.after[:, 0] > SMALL
         stored = was | is_large
-        if not stored.any():  # most groups are small, and most ticks change few of them
+        if not any_true(stored):  # most groups are small, and most ticks change few of them
             return self.small(keys)
         before, after = np.full((2, len(keys)), NULL, np.int64)
-        parts = [self._changed(changes, was & is_large)] if (was & is_large).any() else []
-        if not was.all() or not is_large.all():
+        parts = [self._changed(changes, was & is_large)] if any_true(was & is_large) else []
+        if not all_true(was) or not all_true(is_large):
             read = ~(was & is_large)
             old, new = self._read(keys[read], self._order.before)
-            if not was.all():
+            if not all_true(was):
                 before[~was] = self.evaluate(keys[~was], _of_groups(old, keys[read], ~was[read]))
-            if not is_large.all():
+            if not all_true(is_large):
                 after[~is_large] = self.evaluate(
                     keys[~is_large], _of_groups(new, keys[read], ~is_large[read])
                 )
             for values, part, sign in ((old, was & ~is_large, -1), (new, is_large & ~was, 1)):
-                if part.any():
+                if any_true(part):
                     moved = _of_groups(values, keys[read], part[read])
                     parts.append((moved.rows, sign * self.terms(moved.weights)))
         rows, weights = parts[0] if len(parts) == 1 else _joined(parts)
-        results = self.add(keys if stored.all() else keys[stored], rows, weights)
+        results = self.add(keys if all_true(stored) else keys[stored], rows, weights)
         before[was], after[is_large] = results[0][was[stored]], results[1][is_large[stored]]
         return before, after
 
@@ -114,7 +115,7 @@ class KeptValues(KeptResult):
         change = self.terms(np.maximum(values.after, 0)) - self.terms(np.maximum(values.before, 0))
         if self._nullable:
             change[values.rows[:, -1] == NULL] = 0
-        if chosen.all():
+        if all_true(chosen):
             return values.rows, change
         mask = chosen[group_numbers(values.rows, changes.keys, self._key)]
         return np.ascontiguousarray(values.rows[mask]), change[mask]
@@ -131,7 +132,7 @@ class KeptValues(KeptResult):
         keep = weights > 0
         if self._nullable:
             keep &= rows[:, -1] != NULL
-        return Batch(rows, weights) if keep.all() else Batch(rows[keep], weights[keep])
+        return Batch(rows, weights) if all_true(keep) else Batch(rows[keep], weights[keep])
 
 
 class KeptVariance(KeptValues):
@@ -244,7 +245,7 @@ NO_WEIGHTS = np.empty(0, np.int64)
 
 def _of_groups(values: Batch, keys: Rows, chosen: Mask) -> Batch:
     """Return the rows of the chosen groups among those with these keys."""
-    if chosen.all() or not len(values):
+    if all_true(chosen) or not len(values):
         return values
     mask = chosen[group_numbers(values.rows, keys, keys.shape[1])]
     return Batch(values.rows[mask], values.weights[mask])

@@ -18,6 +18,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.errors import violated
 from dbsp.lazy_dataclass import dataclass
@@ -52,7 +53,7 @@ class AssertNonnegative(Operator):
 
         def check(batch: Batch) -> Batch:
             negative = batch.weights < 0
-            if negative.any():
+            if any_true(negative):
                 refuse(Batch(batch.rows[negative], -batch.weights[negative]))
             return batch
 

@@ -19,6 +19,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.columns import encode_column
 from dbsp.data.interner import Interner
+from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
@@ -330,5 +331,5 @@ def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def refuse_null(codes: Codes) -> None:
     """Refuse int codes that an optional column cannot hold: -2**63 would be None there."""
-    if (codes == NULL).any():
+    if any_true(codes == NULL):
         raise OverflowError("value: -2**63 represents None in an optional int column")

@@ -36,6 +36,7 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import all_true
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
@@ -131,7 +132,7 @@ class Ordered(GroupwiseOperator):
         def sort(batch: Batch) -> Sorted:
             rows, weights = batch.rows, batch.weights
             mask = weights > 0
-            if not mask.all():
+            if not all_true(mask):
                 rows, weights = rows[mask], weights[mask]
             ranks = [rank_codes(type_, rows[:, c], interner) for c, type_ in enumerate(schema.types)]
             keys = [rows[:, c] for c in self.partition]

@@ -32,6 +32,7 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import any_true
 from dbsp.data.plain_codes import NAN_CODE
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
@@ -278,7 +279,7 @@ class Matching:
                 out[:, at] = rows[:, v]
                 continue
             taken = partners[partner[matched], -v - 1]
-            if -v - 1 in self._narrow and (taken == NULL).any():
+            if -v - 1 in self._narrow and any_true(taken == NULL):
                 raise ValueOutOfRangeError(
                     "-2**63 cannot be stored in an optional int column: it represents None"
                 )

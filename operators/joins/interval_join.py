@@ -31,6 +31,7 @@ from dbsp.circuit.step_roles import expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import all_true
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, expect_present
@@ -256,7 +257,7 @@ class IntervalReach:
     def _arguments(
         self, rows: Codes, weights: Codes, start: Codes, end: Codes, valid: Mask, floor: Codes, column: int
     ) -> IntervalArguments:
-        if not valid.all():
+        if not all_true(valid):
             rows, weights = rows[valid], weights[valid]
             start, end, floor = start[valid], end[valid], floor[valid]
         key = rows[:, : self._key]

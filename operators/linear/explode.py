@@ -19,6 +19,7 @@ from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import any_true
 from dbsp.data.nested_values import list_elements
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
@@ -79,7 +80,7 @@ class Explode(Operator):
                 without, alone = rows[~present], weights[~present]
                 rows, weights = rows[present], weights[present]
             elements, counts = list_elements(rows[:, self.column], interner)
-            if widened and (elements == NULL).any():
+            if widened and any_true(elements == NULL):
                 raise ValueOutOfRangeError("-2**63 represents None in an optional int column")
             out = np.empty((len(elements), rows.shape[1] + positions), np.int64)
             out[:, : rows.shape[1]] = np.repeat(rows, counts, axis=0)

@@ -18,6 +18,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
+from dbsp.data.masks import any_true
 from dbsp.data.piece_batch import PieceBatch, summed_later
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
@@ -79,7 +80,7 @@ class Widen(Operator):
         widened = [c for c, (old, new) in enumerate(pairs) if old != new and old.kind == "int"]
 
         def check(batch: Batch) -> Batch:
-            if (batch.rows[:, widened] == NULL).any():
+            if any_true(batch.rows[:, widened] == NULL):
                 raise ValueOutOfRangeError("-2**63 represents None in an optional int column")
             return batch
 

@@ -31,6 +31,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import RememberingStep, TracedStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.errors import violated
 from dbsp.kernels import arrange, consolidate, gather_bands
@@ -88,7 +89,7 @@ class CloseStep(RememberingStep, TracedStep):
         batch, waiting = self._source.out, self._waiting
         if batch is not None:
             late = batch.rows[:, self._end] <= before
-            if late.any():
+            if any_true(late):
                 self._refuse(batch.rows[late])
             rows, weights = arrange(batch.rows, batch.weights, self._order)
             waiting.append(rows, weights)
