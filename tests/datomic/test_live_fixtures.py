@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.profiles import examples
+
 from .fixture_files import Case, transactions
 from .live_cases import FILES, LONG, Twin, Watch, expected_rows, fail_with, live_in, subscription_inputs
 
@@ -35,7 +37,7 @@ def test_live_while_facts_are_retracted_and_added_again(file: str) -> None:
     watches = watch_all(twin, cases)
     facts = [fact for fact in twin.model.source().datoms if fact.e < 2**42]
     random.shuffle(facts)
-    for fact in facts if LONG else facts[:4]:
+    for fact in facts if LONG else facts[: examples(8)]:
         step(twin, watches, [(":db/retract", *fact[:3])], compare=False)
         step(twin, watches, [(":db/add", *fact[:3])], compare=False)
     while facts:

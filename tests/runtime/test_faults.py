@@ -43,7 +43,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 @pytest.mark.parametrize("circuit", CIRCUITS, ids=lambda circuit: circuit.name)
 def test_faults_at_sampled_steps(circuit: FaultCircuit, how: str) -> None:
     # `python -m benchmarks faults` injects them at every step.
-    stride = {"stage": 97, "compact": 397, "transaction": 1801, "reopened transaction": 1801}.get(how, 701)
+    stride = {"stage": 97, "compact": 97, "transaction": 1801, "reopened transaction": 1801}.get(how, 701)
     if how in ("spilled", "replan", "compact") or circuit.name == "nested":  # these have many steps
         stride = distance(stride)
     for seed, kind in enumerate(KINDS):

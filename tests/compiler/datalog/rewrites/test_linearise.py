@@ -223,7 +223,7 @@ def test_random_closures_mean_the_same(text: str, magic: bool | None, data: st.D
 def test_most_random_closures_are_linearised() -> None:
     found: list[bool] = []
 
-    @settings(max_examples=40, database=None, deadline=None, derandomize=True)
+    @settings(max_examples=100, database=None, deadline=None, derandomize=True)
     @given(transitive_programs())
     def count(text: str) -> None:
         found.append("linearise" in dbsp.compile(text).explain())
