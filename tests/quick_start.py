@@ -12,6 +12,7 @@ picture on the site.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -95,12 +96,22 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, tidy(printed), re.DOTALL) is not None
 
 
+def _environment() -> dict[str, str]:
+    """Return the variables of the programs: they find the commands of this environment first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": path}
+
+
 class Python:
     """A Python process that runs blocks of one script, and then of others."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _DRIVER, _MARK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", _DRIVER, _MARK],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=_environment(),
         )
         self._lines = 0
 
@@ -159,7 +170,12 @@ class Session:
         if example.language == "sh":
             command = ["bash", "-euo", "pipefail", "-c", example.code]
             done = subprocess.run(
-                command, cwd=self._directory, capture_output=True, text=True, stdin=subprocess.DEVNULL
+                command,
+                cwd=self._directory,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
             )
             return Outcome(done.returncode == 0, done.stdout, done.stderr)
         if self._python is None:

@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBERED = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
+SPARK_EXAMPLES = [example for example in NUMBERED if "spark" in example.stem]
+"""Those that tests/spark/test_scripts.py runs."""
 ARROW = "# ->"
 
 
@@ -21,9 +23,8 @@ def expected_lines(example: Path) -> list[str]:
     return [line.removeprefix(ARROW).removeprefix(" ") for line in arrows]
 
 
-# tests/spark/test_scripts.py runs those that use Spark.
 @pytest.mark.parametrize(
-    "example", [one for one in NUMBERED if "spark" not in one.stem], ids=lambda path: path.stem
+    "example", [one for one in NUMBERED if one not in SPARK_EXAMPLES], ids=lambda path: path.stem
 )
 def test_a_numbered_example_prints_the_lines_in_its_comments(
     example: Path, capsys: pytest.CaptureFixture[str]

@@ -184,10 +184,7 @@ def runs_spark(page: Path) -> bool:
     [page for page in PAGES if not runs_spark(page)],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_the_examples_of_the_documentation_run_as_shown(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+def test_the_examples_of_the_documentation_run_as_shown(page: Path, tmp_path: Path) -> None:
     assert run_page(page, tmp_path) == []
 
 

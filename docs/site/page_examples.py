@@ -11,9 +11,7 @@ picture below the block, so every picture shows the current circuit.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -27,12 +25,6 @@ from tests.quick_start import FENCE, Example, Session, examples
 ROOT = Path(__file__).resolve().parents[2]
 # Pages that come from the root of the repository, where readers of the code expect them.
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Let the `sh` blocks find the `dbsp` of the environment that builds the site."""
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

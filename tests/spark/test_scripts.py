@@ -6,16 +6,14 @@ to the next session of the process.
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.quick_start import Python, run_page
-from tests.test_examples import NUMBERED, expected_lines
+from tests.test_examples import SPARK_EXAMPLES, expected_lines
 from tests.test_packaging import PAGES, ROOT, runs_spark
 
 STOP = """
@@ -31,7 +29,6 @@ def is_classic(script: Path) -> bool:
 
 
 SPARK_PAGES = [page for page in PAGES if runs_spark(page)]
-SPARK_EXAMPLES = [example for example in NUMBERED if "spark" in example.stem]
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +59,7 @@ def place(request: pytest.FixtureRequest, script: Path, tmp_path: Path) -> Itera
 
 
 @pytest.mark.parametrize("script", SPARK_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_examples_of_a_page_run_as_shown(
-    script: Path, place: tuple[Python, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+def test_the_examples_of_a_page_run_as_shown(script: Path, place: tuple[Python, Path]) -> None:
     python, folder = place
     assert run_page(script, folder, python) == []
 
