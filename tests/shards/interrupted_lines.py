@@ -1,4 +1,4 @@
-"""Interrupt a call at a chosen line of dbsp."""
+"""Interrupt a call at a chosen line of dbsp, and count its lines."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ class InterruptAt:
         finally:
             sys.settrace(None)
         return False
+
+
+def count_lines(function: Callable[[], Any]) -> int:
+    """Call the function; return the number of lines of dbsp that it ran."""
+    counter = InterruptAt(0)
+    counter.call(function)
+    return -counter.left

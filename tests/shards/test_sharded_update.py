@@ -7,6 +7,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,7 +27,7 @@ from tests.compiler.test_program_update import GRAPH, OTHER, RED, ROWS, compiled
 from tests.harness import deltas_of, views
 from tests.profiles import distance
 from tests.random_edits import versions
-from tests.shards.interrupted_lines import InterruptAt
+from tests.shards.interrupted_lines import InterruptAt, count_lines
 from tests.shards.shop_circuit import ENDS, FAILS, act
 from tests.shards.test_sharded_agreement import some
 from tests.shards.test_sharded_replan import at_the_switch
@@ -207,36 +208,40 @@ def test_a_shard_that_ends_around_the_decision() -> None:
                 pair.many.view("red")
 
 
-def interrupt_at_sampled_lines(pair: Pair, step: int) -> tuple[int, int, str]:
-    """Update to one of two programs in turn, until an interrupt comes too late.
+def interrupt_at_sampled_lines(pair: Pair, step: int) -> tuple[int, int]:
+    """Interrupt updates between two programs at each `step`-th line, and densely at the end.
 
-    Return the number of updates that were undone, of those that took place, and the text of the
-    program that runs.
+    All shards take a new program at a few of its last lines. Return the number of interrupted
+    updates that were undone, and the number of those that took place. The program RED runs then.
     """
-    texts = [FACTS, RED]
-    line = undone = done = 0
-    while True:
-        line += step
-        before, program = pair.one.tick, compiled(texts[0])
-        interrupted = InterruptAt(line).call(lambda program=program: pair.many.update(program))
-        if pair.many.tick > before:
-            done += 1
-            pair.one.update(program)
-            texts.reverse()
-        else:
-            undone += 1
-        pair.compare()
-        if line % 3 == 0:
-            pair.tick({"edge": {(line % 7, line % 5): 1 if line % 2 else -1}})
-        if not interrupted:
-            return undone, done, texts[1]
+    undone = done = 0
+    facts, red = compiled(FACTS), compiled(RED)
+    for old, new in ((red, facts), (facts, red)):
+        update = partial(pair.many.update, new)
+        pair.update(old)
+        lines = count_lines(update)
+        pair.one.update(new)
+        pair.update(old)
+        for line in (*range(step, lines, step), *range(lines - 1400, lines, 97)):
+            interrupted = InterruptAt(line).call(update)
+            if pair.many.tick > pair.one.tick:
+                done += interrupted
+                pair.one.update(new)
+                pair.update(old)
+            else:
+                undone += 1
+                pair.compare()
+            if line % 3 == 0:
+                pair.tick({"edge": {(line % 7, line % 5): 1 if line % 2 else -1}})
+        pair.update(new)
+    return undone, done
 
 
 def test_an_interrupt_at_any_line() -> None:
     with Pair() as pair:
-        undone, done, _ = interrupt_at_sampled_lines(pair, distance(211))
-        assert undone > 3
-        assert done > 1
+        undone, done = interrupt_at_sampled_lines(pair, distance(331))
+        assert undone > 20
+        assert done > 5
         pair.tick(TICK)
 
 
@@ -479,11 +484,11 @@ def test_a_shard_that_ends_is_started_again(tmp_path: Path) -> None:
 
 def test_an_interrupt_at_any_line_with_a_checkpoint(tmp_path: Path) -> None:
     with Pair(checkpoint=ShardFolder(tmp_path, snapshot_every=3)) as pair:
-        undone, done, text = interrupt_at_sampled_lines(pair, distance(331))
-        assert undone > 3
-        assert done > 1
+        undone, done = interrupt_at_sampled_lines(pair, distance(499))
+        assert undone > 20
+        assert done > 5
         pair.tick(TICK)
-    expect_continued(tmp_path, text, pair.one)
+    expect_continued(tmp_path, RED, pair.one)
 
 
 @some(5)
