@@ -8,7 +8,37 @@ from dbsp.kernels.arrays import Codes, Pointer, Rows, RunCodes
 from dbsp.kernels.copies import first_codes, first_rows
 from dbsp.kernels.jit import add_weights, at_address, codes_at, kernel
 from dbsp.kernels.limits import INT64_MIN
-from dbsp.kernels.run_search import compare_prefix, compare_run_rows, gallop, weights_at
+from dbsp.kernels.run_search import code_of_pair, compare_prefix, compare_run_rows, gallop, weights_at
+
+LONGER = 16
+"""A run with so many times the rows of the other one is merged in stretches: all rows between two
+rows of the other one are found by a search, and copied at once."""
+
+
+@kernel
+def _stretch(run: RunCodes, start: int, size: int, way: int, other: RunCodes, at: int, k: int) -> int:
+    """Return how many of `size` rows from `start` on come before the row at other[at:].
+
+    If `way` is -1, go back from `start`, and return how many rows come after the other one.
+    Exponential search: O(1 + log result).
+    """
+    low, high = 0, size
+    step = 1
+    while low < high:
+        probe = min(low + step, high) - 1
+        if compare_run_rows(run, (start + way * probe) * k, other, at, k) == -way:
+            low = probe + 1
+            step += step
+        else:
+            high = probe
+            break
+    while low < high:
+        middle = (low + high) >> 1
+        if compare_run_rows(run, (start + way * middle) * k, other, at, k) == -way:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
@@ -21,7 +51,7 @@ def _leading_ones(weights: Pointer, start: int, size: int) -> int:
 
 
 @kernel
-def _append_rest(
+def _append(
     rows: RunCodes,
     weights: int,
     start: int,
@@ -49,6 +79,38 @@ def _append_rest(
 
 
 @kernel
+def _prepend(
+    rows: RunCodes,
+    weights: int,
+    end: int,
+    size: int,
+    k: int,
+    out_rows: RunCodes,
+    out_weights: int,
+    out: int,
+) -> int:
+    """Write rows[end - size : end] before row `out` of the result, from the last one; return how
+    many.
+
+    The addresses of weights are those of a run table. Without room for weights, stop at the first
+    weight other than 1.
+    """
+    stored, mask = weights_at(weights)
+    if out_weights:
+        summed = at_address(out_weights)
+        for c in range(1, size + 1):
+            summed[out - c] = stored[(end - c) & mask]
+    elif mask:
+        for c in range(size):
+            if stored[end - 1 - c] != 1:
+                size = c
+                break
+    for c in range(1, size * k + 1):
+        out_rows[out * k - c] = rows[end * k - c]
+    return size
+
+
+@kernel
 def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
     """Continue merging two sorted runs for at most `fuel` rows; return whether it is complete.
 
@@ -68,8 +130,24 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
     weighted = table[2, 1] != 0
     out_weights = at_address(table[2, 1])
     stopped = False
+    longer = 1 if m - j > LONGER * (n - i) else -1 if n - i > LONGER * (m - j) else 0
     while fuel > 0 and i < n and j < m:
         order = compare_run_rows(a, i * k, b, j * k, k)
+        if order != 0 and order == longer:
+            if order < 0:
+                some = _stretch(a, i, min(fuel, n - i), 1, b, j * k, k)
+                size = _append(a, table[0, 1], i, some, k, out_rows, table[2, 1], out)
+                i += size
+            else:
+                some = _stretch(b, j, min(fuel, m - j), 1, a, i * k, k)
+                size = _append(b, table[1, 1], j, some, k, out_rows, table[2, 1], out)
+                j += size
+            out += size
+            fuel -= size
+            if size < some:
+                stopped = True
+                break
+            continue
         if order < 0:
             weight = a_weights[i & a_mask]
         elif order > 0:
@@ -96,14 +174,14 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
     # One side is finished: copy the rest of the other as a block, within the fuel.
     if j == m and i < n and fuel > 0 and not stopped:
         rest = min(fuel, n - i)
-        size = _append_rest(a, table[0, 1], i, rest, k, out_rows, table[2, 1], out)
+        size = _append(a, table[0, 1], i, rest, k, out_rows, table[2, 1], out)
         stopped = size < rest
         i += size
         out += size
         fuel -= size
     if i == n and j < m and fuel > 0 and not stopped:
         rest = min(fuel, m - j)
-        size = _append_rest(b, table[1, 1], j, rest, k, out_rows, table[2, 1], out)
+        size = _append(b, table[1, 1], j, rest, k, out_rows, table[2, 1], out)
         stopped = size < rest
         j += size
         out += size
@@ -114,12 +192,55 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
 
 
 @kernel
+def _negated(weight: int) -> int:
+    if weight == INT64_MIN:
+        raise OverflowError("weight: the negation of a weight is outside the 64-bit range")
+    return -weight
+
+
+@kernel
+def _place_of(pair: int) -> int:
+    """Return a number that sorts as a narrow pair."""
+    return (code_of_pair(pair, 0) << 32) | (code_of_pair(pair, 1) + 2**31)
+
+
+@kernel
+def _subtract_pairs(table: Rows) -> int:
+    """As `subtract_runs`, for narrow pairs: each is one word, so a row takes half of the time."""
+    a, b, out_rows = at_address(table[0, 0] - 1), at_address(table[1, 0] - 1), at_address(table[2, 0] - 1)
+    a_weights, a_mask = weights_at(table[0, 1])
+    b_weights, b_mask = weights_at(table[1, 1])
+    out_weights = at_address(table[2, 1])
+    n, m = table[0, 2], table[1, 2]
+    i = j = out = 0
+    while i < n or j < m:
+        if i < n and j < m and a[i] == b[j]:
+            pair = a[i]
+            weight = add_weights(a_weights[i & a_mask], _negated(b_weights[j & b_mask]))
+            i += 1
+            j += 1
+        elif j == m or (i < n and _place_of(a[i]) < _place_of(b[j])):
+            pair, weight = a[i], a_weights[i & a_mask]
+            i += 1
+        else:
+            pair, weight = b[j], _negated(b_weights[j & b_mask])
+            j += 1
+        if weight != 0:
+            out_rows[out] = pair
+            out_weights[out] = weight
+            out += 1
+    return out
+
+
+@kernel
 def subtract_runs(table: Rows, k: int) -> int:
     """Write a - b for the first two sorted runs of a run table; return how many rows that are.
 
     The third entry of the table is the result, with room for all rows, which are narrow or not, and
     for a weight of each. O(rows). Raises OverflowError if a weight is outside int64.
     """
+    if k == 2 and table[0, 0] & table[1, 0] & table[2, 0] & 1:
+        return _subtract_pairs(table)
     a, b, out_rows = codes_at(table[0, 0]), codes_at(table[1, 0]), codes_at(table[2, 0])
     a_weights, a_mask = weights_at(table[0, 1])
     b_weights, b_mask = weights_at(table[1, 1])
@@ -131,10 +252,7 @@ def subtract_runs(table: Rows, k: int) -> int:
         if order < 0:
             weight = a_weights[i & a_mask]
         else:
-            weight = b_weights[j & b_mask]
-            if weight == INT64_MIN:
-                raise OverflowError("weight: the negation of a weight is outside the 64-bit range")
-            weight = -weight
+            weight = _negated(b_weights[j & b_mask])
             if order == 0:
                 weight = add_weights(a_weights[i & a_mask], weight)
         if weight != 0:
@@ -162,6 +280,7 @@ def merge_backward(table: Rows, k: int, state: Codes) -> bool:
     b_weights, b_mask = weights_at(table[1, 1])
     weighted = table[2, 1] != 0
     out_weights = at_address(table[2, 1])
+    longer = 1 if i > LONGER * j else -1 if j > LONGER * i else 0
     while i > 0 or j > 0:
         # A row of the result is written after the rows of the first run that are left.
         if i == 0:
@@ -170,6 +289,20 @@ def merge_backward(table: Rows, k: int, state: Codes) -> bool:
             order = 1
         else:
             order = compare_run_rows(a, (i - 1) * k, b, (j - 1) * k, k)
+        if order != 0 and (order == longer or i == 0 or j == 0):
+            if order > 0:
+                some = i if j == 0 else _stretch(a, i - 1, i, -1, b, (j - 1) * k, k)
+                size = _prepend(a, table[0, 1], i, some, k, out_rows, table[2, 1], out)
+                i -= size
+            else:
+                some = j if i == 0 else _stretch(b, j - 1, j, -1, a, (i - 1) * k, k)
+                size = _prepend(b, table[1, 1], j, some, k, out_rows, table[2, 1], out)
+                j -= size
+            out -= size
+            if size < some:
+                state[0], state[1], state[2], state[3] = i, j, out, 1
+                return False
+            continue
         if order > 0:
             weight = a_weights[(i - 1) & a_mask]
         elif order < 0:

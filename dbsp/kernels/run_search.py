@@ -77,6 +77,12 @@ def compare_run_rows(a: RunCodes, at_a: int, b: RunCodes, at_b: int, k: int) -> 
 
 
 @kernel
+def code_of_pair(pair: int, column: int) -> int:
+    """Return a column of a narrow pair as one word: column 0 is its lower half."""
+    return pair >> 32 if column else ((pair & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+
+
+@kernel
 def gallop(run: RunCodes, k: int, low: int, high: int, keys: Rows, i: int, m: int, after: int) -> int:
     """Return the first row in run[low:high] with prefix >= keys[i] (after=0) or > it (after=1).
 

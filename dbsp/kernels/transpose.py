@@ -13,13 +13,7 @@ import numpy as np
 
 from dbsp.kernels.arrays import Rows
 from dbsp.kernels.jit import at_address, kernel
-from dbsp.kernels.run_search import weights_at
-
-
-@kernel
-def _code_of(pair: int, column: int) -> int:
-    """Return a column of a narrow pair: column 0 is the lower half of the word."""
-    return pair >> 32 if column else ((pair & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+from dbsp.kernels.run_search import code_of_pair, weights_at
 
 
 @kernel
@@ -37,18 +31,18 @@ def transpose_pairs(table: Rows, column: int, most: int) -> bool:
     n, m = table[0, 2], table[1, 2]
     low, high = 2**31, -(2**31) - 1
     for i in range(n):
-        value = _code_of(a[i], column)
+        value = code_of_pair(a[i], column)
         low, high = min(low, value), max(high, value)
     for j in range(m):
-        value = _code_of(b[j], column)
+        value = code_of_pair(b[j], column)
         low, high = min(low, value), max(high, value)
     if high - low >= most:
         return False
     places = np.zeros(high - low + 2, np.int64)
     for i in range(n):
-        places[_code_of(a[i], column) - low + 1] += 1
+        places[code_of_pair(a[i], column) - low + 1] += 1
     for j in range(m):
-        places[_code_of(b[j], column) - low + 1] += 1
+        places[code_of_pair(b[j], column) - low + 1] += 1
     for place in range(high - low + 1):
         places[place + 1] += places[place]
     a_weights, a_mask = weights_at(table[0, 1])
@@ -57,16 +51,16 @@ def transpose_pairs(table: Rows, column: int, most: int) -> bool:
     out_weights = at_address(table[2, 1])
     i = j = 0
     while i < n or j < m:
-        if j == m or (i < n and _code_of(a[i], other) <= _code_of(b[j], other)):
+        if j == m or (i < n and code_of_pair(a[i], other) <= code_of_pair(b[j], other)):
             pair, weight = a[i], a_weights[i & a_mask]
             i += 1
         else:
             pair, weight = b[j], b_weights[j & b_mask]
             j += 1
-        value = _code_of(pair, column) - low
+        value = code_of_pair(pair, column) - low
         place = places[value]
         places[value] = place + 1
-        out[place] = (_code_of(pair, other) << 32) | (_code_of(pair, column) & 0xFFFFFFFF)
+        out[place] = (code_of_pair(pair, other) << 32) | (code_of_pair(pair, column) & 0xFFFFFFFF)
         if weighted:
             out_weights[place] = weight
     return True
