@@ -114,7 +114,7 @@ def _own_checksum(kernel: Callable[..., Any]) -> int:
 
 def _bytecode(code: CodeType) -> tuple[Any, ...]:
     constants = [_bytecode(one) if isinstance(one, CodeType) else one for one in code.co_consts]
-    return code.co_code, code.co_names, code.co_varnames, constants
+    return zlib.crc32(code.co_code), code.co_names, code.co_varnames, constants
 
 
 @cache
@@ -123,7 +123,8 @@ def _compiler_checksum() -> int:
 
 
 def _find(kernel: Callable[..., Any]) -> Path | None:
-    paths = (folder / _name(kernel) for folder in _folders(_source(kernel)))
+    name = _name(kernel)
+    paths = (folder / name for folder in _folders(_source(kernel)))
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
@@ -132,22 +133,33 @@ def _folders(source: str) -> Iterator[Path]:
 
     They are those of Numba, which keeps there what it needs to compile kernels that call others.
     """
-    package = Path(source).parent
-    name = f"{package.name}_{zlib.crc32(os.fsencode(package)):08x}"
+    package = _package(source)
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        yield Path(chosen) / name
+        yield Path(chosen) / _name_of(package)
         return
     yield package / "__pycache__"
     from platformdirs import user_cache_path
 
-    yield user_cache_path("dbsp", appauthor=False) / name
+    yield user_cache_path("dbsp", appauthor=False) / _name_of(package)
+
+
+@cache
+def _package(source: str) -> Path:
+    return Path(source).parent
+
+
+def _name_of(package: Path) -> str:
+    return f"{package.name}_{zlib.crc32(os.fsencode(package)):08x}"
 
 
 def _name(kernel: Callable[..., Any]) -> str:
     module = kernel.__module__.rpartition(".")[2]
-    machine = zlib.crc32(_machine().encode())
-    tag = f"{sys.implementation.cache_tag}-{machine:08x}-{checksum(kernel):08x}"
-    return f"{module}.{kernel.__name__}.{tag}.code"
+    return f"{module}.{kernel.__name__}.{_machine_tag()}-{checksum(kernel):08x}.code"
+
+
+@cache
+def _machine_tag() -> str:
+    return f"{sys.implementation.cache_tag}-{zlib.crc32(_machine().encode()):08x}"
 
 
 @cache
