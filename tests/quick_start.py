@@ -22,6 +22,9 @@ from pathlib import Path
 from typing import Self
 
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
+PYTHON = "forked-python"
+"""The command that runs Python code in a folder of `tests.forked_commands`: as `python -c`."""
+
 _MARK = "--- the end of a block ---"
 # Runs the blocks that it reads, one line each, and marks the end of their output. With a directory
 # begins another script there: a new module, in which functions can be pickled as in any script.
@@ -96,22 +99,24 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, tidy(printed), re.DOTALL) is not None
 
 
-def _environment() -> dict[str, str]:
-    """Return the variables of the programs: they find the commands of this environment first."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {**os.environ, "PATH": path}
+def _environment(commands: Path | None) -> dict[str, str]:
+    """Return the variables of the programs: they find the commands of this environment first, or
+    those in a folder."""
+    folders = [str(folder) for folder in (commands, Path(sys.executable).parent) if folder is not None]
+    return {**os.environ, "PATH": os.pathsep.join([*folders, os.environ["PATH"]])}
 
 
 class Python:
     """A Python process that runs blocks of one script, and then of others."""
 
-    def __init__(self) -> None:
+    def __init__(self, commands: Path | None = None) -> None:
+        python = sys.executable if commands is None else str(commands / PYTHON)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _DRIVER, _MARK],
+            [python, "-c", _DRIVER, _MARK],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=_environment(),
+            env=_environment(commands),
         )
         self._lines = 0
 
@@ -150,11 +155,13 @@ class Python:
 class Session:
     """The programs of a page: a bash for each `sh` block, one Python for all `python` blocks.
 
-    The pages that take one process of the caller share what a start takes, such as a Java.
+    The pages that take one process of the caller share what a start takes, such as a Java. With a
+    folder of `commands` (see `tests.forked_commands`), the programs start from there.
     """
 
-    def __init__(self, directory: Path, shared: Python | None = None) -> None:
+    def __init__(self, directory: Path, shared: Python | None = None, commands: Path | None = None) -> None:
         self._directory = directory
+        self._commands = commands
         self._shared = shared
         self._python: Python | None = None
 
@@ -175,19 +182,21 @@ class Session:
                 capture_output=True,
                 text=True,
                 stdin=subprocess.DEVNULL,
-                env=_environment(),
+                env=_environment(self._commands),
             )
             return Outcome(done.returncode == 0, done.stdout, done.stderr)
         if self._python is None:
-            self._python = self._shared or Python()
+            self._python = self._shared or Python(self._commands)
             self._python.begin(self._directory)
         return self._python.run(example.code)
 
 
-def run_page(page: Path, directory: Path, shared: Python | None = None) -> list[str]:
+def run_page(
+    page: Path, directory: Path, shared: Python | None = None, commands: Path | None = None
+) -> list[str]:
     """Run every example of the page in `directory`; return the failures, one text each."""
     failures = []
-    with Session(directory, shared) as session:
+    with Session(directory, shared, commands) as session:
         for example in examples(page.read_text(encoding="utf-8")):
             done = session.run(example)
             place = f"{page.name}:{example.line}"

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -21,6 +22,7 @@ from packaging.utils import canonicalize_name
 
 import dbsp
 from tests.check_wheel import expected_members, problems
+from tests.forked_commands import ForkedCommands
 from tests.quick_start import examples, matches, run_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -177,6 +179,13 @@ def runs_spark(page: Path) -> bool:
     return any("spark" in example.code for example in examples(page.read_text(encoding="utf-8")))
 
 
+@pytest.fixture(scope="module")
+def forked_commands() -> Iterator[Path]:
+    """A folder with commands that start in a fork."""
+    with ForkedCommands() as commands:
+        yield commands.folder
+
+
 # tests/spark/test_scripts.py runs those that use Spark.
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -184,8 +193,10 @@ def runs_spark(page: Path) -> bool:
     [page for page in PAGES if not runs_spark(page)],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_the_examples_of_the_documentation_run_as_shown(page: Path, tmp_path: Path) -> None:
-    assert run_page(page, tmp_path) == []
+def test_the_examples_of_the_documentation_run_as_shown(
+    page: Path, tmp_path: Path, forked_commands: Path
+) -> None:
+    assert run_page(page, tmp_path, commands=forked_commands) == []
 
 
 @pytest.mark.parametrize(
