@@ -135,12 +135,12 @@ def _folders(source: str) -> Iterator[Path]:
     """
     package = _package(source)
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        yield Path(chosen) / _name_of(package)
+        yield Path(chosen) / _folder_name(package)
         return
     yield package / "__pycache__"
     from platformdirs import user_cache_path
 
-    yield user_cache_path("dbsp", appauthor=False) / _name_of(package)
+    yield user_cache_path("dbsp", appauthor=False) / _folder_name(package)
 
 
 @cache
@@ -148,7 +148,7 @@ def _package(source: str) -> Path:
     return Path(source).parent
 
 
-def _name_of(package: Path) -> str:
+def _folder_name(package: Path) -> str:
     return f"{package.name}_{zlib.crc32(os.fsencode(package)):08x}"
 
 

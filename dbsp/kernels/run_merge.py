@@ -129,23 +129,29 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
     n, m = table[0, 2], table[1, 2]
     weighted = table[2, 1] != 0
     out_weights = at_address(table[2, 1])
-    stopped = False
     longer = 1 if m - j > LONGER * (n - i) else -1 if n - i > LONGER * (m - j) else 0
-    while fuel > 0 and i < n and j < m:
-        order = compare_run_rows(a, i * k, b, j * k, k)
-        if order != 0 and order == longer:
+    while fuel > 0 and (i < n or j < m):
+        if i == n:
+            order = 1
+        elif j == m:
+            order = -1
+        else:
+            order = compare_run_rows(a, i * k, b, j * k, k)
+        if order != 0 and (order == longer or i == n or j == m):
             if order < 0:
-                some = _stretch(a, i, min(fuel, n - i), 1, b, j * k, k)
+                rest = min(fuel, n - i)
+                some = rest if j == m else _stretch(a, i, rest, 1, b, j * k, k)
                 size = _append(a, table[0, 1], i, some, k, out_rows, table[2, 1], out)
                 i += size
             else:
-                some = _stretch(b, j, min(fuel, m - j), 1, a, i * k, k)
+                rest = min(fuel, m - j)
+                some = rest if i == n else _stretch(b, j, rest, 1, a, i * k, k)
                 size = _append(b, table[1, 1], j, some, k, out_rows, table[2, 1], out)
                 j += size
             out += size
             fuel -= size
             if size < some:
-                stopped = True
+                state[3] = 1
                 break
             continue
         if order < 0:
@@ -157,7 +163,7 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
         if weighted:
             out_weights[out] = weight
         elif weight != 1 and weight != 0:
-            stopped = True
+            state[3] = 1
             break
         if order <= 0:
             for c in range(k):
@@ -171,23 +177,7 @@ def merge_runs(table: Rows, k: int, state: Codes, fuel: int) -> bool:
         if weight != 0:
             out += 1
         fuel -= 1
-    # One side is finished: copy the rest of the other as a block, within the fuel.
-    if j == m and i < n and fuel > 0 and not stopped:
-        rest = min(fuel, n - i)
-        size = _append(a, table[0, 1], i, rest, k, out_rows, table[2, 1], out)
-        stopped = size < rest
-        i += size
-        out += size
-        fuel -= size
-    if i == n and j < m and fuel > 0 and not stopped:
-        rest = min(fuel, m - j)
-        size = _append(b, table[1, 1], j, rest, k, out_rows, table[2, 1], out)
-        stopped = size < rest
-        j += size
-        out += size
     state[0], state[1], state[2] = i, j, out
-    if stopped:
-        state[3] = 1
     return bool(i == n and j == m)
 
 
