@@ -30,13 +30,11 @@ import dbsp
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def archive_in(folder: Path) -> Path:
-    """Return where the archive of this Java and this Spark is, or will be."""
-    spark = distribution("pyspark")
-    jars = Path(str(spark.locate_file("pyspark/jars")))
+def archive_in(folder: Path, jars: Path) -> Path:
+    """Return where the archive of this Java and these jars of Spark is, or will be."""
     java = os.environ.get("JAVA_HOME") or os.path.realpath(shutil.which("java") or "")
-    # Java refuses an archive of jars that were written again.
-    key = f"{java} {spark.version} {jars} {jars.stat().st_mtime_ns}"
+    # Java refuses an archive of jars that are at another place, or were written again.
+    key = f"{java} {distribution('pyspark').version} {jars} {jars.stat().st_mtime_ns}"
     return folder / f"spark-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
 

@@ -11,7 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from dbsp.kernels.tiers import COMPILED, INTERPRETED, choose_tier
 from dbsp.operators.recursion import fixpoint_step
-from tests import class_archive
+from tests import class_archive, spark_home
 from tests.inspector.browsers import chromium
 from tests.profiles import PROFILE
 
@@ -52,13 +52,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give the Javas of the tests of Spark an archive of their classes."""
-    if item.get_closest_marker("spark") and not item.config.stash.get(_HAS_ARCHIVE, False):
-        item.config.stash[_HAS_ARCHIVE] = True
-        class_archive.use(class_archive.archive_in(item.config.cache.mkdir("spark-classes")))
+    """Give the tests of Spark a home of Spark, and their Javas an archive of its classes."""
+    if item.get_closest_marker("spark") and not item.config.stash.get(_HAS_SPARK, False):
+        item.config.stash[_HAS_SPARK] = True
+        jars = spark_home.use(item.config.cache.mkdir("spark-home"))
+        class_archive.use(class_archive.archive_in(item.config.cache.mkdir("spark-classes"), jars))
 
 
-_HAS_ARCHIVE = pytest.StashKey[bool]()
+_HAS_SPARK = pytest.StashKey[bool]()
 
 
 def pytest_collection_finish() -> None:

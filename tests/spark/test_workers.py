@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 import dbsp
 from dbsp import Circuit, col
+from tests import spark_home
 
 pytestmark = pytest.mark.spark
 
@@ -43,3 +46,20 @@ def test_an_error_of_a_worker_names_its_place(spark: SparkSession) -> None:
 
     with pytest.raises(Exception, match=r"<program>:2:3: error: division by zero: 10 / x with x = 0"):
         spark.sparkContext.parallelize([0], 1).map(work).collect()
+
+
+def test_the_workers_of_the_tests_import_the_installed_pyspark(spark: SparkSession) -> None:
+    def work(number: int) -> str:
+        import pyspark
+
+        return pyspark.__file__
+
+    assert set(spark.sparkContext.parallelize([0, 1], 2).map(work).collect()) == {pyspark.__file__}
+
+
+def test_a_home_of_another_environment_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "")
+    (tmp_path / "bin").symlink_to(tmp_path / "gone")
+    for _ in range(2):
+        assert spark_home.use(tmp_path).resolve() == Path(pyspark.__file__).parent / "jars"
+        assert (tmp_path / "bin" / "spark-submit").is_file()
