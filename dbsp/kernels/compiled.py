@@ -87,7 +87,11 @@ def signature_of(kernel: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 def compiled_function(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of a kernel, compiled in this process: as one from disk (`load`)."""
+    """Return the function of a kernel, compiled in this process: as one from disk (`load`).
+
+    A kernel that only other kernels call has none.
+    """
+    assert not _is_inner(kernel), f"{kernel.__name__} has no function for Python"
     compile_kernel(kernel)
     (result,) = _compiled(kernel).overloads.values()
     function: Callable[..., Any] = result.entry_point
@@ -136,8 +140,10 @@ def _compiled(kernel: Callable[..., Any]) -> Any:
     names = {"__name__": kernel.__module__}
     copy = FunctionType(kernel.__code__, names, kernel.__name__, kernel.__defaults__)
     copy.__qualname__, copy.__doc__ = kernel.__qualname__, kernel.__doc__
-    njit: Any = numba.njit  # its type omits `no_cfunc_wrapper`: nobody calls kernels from C
-    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(copy)
+    njit: Any = numba.njit  # its type omits some options
+    # Nobody calls kernels from C.
+    wrappers = {"no_cfunc_wrapper": True, "no_cpython_wrapper": _is_inner(kernel)}
+    dispatcher = njit(nogil=True, error_model="numpy", **wrappers)(copy)
     kept = kernel in _callees() and cache_folder(kernel.__code__.co_filename) is not None
     dispatcher._cache = _CalleeCache(copy, kernel) if kept else _EntryCache(kernel)
     return dispatcher
@@ -156,6 +162,11 @@ def _compiled_form(value: Any) -> Any:
     if isinstance(value, FunctionType) and value in OPERATIONS:
         return getattr(intrinsics, value.__name__)
     return value
+
+
+def _is_inner(kernel: Callable[..., Any]) -> bool:
+    """Return whether only other kernels call this one."""
+    return kernel in _callees() and kernel not in ENTRIES
 
 
 @cache

@@ -169,7 +169,9 @@ def shown_progress(kernels: Sequence[Kernel]) -> Iterator[Callable[[str], None]]
 def _process() -> subprocess.Popen[str]:
     command = [sys.executable, "-c", _CODE, *(str(Path(folder or ".").absolute()) for folder in sys.path)]
     pipe, none = subprocess.PIPE, subprocess.DEVNULL
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=none, text=True)
+    # Numba makes errors as it tries types, and colours each, although nobody reads them.
+    environment = {**os.environ, "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"}
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=none, text=True, env=environment)
 
 
 class _Modules:
