@@ -11,7 +11,7 @@ import numpy as np
 
 from dbsp.data.interner import Interner
 from dbsp.datomic.relation_key import EV, VE, Order, RelationKey, current_facts
-from dbsp.kernels import arrange, consolidate, join_runs
+from dbsp.kernels import consolidate, join_runs, project
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.state.trace import Trace
 
@@ -89,7 +89,7 @@ class FactLookups(ABC):
     def contains_many(self, entities: Codes, codes: Codes, attribute: Attribute) -> Mask:
         """Return whether each entity has the value in the same row."""
         rows = np.column_stack((entities, codes, np.arange(len(codes))))
-        rows, weights = arrange(rows, np.ones(len(rows), np.int64), _FACT_AND_POSITION)
+        rows, weights = project(rows, np.ones(len(rows), np.int64), _FACT_AND_POSITION)
         trace = self.trace(current_facts(attribute.id), EV)
         found, sums, _ = join_runs(rows, weights, 2, trace.table, trace.count, 2, _POSITION)
         positions, _ = consolidate(found, sums)
@@ -123,7 +123,7 @@ def _matches(keys: Codes, trace: Trace) -> tuple[Codes, Codes]:
     numbered[:, 0] = keys
     numbered[:, 1] = np.arange(len(keys))
     # Sorted keys are found by galloping.
-    rows, weights = arrange(numbered, np.ones(len(keys), np.int64), _KEY_AND_POSITION)
+    rows, weights = project(numbered, np.ones(len(keys), np.int64), _KEY_AND_POSITION)
     found, sums, _ = join_runs(rows, weights, 1, trace.table, trace.count, 2, _POSITION_AND_MATCH)
     pairs, _ = consolidate(found, sums)
     return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])

@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.datomic.relation_key import Order, RelationKey
-from dbsp.kernels import arrange, consolidate, gather
+from dbsp.kernels import consolidate, gather, project
 from dbsp.kernels.arrays import Codes
 from dbsp.state.journal import Journalled
 from dbsp.state.sorted_run import SortedRun
@@ -46,7 +46,7 @@ class LiveRelation:
 
     def _append(self, trace: Trace, order: Order, rows: Codes, weights: Codes) -> None:
         if order != self.key.columns:
-            rows, weights = arrange(rows, weights, np.array(self.key.permutation(order), np.int64))
+            rows, weights = project(rows, weights, np.array(self.key.permutation(order), np.int64))
         trace.append(rows, weights)
 
     def change_of(self, datoms: Codes, coded: Codes) -> Batch:
@@ -74,7 +74,7 @@ def arranged(key: RelationKey, runs: list[SortedRun], order: Order, journal: lis
     """Return a trace with the rows of these runs, of the columns of the key, in another order."""
     whole = Trace.of_runs(len(key.columns), runs, []).contents()
     if order != key.columns:
-        whole = Batch(*arrange(whole.rows, whole.weights, np.array(key.permutation(order), np.int64)))
+        whole = Batch(*project(whole.rows, whole.weights, np.array(key.permutation(order), np.int64)))
     return trace_of(whole, journal)
 
 

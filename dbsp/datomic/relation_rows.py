@@ -13,7 +13,7 @@ from dbsp.data.plain_codes import code_float
 from dbsp.data.types import OBJECT, Type
 from dbsp.datomic.datom_log import DatomLog
 from dbsp.datomic.relation_key import COLUMNS, RelationKey
-from dbsp.kernels import arrange, consolidate
+from dbsp.kernels import consolidate, project
 from dbsp.kernels.arrays import Codes
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def latest_facts(datoms: Codes) -> Codes:
     """Return the datoms that assert a fact that no later datom retracts, sorted by e, a, v."""
     if not len(datoms):
         return datoms
-    rows, _ = arrange(np.ascontiguousarray(datoms), np.ones(len(datoms), np.int64), _ALL)
+    rows, _ = project(np.ascontiguousarray(datoms), np.ones(len(datoms), np.int64), _ALL)
     last = np.ones(len(rows), np.bool_)
     last[:-1] = (rows[1:, :3] != rows[:-1, :3]).any(axis=1)
     facts: Codes = rows[last & (rows[:, 4] == 1)]

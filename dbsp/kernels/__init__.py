@@ -37,7 +37,6 @@ from dbsp.kernels import (
 from dbsp.kernels.tiers import entry
 
 accumulate = entry(group_values.accumulate)
-arrange = entry(sort.arrange)
 assert_runs = entry(presence.assert_runs)
 bound_timed_groups = entry(timed_bounds.bound_timed_groups)
 change_accumulators = entry(group_values.change_accumulators)
@@ -134,7 +133,6 @@ with_time = entry(sort.with_time)
 
 __all__ = [
     "accumulate",
-    "arrange",
     "assert_runs",
     "bound_timed_groups",
     "change_accumulators",

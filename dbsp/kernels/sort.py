@@ -248,19 +248,13 @@ def consolidate_few(rows: Rows, weights: Codes) -> int:
 
 @kernel
 def project(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
-    """Return the given columns, in that order, consolidated (a bag projection)."""
+    """Return the given columns, in that order, consolidated: a bag projection, or a permutation."""
     return _consolidate_columns(rows, weights, columns, False)
 
 
 @kernel
-def arrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
-    """Return the rows with their columns permuted by `order`, sorted again."""
-    return _consolidate_columns(rows, weights, order, False)
-
-
-@kernel
 def rearrange(rows: Rows, weights: Codes, order: Codes) -> tuple[Rows, Codes]:
-    """As `arrange`, for consolidated rows. No weights mean that all of them are 1."""
+    """As `project`, for all columns of consolidated rows. No weights mean that each one is 1."""
     return _consolidate_columns(rows, weights, order, True)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from dbsp.data.batch import Batch
-from dbsp.kernels import arrange, consolidate, gather, project
+from dbsp.kernels import consolidate, gather, project
 from dbsp.kernels.arrays import Codes
 from dbsp.runtime.delta_sum import DeltaSum
 from dbsp.runtime.input_changes import expect_distinct_keys
@@ -80,7 +80,7 @@ class _LastChange(_SummedChange):
 
     def add(self, batch: Batch) -> None:
         """Replace the earlier changes of the keys of this batch. O(|batch| log n)."""
-        rows, weights = arrange(batch.rows, batch.weights, self._order)
+        rows, weights = project(batch.rows, batch.weights, self._order)
         asserted = np.ascontiguousarray(rows[weights > 0])
         removed = np.ascontiguousarray(rows[weights < 0])
         if len(self._keys) < rows.shape[1]:
@@ -98,7 +98,7 @@ class _LastChange(_SummedChange):
 
     def total(self) -> Batch | None:
         batch = self.sum.total()
-        return None if batch is None else Batch(*arrange(batch.rows, batch.weights, np.argsort(self._order)))
+        return None if batch is None else Batch(*project(batch.rows, batch.weights, np.argsort(self._order)))
 
     def _prefixes(self, rows: Codes) -> Codes:
         keys, _ = project(rows, np.ones(len(rows), np.int64), self._keys)

@@ -34,7 +34,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.expressions.readable_text import plain_name
-from dbsp.kernels import arrange, consolidate, gather, project
+from dbsp.kernels import consolidate, gather, project
 from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
@@ -164,7 +164,7 @@ def restore_column_order(function: Reduce, order: Sequence[int]) -> Reduce:
     if list(order) == list(range(len(order))):
         return function
     back = np.argsort(np.array(order, np.int64))
-    return lambda batch: function(Batch(*arrange(batch.rows, batch.weights, back)))
+    return lambda batch: function(Batch(*project(batch.rows, batch.weights, back)))
 
 
 class GroupsStep(Step):

@@ -39,7 +39,6 @@ from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
 from dbsp.errors import CircuitError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels import (
-    arrange,
     consolidate,
     gather,
     gather_bands,
@@ -112,9 +111,9 @@ class AsofJoin(Operator):
 
         def join(a: Batch, b: Batch) -> Batch:
             table = np.zeros((1, 3), np.int64)
-            run = arrange(b.rows, b.weights, np.array(by_right, np.int64))
+            run = project(b.rows, b.weights, np.array(by_right, np.int64))
             register_run(table, 0, *run)
-            return matching.of(Batch(*arrange(a.rows, a.weights, np.array(by_left, np.int64))), table, 1)
+            return matching.of(Batch(*project(a.rows, a.weights, np.array(by_left, np.int64))), table, 1)
 
         return join
 

@@ -36,9 +36,9 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, expect_present
 from dbsp.kernels import (
-    arrange,
     consolidate,
     join_intervals,
+    project,
     register_run,
 )
 from dbsp.kernels.arrays import Codes, Mask
@@ -121,8 +121,8 @@ class IntervalJoin(Operator):
         )
 
         def join(a: Batch, b: Batch) -> Batch:
-            arguments = reach.of_points(Batch(*arrange(a.rows, a.weights, by_left)))
-            run = arrange(b.rows, b.weights, by_right)
+            arguments = reach.of_points(Batch(*project(a.rows, a.weights, by_left)))
+            run = project(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
             rows, weights, _ = join_intervals(*arguments, table, 1, b_schema.arity, columns)

@@ -34,7 +34,7 @@ from dbsp.data.piece_batch import summed_later
 from dbsp.data.run_batch import RunBatch
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
-from dbsp.kernels import arrange, consolidate, join_runs, register_run
+from dbsp.kernels import consolidate, join_runs, project, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import expect_calls
 from dbsp.kernels.limits import NULL
@@ -95,10 +95,10 @@ class Join(Operator):
         null_mismatch = null_mismatch_columns(left, right, zip(self.left_key, self.right_key, strict=True))
 
         def join(a: Batch, b: Batch) -> Batch:
-            rows, weights = arrange(a.rows, a.weights, by_left)
+            rows, weights = project(a.rows, a.weights, by_left)
             if null_mismatch:
                 rows, weights = without_null(rows, weights, null_mismatch)
-            run = arrange(b.rows, b.weights, by_right)
+            run = project(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
             joined, products, _ = join_runs(rows, weights, key, table, 1, width, columns)
@@ -510,7 +510,7 @@ class RealignedJoinStep(JoinStep):
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
         order = self._to_right if from_left else self._to_left
-        return *arrange(delta.rows, delta.weights, order), self._key
+        return *project(delta.rows, delta.weights, order), self._key
 
 
 def _permutation(key: Codes, arity: int) -> Codes:

@@ -16,7 +16,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.expressions import Expression, bind
-from dbsp.kernels import arrange, consolidate, join_runs, project, register_run
+from dbsp.kernels import consolidate, join_runs, project, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.operators.linear.filter import filter_rows
@@ -101,11 +101,11 @@ def _joined(
     left = [*key, *(name for name in names if name not in key)]
     by_left = np.array([names.index(name) for name in left], np.int64)
     by_right = np.array([own.index(name) for name in (*key, *new)], np.int64)
-    run = arrange(rows.rows, rows.weights, by_right)
+    run = project(rows.rows, rows.weights, by_right)
     table = np.zeros((1, 3), np.int64)
     register_run(table, 0, *run)
     columns = np.array([*range(len(left)), *(-v - 1 for v in range(len(key), len(own)))], np.int64)
-    delta = arrange(found.rows, found.weights, by_left)
+    delta = project(found.rows, found.weights, by_left)
     joined, weights, _ = join_runs(*delta, len(key), table, 1, len(own), columns)
     return (*left, *new), Batch(*consolidate(joined, weights))
 

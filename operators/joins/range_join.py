@@ -32,7 +32,7 @@ from dbsp.data.masks import all_true
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError
-from dbsp.kernels import arrange, consolidate, join_bands, register_run
+from dbsp.kernels import consolidate, join_bands, project, register_run
 from dbsp.kernels.arrays import Codes
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.band import Band
@@ -105,8 +105,8 @@ class RangeJoin(Operator):
         width = b_schema.arity
 
         def join(a: Batch, b: Batch) -> Batch:
-            rows, weights, starts, ends = reach.of(Batch(*arrange(a.rows, a.weights, by_left)))
-            run = arrange(b.rows, b.weights, by_right)
+            rows, weights, starts, ends = reach.of(Batch(*project(a.rows, a.weights, by_left)))
+            run = project(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)
             joined, products, _ = join_bands(rows, weights, starts, ends, table, 1, width, columns)

@@ -33,7 +33,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.run_batch import stored_rows
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
-from dbsp.kernels import arrange, count_asserted, replace_by_key
+from dbsp.kernels import count_asserted, project, replace_by_key
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
@@ -212,15 +212,13 @@ class StoredInputStep(InputStep, StrictStep):
         identity = list(order) == list(range(len(order)))
         self._order = None if identity else np.array(order, np.int64)
         self._restore = np.argsort(np.array(order, np.int64))
-        if self._order is not None:
-            expect_calls(arrange)
 
     def connect(self, strict: Sequence[Step]) -> None:
         (self._past,) = expect_arranged(self.node, strict)
 
     def _restored(self, rows: Codes, weights: Codes) -> Batch:
         """Return rows in the order of the arrangement as a batch of the relation."""
-        return Batch(*((rows, weights) if self._order is None else arrange(rows, weights, self._restore)))
+        return Batch(*((rows, weights) if self._order is None else project(rows, weights, self._restore)))
 
 
 class SetInputStep(StoredInputStep):

@@ -34,7 +34,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.errors import violated
-from dbsp.kernels import arrange, consolidate, gather_bands
+from dbsp.kernels import consolidate, gather_bands, project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MIN
 from dbsp.lazy_dataclass import dataclass
@@ -91,7 +91,7 @@ class CloseStep(RememberingStep, TracedStep):
             late = batch.rows[:, self._end] <= before
             if any_true(late):
                 self._refuse(batch.rows[late])
-            rows, weights = arrange(batch.rows, batch.weights, self._order)
+            rows, weights = project(batch.rows, batch.weights, self._order)
             waiting.append(rows, weights)
         if now == before:
             return
@@ -101,7 +101,7 @@ class CloseStep(RememberingStep, TracedStep):
         if len(weights):
             # Cancels the insertions, so that merging removes both.
             waiting.append(rows, -weights)
-            self.out = Batch(*arrange(rows, weights, self._restore))
+            self.out = Batch(*project(rows, weights, self._restore))
 
     def memory(self) -> int:
         return self._mark.before

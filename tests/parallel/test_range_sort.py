@@ -76,7 +76,7 @@ def test_rearranged_rows(parts: list[Part], chance: random.Random) -> None:
     columns = list(range(rows.shape[1]))
     chance.shuffle(columns)
     order = np.array(columns)
-    expected = plain(kernels.arrange(rows, sums, order))
+    expected = plain(kernels.project(rows, sums, order))
     for threads in THREADS:
         with small_pieces(threads):
             found, found_weights = range_sort.rearrange(rows, sums, order)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dbsp import Circuit, col, lit
 from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError, EvaluationError
-from dbsp.kernels import arrange, consolidate
+from dbsp.kernels import consolidate, project
 from dbsp.operators.streams.multiway_atoms import multiway_join
 from dbsp.operators.streams.stream import Stream
 from dbsp.runtime.run import Run
@@ -37,7 +37,7 @@ class Index:
             trace = self.traces[relation, order] = Trace(2, self.journal)
             batch = as_batch(dict.fromkeys(self.rows[relation], 1))
             if len(batch):
-                trace.restore([SortedRun(*arrange(batch.rows, batch.weights, np.array(order)))])
+                trace.restore([SortedRun(*project(batch.rows, batch.weights, np.array(order)))])
         return self.traces[relation, order]
 
     def change(self, relation: str, delta: dict[Row, int]) -> Batch:
@@ -45,7 +45,7 @@ class Index:
         batch = as_batch(delta)
         for (name, order), trace in self.traces.items():
             if name == relation:
-                trace.append(*arrange(batch.rows, batch.weights, np.array(order)))
+                trace.append(*project(batch.rows, batch.weights, np.array(order)))
         for row, weight in delta.items():
             (self.rows[relation].add if weight > 0 else self.rows[relation].discard)(row)
         return batch
