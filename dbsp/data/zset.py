@@ -31,7 +31,6 @@ from dbsp.errors import (
     full_repr,
     shorten,
 )
-from dbsp.kernels import project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
@@ -635,7 +634,7 @@ class ZSet(Displayed):
         """Return the Z-set with its columns in another order; itself if the order is the same."""
         if list(order) == list(range(self.arity)):
             return self
-        batch = Batch(*project(self.stored.rows, self.stored.weights, np.array(order, np.int64)))
+        batch = self.stored.projected(np.array(order, np.int64))
         return ZSet.wrap(self.schema.select(order), self.interner, batch)
 
 

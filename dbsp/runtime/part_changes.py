@@ -98,7 +98,7 @@ class _LastChange(_SummedChange):
 
     def total(self) -> Batch | None:
         batch = self.sum.total()
-        return None if batch is None else Batch(*project(batch.rows, batch.weights, np.argsort(self._order)))
+        return None if batch is None else batch.projected(np.argsort(self._order))
 
     def _prefixes(self, rows: Codes) -> Codes:
         keys, _ = project(rows, np.ones(len(rows), np.int64), self._keys)

@@ -164,7 +164,7 @@ def restore_column_order(function: Reduce, order: Sequence[int]) -> Reduce:
     if list(order) == list(range(len(order))):
         return function
     back = np.argsort(np.array(order, np.int64))
-    return lambda batch: function(Batch(*project(batch.rows, batch.weights, back)))
+    return lambda batch: function(batch.projected(back))
 
 
 class GroupsStep(Step):

@@ -113,7 +113,7 @@ class AsofJoin(Operator):
             table = np.zeros((1, 3), np.int64)
             run = project(b.rows, b.weights, np.array(by_right, np.int64))
             register_run(table, 0, *run)
-            return matching.of(Batch(*project(a.rows, a.weights, np.array(by_left, np.int64))), table, 1)
+            return matching.of(a.projected(np.array(by_left, np.int64)), table, 1)
 
         return join
 

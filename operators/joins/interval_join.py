@@ -121,7 +121,7 @@ class IntervalJoin(Operator):
         )
 
         def join(a: Batch, b: Batch) -> Batch:
-            arguments = reach.of_points(Batch(*project(a.rows, a.weights, by_left)))
+            arguments = reach.of_points(a.projected(by_left))
             run = project(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)

@@ -65,7 +65,7 @@ def definition(join: MultiwayJoin, interner: Interner, inputs: Sequence[Schema])
         for limit in narrowing:
             found = filter_rows(found, limit.holds(found.rows, names, interner))
         taken = np.array([names.index(name) for name in join.columns], np.int64)
-        return Batch(*project(found.rows, found.weights, taken))
+        return found.projected(taken)
 
     return evaluate
 
@@ -89,7 +89,7 @@ def _matching(
                 keep &= batch.rows[:, column] != NULL
     batch = filter_rows(batch, keep)
     taken = np.array(list(places.values()), np.int64)
-    return tuple(places), Batch(*project(batch.rows, batch.weights, taken))
+    return tuple(places), batch.projected(taken)
 
 
 def _joined(

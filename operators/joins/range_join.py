@@ -105,7 +105,7 @@ class RangeJoin(Operator):
         width = b_schema.arity
 
         def join(a: Batch, b: Batch) -> Batch:
-            rows, weights, starts, ends = reach.of(Batch(*project(a.rows, a.weights, by_left)))
+            rows, weights, starts, ends = reach.of(a.projected(by_left))
             run = project(b.rows, b.weights, by_right)
             table = np.zeros((1, 3), np.int64)
             register_run(table, 0, *run)

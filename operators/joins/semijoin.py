@@ -24,7 +24,6 @@ from dbsp.circuit.rewriting import Rewriting
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
-from dbsp.kernels import project
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.distinct import Distinct
 from dbsp.operators.groups.distinct_steps import positive
@@ -74,7 +73,7 @@ class Semijoin(Operator):
         keys = self.keys_of(right)
         key = np.array(keys.columns, np.int64)
         partnered = self.join_with(left).function(interner, left, keys.checked_schema(right))
-        return lambda a, b: partnered(a, positive(Batch(*project(b.rows, b.weights, key))))
+        return lambda a, b: partnered(a, positive(b.projected(key)))
 
     def keys_of(self, right: Schema) -> Project:
         """Return the projection of the right input to its key.

@@ -31,7 +31,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
-from dbsp.kernels import consolidate, gather_bands, project
+from dbsp.kernels import consolidate, gather_bands
 from dbsp.kernels.limits import INT64_MIN
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.filter import filter_rows
@@ -140,7 +140,7 @@ class RecentStep(KeepingStep, RememberingStep, ReplayingStep, TracedStep):
 
     def integral(self) -> Batch:
         total = self._recent.contents()
-        return Batch(*project(total.rows, total.weights, self._restore))
+        return total.projected(self._restore)
 
     @property
     def kept_rows(self) -> int:
@@ -163,11 +163,11 @@ class RecentStep(KeepingStep, RememberingStep, ReplayingStep, TracedStep):
         if batch is not None:
             started = now > INT64_MIN  # else there is no watermark yet
             arrived = filter_rows(batch, batch.rows[:, self._column] > now) if started else batch
-            change = change.plus(Batch(*project(arrived.rows, arrived.weights, self._order)))
+            change = change.plus(arrived.projected(self._order))
         self.out = None
         if change:
             recent.append(change.rows, change.weights)
-            self.out = Batch(*project(change.rows, change.weights, self._restore))
+            self.out = change.projected(self._restore)
 
     def memory(self) -> int:
         return self._mark.before

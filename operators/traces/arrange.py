@@ -26,7 +26,7 @@ from dbsp.data.piece_batch import PieceBatch
 from dbsp.data.run_batch import RunBatch
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, InvariantError, SchemaError, counted
-from dbsp.kernels import project, with_time
+from dbsp.kernels import with_time
 from dbsp.kernels.arrays import Codes, StoredRows
 from dbsp.kernels.narrow_rows import copied_rows
 from dbsp.lazy_dataclass import dataclass
@@ -115,7 +115,7 @@ class ExternalArrangeStep(Arranged):
 
     def integral(self) -> Batch:
         total = self.trace.contents()
-        return Batch(*project(total.rows, total.weights, np.argsort(self._permutation)))
+        return total.projected(np.argsort(self._permutation))
 
     @property
     def kept_rows(self) -> int:
@@ -131,7 +131,7 @@ class ExternalArrangeStep(Arranged):
             newest = trace.current[0]  # the owner has sorted the delta for all circuits that read it
             self.out = Batch(newest.rows, newest.weights)
             return
-        self.out = Batch(*project(batch.rows, batch.weights, self._permutation))
+        self.out = batch.projected(self._permutation)
 
 
 class ArrangeStep(Arranged, ReplayingStep, TracedStep):
@@ -180,10 +180,10 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
         total = self._trace.contents()
         if self._scope.depth:
             arity = self._trace.width - self._scope.depth
-            total = Batch(*project(total.rows, total.weights, np.arange(arity)))
+            total = total.projected(np.arange(arity))
         if self._order is None:
             return total
-        return Batch(*project(total.rows, total.weights, np.argsort(self._order)))
+        return total.projected(np.argsort(self._order))
 
     @property
     def kept_rows(self) -> int:
