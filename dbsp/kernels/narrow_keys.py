@@ -160,7 +160,7 @@ def sort_divided(keys: Codes, ends: Codes, low_bits: int, spare: Codes) -> None:
             continue
         if n <= spare.shape[0]:
             found = keys[start:end]
-            if radix_sort(found, spare[:n], spare, spare, False, bits):
+            if radix_sort(found, spare[:n], spare, spare, False, 0, bits):
                 for i in range(n):
                     found[i] = spare[i]
             continue

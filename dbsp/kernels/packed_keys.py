@@ -64,19 +64,23 @@ def pack_keys(
 
 @kernel
 def radix_sort(
-    keys: Codes, keys_to: Codes, payload: Codes, payload_to: Codes, with_payload: bool, bits: int
+    keys: Codes, keys_to: Codes, payload: Codes, payload_to: Codes, with_payload: bool, skip: int, bits: int
 ) -> bool:
-    """Sort (keys, payload), stably, by the low `bits` of the keys as unsigned numbers.
+    """Sort (keys, payload), stably, by the low `bits` of the keys but the lowest `skip` ones.
 
     Returns whether the result is in (keys_to, payload_to); both pairs are overwritten.
     """
     n = keys.shape[0]
     digit = 8 if n < 8192 else 11
+    # Passes over digits of equal size: fewer counts, with the same number of passes.
+    passes = (bits - skip + digit - 1) // digit
+    if passes > 0:
+        digit = (bits - skip + passes - 1) // passes
     radix = 1 << digit
     mask = np.uint64(radix - 1)
     count = np.empty(radix, np.int64)
     moved = False
-    for low in range(0, bits, digit):
+    for low in range(skip, bits, digit):
         s = np.uint64(low)
         count[:] = 0
         for i in range(n):

@@ -89,7 +89,7 @@ def sum_scattered(
             continue
         found, spare = keys[start:end], sums[start:end]
         given, given_to = weights[start:end], weights_to[start:end]
-        if radix_sort(found, spare, given, given_to, not units, low_bits):
+        if radix_sort(found, spare, given, given_to, not units, 0, low_bits):
             found, spare = spare, found
             given, given_to = given_to, given
         if units:

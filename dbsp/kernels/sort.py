@@ -67,7 +67,7 @@ def _sort_order(rows: Rows, columns: Codes) -> Codes:
         pack_keys(rows, columns, low, shift, word, at_word, keys_to)
         for i in range(n):
             keys[i] = keys_to[order[i]]
-        if radix_sort(keys, keys_to, order, order_to, True, used[at_word]):
+        if radix_sort(keys, keys_to, order, order_to, True, 0, used[at_word]):
             order, order_to = order_to, order
     return order
 
@@ -111,9 +111,22 @@ def _first(rows: Rows, weights: Codes, size: int) -> tuple[Rows, Codes]:
 
 
 @kernel
-def _sorted_by_order(rows: Rows, weights: Codes, columns: Codes) -> tuple[Rows, Codes]:
+def _leading(order: Codes) -> int:
+    """Return how many leading columns of a permutation decide the order of sorted rows.
+
+    The columns after them are in their own order: so are the rows, where the leading ones are
+    equal.
+    """
+    for column in range(order.shape[0] - 1, 0, -1):
+        if order[column - 1] > order[column]:
+            return column
+    return 0
+
+
+@kernel
+def _sorted_by_order(rows: Rows, weights: Codes, columns: Codes, leading: int) -> tuple[Rows, Codes]:
     n, k = rows.shape[0], columns.shape[0]
-    order = _sort_order(rows, columns)
+    order = _sort_order(rows, columns[:leading])
     sorted_rows = np.empty((n, k), np.int64)
     sorted_weights = np.empty(n, np.int64)
     for i in range(n):
@@ -131,8 +144,8 @@ def _consolidate(
     """Consolidate these columns of the rows.
 
     The output arrays are empty, or the input arrays, with all columns in order: then the result is
-    in their memory. If `distinct`, no two rows are equal in these columns and no weight is 0: the
-    result may have no weights, which means that all are 1.
+    in their memory. If `distinct`, the columns are a permutation, the rows are consolidated, and
+    the result may have no weights, which means that all are 1.
     """
     n, k = rows.shape[0], columns.shape[0]
     if k == 0:
@@ -142,28 +155,30 @@ def _consolidate(
         total = fit_weight(high, total)
         size = 1 if total != 0 else 0
         return np.empty((size, 0), np.int64), np.full(size, total)
-    if _is_sorted(rows, columns):
+    leading = _leading(columns) if distinct else k
+    if _is_sorted(rows, columns[:leading]):
         found = out_rows if out_rows.shape[0] == n else np.empty((n, k), np.int64)
         sums = out_weights if out_weights.shape[0] == n else np.empty(n, np.int64)
         return _first(found, sums, _sum_equal(rows, weights, columns, found, sums))
     if n <= _SMALL:
-        return _sorted_by_order(rows, weights, columns)
+        return _sorted_by_order(rows, weights, columns, leading)
     low, shift, word, used, words = plan_words(rows, columns)
     if words > 1:
-        return _sorted_by_order(rows, weights, columns)
+        return _sorted_by_order(rows, weights, columns, leading)
     # The keys are at the start of the memory of the result, and move to its end and back.
     found = out_rows if out_rows.shape[0] == n else np.empty((n, k), np.int64)
     memory = found.reshape(n * k)
     keys = memory[:n]
     keys_to = memory[(k - 1) * n :] if k > 1 else np.empty(n, np.int64)
     pack_keys(rows, columns, low, shift, word, 0, keys)
+    skip = shift[leading - 1]
     units = True
     for i in range(n):
         if weights[i] != 1:
             units = False
             break
     if units and distinct:
-        moved = radix_sort(keys, keys_to, out_weights, out_weights, False, used[0])
+        moved = radix_sort(keys, keys_to, out_weights, out_weights, False, skip, used[0])
         unpack_keys(keys_to if moved else keys, n, moved, low, shift, used[0], found)
         return found, out_weights
     # Weights that are all 1 are not sorted: the result gets the counts of equal keys.
@@ -171,7 +186,7 @@ def _consolidate(
     if not units:
         copy_codes(weights, 0, sums, 0, n)
     sums_to = np.empty(0 if units else n, np.int64)
-    moved = radix_sort(keys, keys_to, sums, sums_to, not units, used[0])
+    moved = radix_sort(keys, keys_to, sums, sums_to, not units, skip, used[0])
     if moved:
         keys = keys_to
         if not units:
@@ -224,7 +239,7 @@ def sort_owned(rows: Rows) -> Rows:
     keys_to = memory[(k - 1) * n :] if k > 1 else np.empty(n, np.int64)
     pack_keys(rows, columns, low, shift, word, 0, keys)
     none = np.empty(0, np.int64)
-    moved = radix_sort(keys, keys_to, none, none, False, used[0])
+    moved = radix_sort(keys, keys_to, none, none, False, 0, used[0])
     unpack_keys(keys_to if moved else keys, n, moved, low, shift, used[0], rows)
     return rows
 

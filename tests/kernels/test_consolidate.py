@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -130,6 +132,24 @@ def test_project_many_rows(columns: list[int], size: int, units: bool) -> None:
         assert pairs_of(found.rows, found.weights) == expected
         assert (found.weights is weights) == (units and size > 48)
         assert pairs_of(rows, weights) == model_pairs(zset)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("units", [True, False])
+def test_rearrange_many_rows(spread: str, units: bool, tier: str) -> None:
+    """Every order of the columns; most rows are equal in their leading columns."""
+    ranges = SPREADS[spread]
+    for size in (100, 20_000) if tier == COMPILED else (100,):
+        rng = np.random.default_rng(size)
+        few = [rng.integers(low, high, 30, endpoint=True) for low, high in ranges]
+        rows = np.unique(np.stack([rng.choice(values, size) for values in few], axis=1), axis=0)
+        weights = np.ones(len(rows), np.int64) if units else rng.choice([-2, 1, 3], len(rows))
+        for order in itertools.permutations(range(len(ranges))):
+            columns = np.array(order, np.int64)
+            found = Batch(rows, weights).rearranged(columns)
+            places = np.lexsort(rows[:, columns[::-1]].T)
+            assert np.array_equal(found.rows, rows[places][:, columns])
+            assert np.array_equal(found.weights, weights[places])
 
 
 @pytest.mark.parametrize("size", [2, 300])
