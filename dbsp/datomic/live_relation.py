@@ -74,7 +74,7 @@ def arranged(key: RelationKey, runs: list[SortedRun], order: Order, journal: lis
     """Return a trace with the rows of these runs, of the columns of the key, in another order."""
     whole = Trace.of_runs(len(key.columns), runs, []).contents()
     if order != key.columns:
-        whole = whole.projected(np.array(key.permutation(order), np.int64))
+        whole = whole.rearranged(np.array(key.permutation(order), np.int64))
     return trace_of(whole, journal)
 
 

@@ -80,7 +80,8 @@ class _LastChange(_SummedChange):
 
     def add(self, batch: Batch) -> None:
         """Replace the earlier changes of the keys of this batch. O(|batch| log n)."""
-        rows, weights = project(batch.rows, batch.weights, self._order)
+        ordered = batch.rearranged(self._order)
+        rows, weights = ordered.rows, ordered.weights
         asserted = np.ascontiguousarray(rows[weights > 0])
         removed = np.ascontiguousarray(rows[weights < 0])
         if len(self._keys) < rows.shape[1]:
@@ -98,7 +99,7 @@ class _LastChange(_SummedChange):
 
     def total(self) -> Batch | None:
         batch = self.sum.total()
-        return None if batch is None else batch.projected(np.argsort(self._order))
+        return None if batch is None else batch.rearranged(np.argsort(self._order))
 
     def _prefixes(self, rows: Codes) -> Codes:
         keys, _ = project(rows, np.ones(len(rows), np.int64), self._keys)

@@ -24,7 +24,6 @@ from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.data.weights import overflow_text
 from dbsp.errors import CircuitError, InputError, WeightOverflowError
-from dbsp.kernels import project
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.input_changes import expect_distinct_keys
@@ -196,9 +195,10 @@ class Dealer:
 
 def _expect_distinct_keys(batch: Batch, port: DealtPort) -> None:
     order = [*port.key, *(column for column in range(batch.arity) if column not in port.key)]
-    rows, weights = project(batch.rows, batch.weights, np.array(order, np.int64))
+    ordered = batch.rearranged(np.array(order, np.int64))
+    present = np.ascontiguousarray(ordered.rows[ordered.weights > 0])
     try:
-        expect_distinct_keys(np.ascontiguousarray(rows[weights > 0]), len(port.key), port.relation)
+        expect_distinct_keys(present, len(port.key), port.relation)
     except InputError as error:
         error.where = port.where
         raise

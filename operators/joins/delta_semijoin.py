@@ -28,7 +28,6 @@ from dbsp.data.batch import Batch
 from dbsp.data.piece_batch import summed
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError, counted
-from dbsp.kernels import project
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.lazy_dataclass import dataclass
@@ -197,4 +196,5 @@ class SemijoinStep(JoinStep):
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Codes, Codes, int]:
         if self._to_left is None:
             return delta.rows, delta.weights, self._key
-        return *project(delta.rows, delta.weights, self._to_left), self._key
+        ordered = delta.rearranged(self._to_left)
+        return ordered.rows, ordered.weights, self._key

@@ -509,8 +509,8 @@ class RealignedJoinStep(JoinStep):
         super().__init__(left, right, key, from_left, from_right, scope, injective)
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Any, ...]:
-        order = self._to_right if from_left else self._to_left
-        return *project(delta.rows, delta.weights, order), self._key
+        ordered = delta.rearranged(self._to_right if from_left else self._to_left)
+        return ordered.rows, ordered.weights, self._key
 
 
 def _permutation(key: Codes, arity: int) -> Codes:

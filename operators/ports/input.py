@@ -33,7 +33,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.run_batch import stored_rows
 from dbsp.data.schema import Schema
 from dbsp.errors import CircuitError, SchemaError
-from dbsp.kernels import count_asserted, project, replace_by_key
+from dbsp.kernels import count_asserted, replace_by_key
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
@@ -218,7 +218,8 @@ class StoredInputStep(InputStep, StrictStep):
 
     def _restored(self, rows: Codes, weights: Codes) -> Batch:
         """Return rows in the order of the arrangement as a batch of the relation."""
-        return Batch(*((rows, weights) if self._order is None else project(rows, weights, self._restore)))
+        batch = Batch(rows, weights)
+        return batch if self._order is None else batch.rearranged(self._restore)
 
 
 class SetInputStep(StoredInputStep):

@@ -34,7 +34,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.errors import violated
-from dbsp.kernels import consolidate, gather_bands, project
+from dbsp.kernels import consolidate, gather_bands
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MIN
 from dbsp.lazy_dataclass import dataclass
@@ -91,8 +91,8 @@ class CloseStep(RememberingStep, TracedStep):
             late = batch.rows[:, self._end] <= before
             if any_true(late):
                 self._refuse(batch.rows[late])
-            rows, weights = project(batch.rows, batch.weights, self._order)
-            waiting.append(rows, weights)
+            arrived = batch.rearranged(self._order)
+            waiting.append(arrived.rows, arrived.weights)
         if now == before:
             return
         start, end = np.array([[INT64_MIN]]), np.array([[now]])
@@ -101,7 +101,7 @@ class CloseStep(RememberingStep, TracedStep):
         if len(weights):
             # Cancels the insertions, so that merging removes both.
             waiting.append(rows, -weights)
-            self.out = Batch(*project(rows, weights, self._restore))
+            self.out = Batch(rows, weights).rearranged(self._restore)
 
     def memory(self) -> int:
         return self._mark.before

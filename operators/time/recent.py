@@ -140,7 +140,7 @@ class RecentStep(KeepingStep, RememberingStep, ReplayingStep, TracedStep):
 
     def integral(self) -> Batch:
         total = self._recent.contents()
-        return total.projected(self._restore)
+        return total.rearranged(self._restore)
 
     @property
     def kept_rows(self) -> int:
@@ -163,11 +163,11 @@ class RecentStep(KeepingStep, RememberingStep, ReplayingStep, TracedStep):
         if batch is not None:
             started = now > INT64_MIN  # else there is no watermark yet
             arrived = filter_rows(batch, batch.rows[:, self._column] > now) if started else batch
-            change = change.plus(arrived.projected(self._order))
+            change = change.plus(arrived.rearranged(self._order))
         self.out = None
         if change:
             recent.append(change.rows, change.weights)
-            self.out = change.projected(self._restore)
+            self.out = change.rearranged(self._restore)
 
     def memory(self) -> int:
         return self._mark.before
