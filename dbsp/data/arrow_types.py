@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -46,8 +48,15 @@ ARROW_TYPES: dict[str, pa.DataType] = {
 def type_of_arrow(arrow: pa.DataType) -> Type:
     """Return the type of the values of an Arrow type.
 
-    Decimals of more than 18 digits, and lists and structs of unsupported types, are objects.
+    Decimals of more than 18 digits, extension types, and lists and structs of unsupported types are
+    objects.
     """
+    # A subclass that defines equality may have no hash.
+    return OBJECT if isinstance(arrow, pa.BaseExtensionType) else _type_of_arrow(arrow)
+
+
+@lru_cache(1024)
+def _type_of_arrow(arrow: pa.DataType) -> Type:
     if pa.types.is_dictionary(arrow):
         return type_of_arrow(arrow.value_type)
     if pa.types.is_decimal(arrow):

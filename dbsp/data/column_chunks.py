@@ -23,7 +23,6 @@ from dbsp.data.weights import weight_name
 from dbsp.errors import (
     DbspError,
     InputError,
-    ValueOutOfRangeError,
     at_place,
     counted,
 )
@@ -251,17 +250,6 @@ def _arrow_of(column: npt.NDArray[Any]) -> Any:
 
 
 def _arrow_codes(column: Any, type_: Type, interner: Interner) -> Codes:
-    import pyarrow as pa
+    from dbsp.data.frames import encode_arrow
 
-    from dbsp.data.arrow_types import without_views
-    from dbsp.data.frames import encode_arrow_values, source_type
-
-    if not isinstance(column, pa.ChunkedArray):
-        column = pa.chunked_array([column])
-    column = without_views(column)
-    source = source_type(column, type_)
-    try:
-        codes = encode_arrow_values(column, source, interner)
-    except pa.ArrowInvalid as error:
-        raise ValueOutOfRangeError(str(error)) from None
-    return _recoded(codes, source, type_, interner)
+    return _recoded(*encode_arrow(column, type_, interner), type_, interner)

@@ -47,6 +47,8 @@ from dbsp.errors import (
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, NULL
 
+_INT32, _INT64, _FLOAT64 = pa.int32(), pa.int64(), pa.float64()
+
 
 def _without_views(table: pa.Table) -> pa.Table:
     for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
@@ -63,7 +65,9 @@ def schema_of_arrow(table: pa.Table) -> Schema:
 
 
 def _found_type(column: pa.ChunkedArray) -> Type:
-    found = _without_nulls(type_of_arrow(column.type), column.chunks)
+    found = type_of_arrow(column.type)
+    if found.kind in ("list", "struct"):
+        found = _without_nulls(found, column.chunks)
     return found.optional() if column.null_count else found
 
 
@@ -132,6 +136,18 @@ def source_type(column: pa.ChunkedArray, wanted: Type) -> Type:
     return wanted if wanted.kind in ("list", "struct") and found.kind == "object" else found
 
 
+def encode_arrow(column: pa.Array | pa.ChunkedArray, wanted: Type, interner: Interner) -> tuple[Codes, Type]:
+    """Return the codes of a column, int64[n], and their `source_type`."""
+    if not isinstance(column, pa.ChunkedArray):
+        column = pa.chunked_array([column])
+    column = without_views(column)
+    source = source_type(column, wanted)
+    try:
+        return encode_arrow_values(column, source, interner), source
+    except pa.ArrowInvalid as error:
+        raise ValueOutOfRangeError(str(error)) from None
+
+
 def encode_arrow_values(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
     """Return the codes of a column of a `source_type`, int64[n]."""
     if type_.kind in ("list", "struct") and type_of_arrow(column.type).kind != type_.kind:
@@ -191,11 +207,11 @@ def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
         try:
             if pa.types.is_decimal(array.type):
                 array = array.cast(pa.decimal128(38, 0))  # PyArrow casts only these to ints correctly
-            return _ints(array.cast(pa.int64()))
+            return _ints(_converted(array, _INT64))
         except pa.ArrowInvalid:
             raise out_of_int_range(_beyond(array)) from None
     if kind == "float":
-        return float_codes(values_of(array.cast(pa.float64()), np.float64))
+        return float_codes(values_of(_converted(array, _FLOAT64), np.float64))
     if kind == "bool":
         return values_of(array, np.int64)
     if kind == "date":
@@ -241,6 +257,11 @@ def _encode_nested(array: pa.Array, type_: Type, interner: Interner) -> Codes:
     return result
 
 
+def _converted(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Return the array with another type. A cast to its own type takes as long as all the rest."""
+    return array if array.type == arrow else array.cast(arrow)
+
+
 def _ints(array: pa.Array) -> Codes:
     """Return the numbers of an array of int32 or int64 without nulls."""
     return values_of(array, np.int32 if array.type.bit_width == 32 else np.int64).astype(np.int64, copy=False)
@@ -264,11 +285,12 @@ def _encode_interned(array: pa.Array, type_: Type, interner: Interner) -> Codes:
     values = array.dictionary.to_pylist()
     # A null may be an entry of the dictionary as well as a missing index.
     ids = encode_column(type_.optional(), values, interner)
-    if array.indices.null_count:
+    indices = array.indices
+    if indices.type != _INT32:
+        indices = _converted(indices, _INT64)
+    if indices.null_count:
         ids = np.append(ids, NULL)
-        indices = array.indices.cast(pa.int64()).fill_null(len(values))
-    else:
-        indices = array.indices.cast(pa.int64())
+        indices = indices.fill_null(len(values))
     if not len(ids):
         return np.empty(0, np.int64)
     return ids[_ints(indices)]

@@ -170,6 +170,36 @@ def test_chunks_batches_and_empty_tables() -> None:
     assert ZSet.from_arrow(ZSet.empty(schema).to_arrow(), "weight", schema) == ZSet.empty(schema)
 
 
+@pytest.mark.parametrize("index", [pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.int64()])
+def test_dictionaries_with_any_index(index: pa.DataType) -> None:
+    interner = Interner()
+    for places, optional in (([1, 0, 1], False), ([1, None, 0], True)):
+        array = pa.DictionaryArray.from_arrays(pa.array(places, index), pa.array(["a", "b"]))
+        schema = Schema(("s",), (STR.optional() if optional else STR,))
+        codes = encode_table(pa.table({"s": array}), schema, interner)
+        assert decode_table(codes, schema, interner)["s"].to_pylist() == array.to_pylist()
+
+
+class Celsius(pa.ExtensionType):  # type: ignore[misc]
+    """Has no hash, since it defines equality only."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "test.celsius")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Celsius)
+
+
+def test_values_of_an_extension_type() -> None:
+    array = pa.ExtensionArray.from_storage(Celsius(), pa.array([20, -5]))
+    interner, schema = Interner(), Schema(("x",), (INT,))
+    assert encode_table(pa.table({"x": array}), schema, interner).tolist() == [[20], [-5]]
+    assert schema_of_arrow(pa.table({"x": array})).types == (OBJECT,)
+
+
 def test_a_misspelt_column_is_refused() -> None:
     """By position, `source` would become `dst`."""
     table = pa.table({"dst": [20], "source": [10]})
