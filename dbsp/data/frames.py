@@ -97,7 +97,6 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
     """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    table = _without_views(table)
     if table.num_columns != schema.arity:
         names = ", ".join(table.column_names)
         raise SchemaError(
@@ -107,21 +106,18 @@ def encode_table(table: pa.Table, schema: Schema, interner: Interner) -> Codes:
         )
     if (order := schema.match(table.column_names)) is not None:
         table = table.select(order)
-    types = tuple(
-        source_type(column, wanted) for column, wanted in zip(table.columns, schema.types, strict=True)
-    )
+    types: list[Type] = []
     codes = np.empty((table.num_rows, schema.arity), np.int64)
-    for j, (name, type_) in enumerate(zip(schema.names, types, strict=True)):
+    for j, (name, wanted) in enumerate(zip(schema.names, schema.types, strict=True)):
         try:
-            codes[:, j] = encode_arrow_values(table.column(j), type_, interner)
-        except pa.ArrowInvalid as error:
-            raise ValueOutOfRangeError(f"column {name!r}: {error}") from None
+            codes[:, j], source = encode_arrow(table.column(j), wanted, interner)
         except DbspError as error:
             raise at_place(error, f"column {name!r}") from None
-    return recode_rows(codes, Schema(schema.names, types), interner, schema, interner)
+        types.append(source)
+    return recode_rows(codes, Schema(schema.names, tuple(types)), interner, schema, interner)
 
 
-def source_type(column: pa.ChunkedArray, wanted: Type) -> Type:
+def _source_type(column: pa.ChunkedArray, wanted: Type) -> Type:
     """Return the type to encode a column with, before it is converted to the wanted type.
 
     Decimals without digits after the point are ints in a column of ints, such as the sums of ints
@@ -137,22 +133,17 @@ def source_type(column: pa.ChunkedArray, wanted: Type) -> Type:
 
 
 def encode_arrow(column: pa.Array | pa.ChunkedArray, wanted: Type, interner: Interner) -> tuple[Codes, Type]:
-    """Return the codes of a column, int64[n], and their `source_type`."""
+    """Return the codes of a column, int64[n], and their type: see `_source_type`."""
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
     column = without_views(column)
-    source = source_type(column, wanted)
+    source = _source_type(column, wanted)
     try:
-        return encode_arrow_values(column, source, interner), source
+        if source.kind in ("list", "struct") and type_of_arrow(column.type).kind != source.kind:
+            return encode_column(source, column.to_pylist(), interner), source
+        return encode_arrow_column(column, source, interner), source
     except pa.ArrowInvalid as error:
         raise ValueOutOfRangeError(str(error)) from None
-
-
-def encode_arrow_values(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
-    """Return the codes of a column of a `source_type`, int64[n]."""
-    if type_.kind in ("list", "struct") and type_of_arrow(column.type).kind != type_.kind:
-        return encode_column(type_, column.to_pylist(), interner)
-    return encode_arrow_column(column, type_, interner)
 
 
 def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
