@@ -634,7 +634,7 @@ class ZSet(Displayed):
         """Return the Z-set with its columns in another order; itself if the order is the same."""
         if list(order) == list(range(self.arity)):
             return self
-        batch = self.stored.projected(np.array(order, np.int64))
+        batch = self.stored.rearranged(np.array(order, np.int64))
         return ZSet.wrap(self.schema.select(order), self.interner, batch)
 
 

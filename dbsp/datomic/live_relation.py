@@ -6,7 +6,7 @@ import numpy as np
 
 from dbsp.data.batch import Batch
 from dbsp.datomic.relation_key import Order, RelationKey
-from dbsp.kernels import consolidate, gather, project
+from dbsp.kernels import consolidate, gather
 from dbsp.kernels.arrays import Codes
 from dbsp.state.journal import Journalled
 from dbsp.state.sorted_run import SortedRun
@@ -35,19 +35,19 @@ class LiveRelation:
             first = self.traces[self.key.columns]
             found = arranged(self.key, first.runs, order, self._journal)
             for run in first.current:
-                self._append(found, order, run.rows, run.weights)
+                self._append(found, order, Batch(run.rows, run.weights))
             self.traces[order] = found
         return found
 
     def append(self, change: Batch) -> None:
         """Append a change, in the order of the columns of the key, to all traces."""
         for order, trace in self.traces.items():
-            self._append(trace, order, change.rows, change.weights)
+            self._append(trace, order, change)
 
-    def _append(self, trace: Trace, order: Order, rows: Codes, weights: Codes) -> None:
+    def _append(self, trace: Trace, order: Order, change: Batch) -> None:
         if order != self.key.columns:
-            rows, weights = project(rows, weights, np.array(self.key.permutation(order), np.int64))
-        trace.append(rows, weights)
+            change = change.rearranged(np.array(self.key.permutation(order), np.int64))
+        trace.append(change.rows, change.weights)
 
     def change_of(self, datoms: Codes, coded: Codes) -> Batch:
         """Return the change that the datoms of one transaction make.

@@ -115,7 +115,7 @@ class ExternalArrangeStep(Arranged):
 
     def integral(self) -> Batch:
         total = self.trace.contents()
-        return total.projected(np.argsort(self._permutation))
+        return total.rearranged(np.argsort(self._permutation))
 
     @property
     def kept_rows(self) -> int:
@@ -131,7 +131,7 @@ class ExternalArrangeStep(Arranged):
             newest = trace.current[0]  # the owner has sorted the delta for all circuits that read it
             self.out = Batch(newest.rows, newest.weights)
             return
-        self.out = batch.projected(self._permutation)
+        self.out = batch.rearranged(self._permutation)
 
 
 class ArrangeStep(Arranged, ReplayingStep, TracedStep):
@@ -183,7 +183,7 @@ class ArrangeStep(Arranged, ReplayingStep, TracedStep):
             total = total.projected(np.arange(arity))
         if self._order is None:
             return total
-        return total.projected(np.argsort(self._order))
+        return total.rearranged(np.argsort(self._order))
 
     @property
     def kept_rows(self) -> int:
