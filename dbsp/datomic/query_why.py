@@ -151,8 +151,7 @@ class WhyQuery:
     def why(self, row: Sequence[Any], depth: int | None) -> Proof | Refusal:
         """Return a proof of a row, or why it is missing."""
         values = self._values(row)
-        elements = self._explained.query.find.elements
-        if any(isinstance(element, tree.FindAggregate) for element in elements):
+        if self._explained.query.find.aggregates:
             return self._aggregated(values, depth)
         wanted = self._wanted(values)
         proof = None if wanted is None else self._prover.prove(wanted, depth)

@@ -180,7 +180,7 @@ class Builder:
 
 
 def queries(random: Random) -> tuple[list[str], str, str, Any]:
-    """Return the clauses of a query, its elements of `:find`, its last input and its value.
+    """Return the clauses of a query, its `:find` and `:with`, its last input and its value.
 
     The other inputs are `$`, the tuples `$c` and the rules.
     """
@@ -216,6 +216,9 @@ def queries(random: Random) -> tuple[list[str], str, str, Any]:
     numbers = [name for name in build.bound if name in NUMBERS]
     if numbers and random.random() < 0.3:
         found.append(f"({build.pick('sum', 'min', 'max')} {build.pick(*numbers)})")
+    others = [name for name in build.bound if name not in words(" ".join(found))]
+    if others and random.random() < 0.3:
+        found.append(f":with {build.pick(*others)}")
     random.shuffle(clauses)
     return clauses, " ".join(found), given, value
 

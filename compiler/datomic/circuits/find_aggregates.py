@@ -1,7 +1,8 @@
 """The aggregates of `:find` as operators on the rows of a query.
 
 The rows are a set over the variables of `:find` and `:with`; a group has the rows that agree in the
-plain elements of `:find`. Without rows there are no groups, and the result is empty.
+plain elements of `:find`. Without rows there are no groups, and the result is empty. Without
+aggregates, the rows are a set over the variables of `:find` alone.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def aggregated(
         arguments: the values of variables of `:in` that are arguments of aggregates.
     """
     names = [f"f{at}" for at in range(len(find.elements))]
-    if not any(isinstance(element, tree.FindAggregate) for element in find.elements):
+    if not find.aggregates:
         plain = {
             name: col(columns[element.variable.name])
             for name, element in zip(names, find.elements, strict=True)

@@ -93,13 +93,12 @@ class QueryProgram:
         self.query = query
         self._functions = dict(functions or {})
         self._arguments = dict(arguments or {})
-        self.variables = tuple(
-            dict.fromkeys(
-                [element.variable.name for element in query.find.elements]
-                + [variable.name for variable in query.with_]
-            )
-        )
-        """The variables of `:find` and `:with`: the columns of the rows before aggregates."""
+        columns = [element.variable.name for element in query.find.elements]
+        # Without an aggregate, rows that differ in a variable of `:with` alone are one row.
+        if query.find.aggregates:
+            columns += [variable.name for variable in query.with_]
+        self.variables = tuple(dict.fromkeys(columns))
+        """The columns of the rows before aggregates: the variables of `:find` and `:with`."""
         report = QueryReport(sources)
         writer = DraftWriter(rules, catalogs, self._functions, report)
         draft = write_rules(writer, query, self.variables)

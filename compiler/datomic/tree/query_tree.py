@@ -238,6 +238,11 @@ class Find:
     elements: tuple[FindElement, ...]
     span: SourceSpan = field(compare=False, repr=False)
 
+    @property
+    def aggregates(self) -> bool:
+        """Whether an element is an aggregate."""
+        return any(isinstance(element, FindAggregate) for element in self.elements)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceInput:
