@@ -55,7 +55,7 @@ class LivePart:
 
     # --- a tick -----------------------------------------------------------------------------------
 
-    def step(self, staged: Mapping[str, Batch]) -> None:
+    def step(self, staged: Mapping[str, Batch | None]) -> None:
         """Step with these changes of the inputs; the others do not change."""
         for name, port in self._inputs.items():
             port.staged = staged.get(name)
@@ -93,7 +93,7 @@ class LivePart:
         past = _PastTraces(self.live.reads, self._finder)
         now, self._traces.source = self._traces.source, past
         try:
-            self.step({name: integral(source) for name, source in self.live.reads.items()})
+            self.step({name: integral(source) or None for name, source in self.live.reads.items()})
             self.settle()
         except BaseException:
             self.undo()

@@ -33,7 +33,7 @@ from dbsp.kernels import consolidate, gather, least_members
 from dbsp.kernels.arrays import Codes
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.groups.group_step import GroupsStep, GroupwiseOperator, TimedGroupsStep, expect_rows
-from dbsp.operators.traces.arrange import arranged, own_trace
+from dbsp.operators.traces.arrange import arranged, trace_of
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _ByBothColumns:
         )
 
     def _find(self, keys: Codes, source: Arranged) -> tuple[Codes, Codes, int]:
-        trace = own_trace(source)
+        trace = trace_of(source)
         past = trace.past if self._timed else source.before
         return gather(keys, keys.shape[1], source.table, source.count, trace.width, past)
 

@@ -40,7 +40,8 @@ from dbsp.kernels.jit import expect_calls
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.project import Project, Projectable
 from dbsp.operators.traces.agenda import Agenda, AgendaStep
-from dbsp.operators.traces.arrange import Arrange, arranged, expect_order, in_own_order, order_of, own_trace
+from dbsp.operators.traces.arrange import Arrange, arranged, expect_order, in_own_order, order_of, trace_of
+from dbsp.state.trace import Trace
 
 Reduce: TypeAlias = Callable[[Batch], Batch]
 
@@ -170,17 +171,21 @@ def restore_column_order(function: Reduce, order: Sequence[int]) -> Reduce:
 class GroupsStep(Step):
     """Recomputes groups at the top level; the source is arranged by the `key` columns first."""
 
-    __slots__ = ("_columns", "_key", "_reduce", "_scope", "_source", "_trace")
+    __slots__ = ("_columns", "_key", "_reduce", "_scope", "_source")
 
     def __init__(self, source: Arranged, key: int, reduce: Reduce, scope: StepScope) -> None:
         super().__init__()
         self._source = source
-        self._trace = own_trace(source)
         self._key = key
         self._columns = np.arange(key)
         self._reduce = reduce
         self._scope = scope
         expect_calls(gather)
+
+    @property
+    def _trace(self) -> Trace:
+        """The trace of the source; the owner of an index outside of the circuit may replace it."""
+        return trace_of(self._source)
 
     def step(self) -> None:
         self.out = None

@@ -306,7 +306,7 @@ def own_trace(source: Arranged) -> Trace:
 
 
 def trace_of(source: Arranged) -> Trace:
-    """The trace of a top-level arrangement, also of an index outside of the circuit."""
+    """The trace of an arrangement in the scope of the reader, also of an index elsewhere."""
     return source.trace if isinstance(source, ExternalArrangeStep) else own_trace(source)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, col, lit
+from dbsp import Circuit, col, count, fold, lit
 from dbsp.data.batch import Batch
 from dbsp.errors import CircuitError, EvaluationError
 from dbsp.kernels import consolidate, project
@@ -107,6 +108,39 @@ def test_a_live_run_follows_the_index(rows: set[Row], changes: list[list[Row]]) 
         assert set(known.values()) <= {0, 1}
         assert {row for row, weight in known.items() if weight} == expected(index.rows["friend"])
         assert set(run.preview({})["found"].rows()) == set()
+
+
+GROUPED: dict[str, Callable[[Stream], Stream]] = {
+    "distinct": lambda pairs: pairs.map(b=col("b")).distinct(),
+    "sum": lambda pairs: pairs.group_by("a").agg(n=count(), total=col("b").sum()),
+    "minimum": lambda pairs: pairs.group_by("a").agg(least=col("b").min()),
+    "median": lambda pairs: pairs.group_by("a").agg(middle=col("b").median()),
+    "values": lambda pairs: pairs.group_by("a").agg(n=col("b").count_distinct()),
+    "fold": lambda pairs: pairs.group_by("a").agg(all=fold(repr, "b", type=str)),
+    "top": lambda pairs: pairs.top_k(1, "b", partition=["a"]),
+    "rank": lambda pairs: pairs.rank("b", partition=["a"]),
+    "lag": lambda pairs: pairs.lag("b", by="b", partition=["a"]),
+    "classes": lambda pairs: pairs.equivalence_classes(),
+}
+"""Operators that treat groups of rows of a relation separately."""
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@given(st.lists(st.lists(PAIRS, max_size=4), max_size=6))
+def test_groups_of_rows_of_an_index(name: str, changes: list[list[Row]]) -> None:
+    index = Index(friend=set())
+    for order in ((0, 1), (1, 0)):
+        index.trace("friend", order)
+    outside, inside = Circuit("outside"), Circuit("inside")
+    outside.output("found", GROUPED[name](outside.input("friend", a=int, b=int, kind="external")))
+    inside.output("found", GROUPED[name](inside.input("friend", a=int, b=int)))
+    run, twin = Run(outside.circuit("physical"), traces=ExternalTraces(index)), inside.start()
+    for change in changes:
+        delta = {row: -1 if row in index.rows["friend"] else 1 for row in change}
+        batch = index.change("friend", delta)
+        result = run.step_staged({"friend": batch} if len(batch) else {})["found"]
+        index.commit()
+        assert result.to_dict() == twin.step({"friend": delta})["found"].to_dict()
 
 
 def test_another_source_of_traces_can_be_read() -> None:

@@ -269,6 +269,50 @@ def run_rows(run: Run, name: str) -> list[Any]:
     return list(run.asserted(name).rows())
 
 
+SPECIAL = {
+    "an equivalence of given pairs": ".decl of(x: number, y: number) eqrel .input of",
+    "an equivalence": ".decl of(x: number, y: number) eqrel\n of(x, y) :- edge(x, y).",
+    "a recursive equivalence": """
+        .decl of(x: number, y: number) eqrel
+        of(x, y) :- edge(x, y).
+        of(x, z) :- of(x, y), of(y, z), x < z.
+    """,
+    "a choice among given rows": ".decl of(x: number, y: number) choice-domain x .input of",
+    "a choice": ".decl of(x: number, y: number) choice-domain x\n of(x, y) :- edge(x, y).",
+    "a lattice": ".decl of(x: number, y: number<min>)\n of(x, y) :- edge(x, y).",
+    "a subsumption": """
+        .decl of(x: number, y: number)
+        of(x, y) :- edge(x, y).
+        of(x, y) <= of(x, z) :- y < z.
+    """,
+    "an aggregate": ".decl of(x: number, y: number)\n of(x, y) :- edge(x, _), y = max z : edge(x, z).",
+}
+"""Relations of groups of rows."""
+
+
+@pytest.mark.parametrize("rows", [[], [(1, 2), (1, 3), (3, 3), (5, 6)]])
+@pytest.mark.parametrize("declared", SPECIAL.values(), ids=SPECIAL)
+def test_relations_of_groups_that_the_run_lacks(declared: str, rows: list[tuple[int, int]]) -> None:
+    edges = f".decl edge(x: number, y: number) .input edge {declared}\n"
+    own, without = dbsp.compile(f"{edges}.output of"), dbsp.compile(f"{edges}.output edge")
+    given = "of" if ".input of" in declared else "edge"
+    run, twin = without.start({given: rows}), own.start({given: rows})
+    seen, few = run.subscribe("of"), run.subscribe("of(x, y), x < y")
+    deltas: list[ZSet] = []
+    for change in ({(1, 2): 1, (2, 6): 1}, {(1, 3): -1}, {}, {(6, 1): 1, (5, 6): -1, (2, 6): -1}):
+        run.step({given: change})
+        twin.step({given: change})
+        deltas += seen.deltas()
+        assert total(deltas) == seen.view().to_dict() == twin.view("of").to_dict()
+        assert few.view().rows() == [(x, y) for x, y in twin.view("of").rows() if x < y]
+    run.update(
+        dbsp.compile(f"{edges}.output edge .decl more(x: number) .output more\n more(x) :- edge(x, _).")
+    )
+    run.step({given: [(8, 9)]})
+    twin.step({given: [(8, 9)]})
+    assert total(deltas + seen.deltas()) == seen.view().to_dict() == twin.view("of").to_dict()
+
+
 def test_a_relation_with_facts_and_rules_has_both() -> None:
     text = """
         .decl a(x: number, y: number) .input a
