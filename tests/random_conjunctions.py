@@ -248,7 +248,7 @@ def values_of(kind: str, extremes: bool = False) -> list[Any]:
 @st.composite
 def conjunctions(
     draw: st.DrawFn,
-    kinds: Sequence[str] = ("int", "int", "int", "int?", "str", "float"),
+    kinds: Sequence[str] = ("int", "int", "int", "int?", "str", "str?", "float", "float?"),
     most: int = 5,
     extremes: bool = False,
     relations: dict[str, tuple[str, ...]] | None = None,

@@ -209,15 +209,18 @@ class MultiwayJoin(Operator):
                 )
 
     def null_mismatch(self, *inputs: Schema) -> frozenset[str]:
-        """Return the int variables that are optional in some places only: None has no match
-        there."""
+        """Return the variables that are optional in some places only: None has no match there.
+
+        Rows with None are dropped where they are read. No condition may see their None, since the
+        variable is not optional; and an int may have the code of None.
+        """
         return self._once("null mismatch", inputs, self._null_mismatch)
 
     def _null_mismatch(self, *inputs: Schema) -> frozenset[str]:
         kinds: dict[str, set[bool]] = {}
         for terms, schema in zip(self.atoms, inputs, strict=True):
             for term, type_ in zip(terms, schema.types, strict=True):
-                if isinstance(term, str) and type_.kind == "int":
+                if isinstance(term, str):
                     kinds.setdefault(term, set()).add(type_.nullable)
         bindings = self.bindings(*inputs)
         for name, value in self.extensions:

@@ -32,7 +32,7 @@ from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import NULL
 from dbsp.kernels.prefix_ranges import AT_LEAST, AT_MOST
 from dbsp.lazy_dataclass import dataclass
-from dbsp.operators.joins.delta_term import Action, Atoms, ExtendPrefix, TestCondition, TestLimit, UseAtom
+from dbsp.operators.joins.delta_term import Action, ExtendPrefix, TestCondition, TestLimit, UseAtom
 from dbsp.operators.joins.exchanged_term import (
     Extend,
     Local,
@@ -179,7 +179,7 @@ class _Writer:
         self._schemas = operator.inputs_of(inputs)
         self._actions = self._join.terms(self._schemas)
         self._types = self._join.bindings(*self._schemas)
-        self._without_null = _partly_optional(self._join.atoms, self._schemas)
+        self._without_null = self._join.null_mismatch(*self._schemas)
         self._spread = Spread(ValueHashes(scope.interner), scope.link.shards)
 
     def term(self, start: int) -> _Term:
@@ -319,16 +319,6 @@ class _Writer:
 
     def _select(self, names: Sequence[str]) -> Schema:
         return self._types.select(self._types.indices(names))
-
-
-def _partly_optional(atoms: Atoms, schemas: Sequence[Schema]) -> frozenset[str]:
-    """Return the variables that may be None in some atoms only: there None has no match."""
-    kinds: dict[str, set[bool]] = {}
-    for terms, schema in zip(atoms, schemas, strict=True):
-        for term, type_ in zip(terms, schema.types, strict=True):
-            if isinstance(term, str) and (type_.kind == "int" or type_.interned):
-                kinds.setdefault(term, set()).add(type_.nullable)
-    return frozenset(name for name, found in kinds.items() if len(found) > 1)
 
 
 def _refuse_overflow(rows: Codes, weights: Codes) -> Prefixes:

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -91,6 +94,38 @@ def test_answers_belong_to_the_inputs_of_the_call() -> None:
     with pytest.raises(SchemaError, match="variable 'y' has type str in one place and int in another"):
         join.bindings(given[2], given[0])
     assert join.bindings(given[0], given[0]) == Schema.of(x=int, y=int, z=int)
+
+
+OPTIONAL: dict[str, tuple[Any, ...]] = {
+    "str": ("a", "m"),
+    "bytes": (b"a", b"m"),
+    "bool": (False, True),
+    "float": (-1.0, 2.0),
+    "date": (date(1970, 1, 1), date(2024, 2, 29)),
+    "time": (time(1), time(23, 59)),
+    "timestamp": (datetime(1970, 1, 1), datetime(2024, 2, 29, 12)),
+    "duration": (timedelta(0), timedelta(days=3)),
+    "decimal(18, 2)": (Decimal("-0.01"), Decimal("12.30")),
+    "int": (0, 7),
+}
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("kind", OPTIONAL)
+def test_none_where_only_some_atoms_are_optional(kind: str, stage: Stage) -> None:
+    """None matches nothing in the other atoms, so no condition sees it."""
+    circuit = Circuit("test")
+    first, last = OPTIONAL[kind]
+    a, b = circuit.input("a", x=f"{kind}?"), circuit.input("b", x=kind)
+    for name, atoms in (("ab", [a("x"), b("x")]), ("ba", [b("x"), a("x")])):
+        circuit.output(name, multiway_join(atoms, where=col("x") < last))
+        circuit.output(f"{name} again", multiway_join(atoms, where=col("x") != last, let={"y": col("x")}))
+    run = circuit.start(stage)
+    run.step({"a": [(None,), (first,)]})
+    run.step({"b": [(first,), (last,)]})
+    run.step({"a": {(last,): 1, (None,): 1}})
+    assert view(run, "ab") == view(run, "ba") == {(first,): 1}
+    assert view(run, "ab again") == view(run, "ba again") == {(first, first): 1}
 
 
 @given(st.data())
