@@ -75,11 +75,27 @@ def quantile_places(sizes: Codes, q: float, between: bool) -> Rows:
 
 
 @kernel
+def _mean_of_ints(a: int, b: int) -> float:
+    """Return (a + b) / 2, rounded once: both halves of the words are summed exactly."""
+    high = np.float64((a >> 32) + (b >> 32)) * 4294967296.0
+    low = np.float64((a & 0xFFFFFFFF) + (b & 0xFFFFFFFF))
+    return float((high + low) * 0.5)
+
+
+@kernel
+def _mean_of_floats(a: float, b: float) -> float:
+    """Return (a + b) / 2, rounded once, also where the sum is beyond the largest float."""
+    total = a + b
+    return total * 0.5 if math.isfinite(total) else a * 0.5 + b * 0.5
+
+
+@kernel
 def values_between(values: Rows, sizes: Codes, q: float, form: int) -> Codes:
     """Return the quantile between the two values at the places of `quantile_places`.
 
     With steps = q * (n - 1) and part = steps - floor(steps), it is low * (1 - part) + high * part,
-    or, in the form HALF_EVEN, the mean of the two where part is not 0. None for an empty group.
+    computed in floats; a mean of the two is rounded once. In the form HALF_EVEN it is their mean
+    where part is not 0. None for an empty group.
     """
     n = sizes.shape[0]
     result = np.empty(n, np.int64)
@@ -98,7 +114,11 @@ def values_between(values: Rows, sizes: Codes, q: float, form: int) -> Codes:
             continue
         low = np.float64(a) if form == INTS else _float_of(a)
         high = np.float64(b) if form == INTS else _float_of(b)
-        if part == 0.0 or low == high:
+        if part == 0.0:
+            result[i] = _code_of(low)
+        elif part == 0.5:
+            result[i] = _code_of(_mean_of_ints(a, b) if form == INTS else _mean_of_floats(low, high))
+        elif low == high:
             result[i] = _code_of(low)
         else:
             result[i] = _code_of(low * (1.0 - part) + high * part)

@@ -233,6 +233,12 @@ def test_a_median_between_floats_and_of_one_value() -> None:
     assert view(run) == {(1, 0.75): 1, (2, 7.0): 1, (3, math.inf): 1}
 
 
+def test_a_median_of_ints_beyond_the_precision_of_floats() -> None:
+    run = start(lambda c: c.input("a", k=int, x=int).group_by("k").agg(m=col("x").median()))
+    run.step({"a": {(1, -(2**53)): 1, (1, 2**53 + 1): 1, (2, -(2**63)): 1, (2, 2**63 - 1): 1}})
+    assert view(run) == {(1, 0.5): 1, (2, -0.5): 1}
+
+
 def test_a_linear_function_stores_only_accumulators() -> None:
     circuit = Circuit("mean")
     a = circuit.input("a", k=int, x=int)
