@@ -19,6 +19,7 @@ from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT, POSITIVE
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.data.timestamps import TIME_RANGES
 from dbsp.data.types import Type
@@ -64,17 +65,17 @@ class Window(Operator):
                 present = rows[:, self.column] != NULL
                 rows, weights = rows[present], weights[present]
             times = rows[:, self.column]
-            if len(times) and (times.min() < first + self.size or times.max() > last - self.size):
+            since = times % self.hop  # since the start of the latest window
+            left = self.size - since  # until its end; not positive in a gap
+            counts = np.maximum(-(-left // self.hop), 0)
+            earlier = (counts - 1) * self.hop  # the first window starts so much before the latest
+            if any_true((counts > 0) & ((times < first + (since + earlier)) | (times > last - left))):
                 raise ValueOutOfRangeError(f"the window of a row is beyond the range of type {time}")
-            latest = times // self.hop * self.hop
-            parts = []
-            for back in range(0, self.size, self.hop):
-                starts = latest - back
-                inside = starts + self.size > times
-                begin = starts[inside]
-                parts.append((np.column_stack((rows[inside], begin, begin + self.size)), weights[inside]))
-            windows = np.ascontiguousarray(np.concatenate([part for part, _ in parts]))
-            return Batch(*consolidate(windows, np.concatenate([part for _, part in parts])))
+            row = np.repeat(np.arange(len(times)), counts)
+            number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+            begin = (times - since - earlier)[row] + number * self.hop
+            windows = np.column_stack((rows[row], begin, begin + self.size))
+            return Batch(*consolidate(np.ascontiguousarray(windows), weights[row]))
 
         return assign
 

@@ -81,6 +81,36 @@ def test_a_window_beyond_the_range_of_its_type(time: int) -> None:
         days.step({"a": [(date.max,)]})
 
 
+@pytest.mark.parametrize(
+    ("size", "hop"), [(100, 100), (100, 7), (7, 100), (2**62, 2**61), (2**63 - 1, 2**62)]
+)
+@given(st.integers(0, 300), st.booleans())
+def test_windows_up_to_the_limits_of_ints(size: int, hop: int, distance: int, last: bool) -> None:
+    """A row is refused if one of its windows, and nothing else, is beyond the range."""
+    time = 2**63 - 1 - distance if last else -(2**63) + distance
+    latest = time // hop * hop
+    starts = list(range(latest, time - size, -hop))
+    run = start(lambda c: c.input("a", t=int).window("t", size, hop))
+    if all(begin >= -(2**63) and begin + size < 2**63 for begin in starts):
+        run.step({"a": [(time,)]})
+        assert view(run) == {(time, begin, begin + size): 1 for begin in starts}
+    else:
+        with pytest.raises(ValueOutOfRangeError):
+            run.step({"a": [(time,)]})
+
+
+def test_the_first_and_the_last_weeks() -> None:
+    run = start(lambda c: c.input("a", t=date).window("t", timedelta(days=7)).select("window_start"))
+    run.step({"a": [(date(9999, 12, 25),), (date(1, 1, 7),)]})
+    assert view(run) == {(date(9999, 12, 23),): 1, (date(1, 1, 4),): 1}
+
+
+def test_many_windows_of_a_row() -> None:
+    run = start(lambda c: c.input("a", t=int).window("t", 86_400, 1).group_by("t").agg(n=count()))
+    run.step({"a": {(5,): 2, (90_000,): 1}})
+    assert view(run) == {(5, 2 * 86_400): 1, (90_000, 86_400): 1}
+
+
 # --- the watermark --------------------------------------------------------------------------------
 
 EVENT = rows(st.integers(0, 30), small)
