@@ -99,7 +99,9 @@ class StratumLowering:
         bases = {name: self._base(name, outer) for name in names}
         if not any(bases.values()):
             # Every rule needs a row of the stratum itself, so the relations stay empty.
-            return {name: context.union(name, ()) for name in names}
+            empty = {name: context.union(name, ()) for name in names}
+            equivalences = [name for name in names if context.relations[name].equivalence]
+            return empty | {classes_name(name): empty[name] for name in equivalences}
         variables: dict[str, Stream] = {}
         values: dict[str, Stream] = {}
         known: dict[str, Stream] = {}

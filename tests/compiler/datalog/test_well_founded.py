@@ -187,6 +187,32 @@ def test_relations_that_rewritings_add_and_empty(rewrites: bool) -> None:
     follow(rewritten, churn(draw, 5, 8, lambda: (draw.choice(("a", "given")), (draw.randrange(4),))))
 
 
+@pytest.mark.parametrize("rewrites", [True, False])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "p(x) :- c(x), !r(x, 1).  r(x, x) :- r(x, y), !p(y).",
+        "p(x) :- c(x), !r(x, 1).  r(x, x) :- s(x, y), !p(y).  s(x, y) :- r(x, y).  q(x) :- s(x, _).",
+        "p(x) :- c(x), !r(x, 1).  r(x, x) :- r(x, y), !p(y).  q(x) :- p(x), !q(x), !r(x, _).",
+    ],
+)
+def test_equivalences_that_stay_empty(rules: str, rewrites: bool) -> None:
+    text = """
+    .decl c(x: number)
+    .input c
+    .decl r(x: number, y: number) eqrel
+    .decl s(x: number, y: number) eqrel
+    .decl p(x: number)
+    .decl q(x: number)
+    .output p, q, r
+    """
+    live = follow(
+        Subject(text + rules, negation=WELL_FOUNDED, rewrites=rewrites),
+        iter([[("c", (1,), 1), ("c", (2,), 1)], [("c", (1,), -1)]]),
+    )
+    assert live.views["p"] == {(2,)}
+
+
 @settings(max_examples=examples(15), deadline=None)
 @given(programs(loops=True), TICKS, st.booleans())
 def test_random_programs(text: str, ticks: list[list[Change]], rewrites: bool) -> None:

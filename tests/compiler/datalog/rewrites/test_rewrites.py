@@ -109,6 +109,26 @@ def test_a_relation_that_stays_empty_fires_no_rule() -> None:
     assert (run.view("o").rows(), run.view("oo").rows()) == ([(4,)], [(4, 0)])
 
 
+@pytest.mark.parametrize("rewrites", [True, False, [name for name in NAMES if name != "drop_dead"]])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "o(x) :- n(x), same(x, _).  o(x) :- n(x), same(x, y), n(y).",
+        "o(x) :- n(x), !same(x, _).  oo(x, y) :- e(x, y), !same(x, y).",
+        "oo(x, c) :- n(x), c = count : { same(x, _) }.  o(c) :- c = count : { same(_, _) }.",
+        "oo(x, y) :- e(x, y).  oo(x, z) :- oo(x, y), same(y, z).",
+        "p(x, y) :- same(y, x).  same(x, y) :- p(x, y), n(x).  o(x) :- p(x, _).  oo(x, y) :- same(x, y).",
+        ".decl other(x: number, y: number) eqrel  .output other, same\n"
+        "other(x, y) :- e(x, y).  other(x, z) :- other(x, y), same(y, z).",
+    ],
+)
+def test_readers_of_an_equivalence_that_stays_empty(rules: str, rewrites: bool | list[str]) -> None:
+    equivalence = ".decl same(x: number, y: number) eqrel  same(x, y) :- same(y, x), n(x).\n"
+    live = Subject(GRAPH + equivalence + rules, rewrites=rewrites).start([("n", (1,), 1)])
+    live.tick([("n", (2,), 1), ("e", (1, 2), 1)])
+    live.tick([("n", (1,), -1)])
+
+
 def test_an_output_without_rules_that_fire_is_empty() -> None:
     run = dbsp.compile(GRAPH + "o(x) :- o(x), n(x). oo(x, y) :- e(x, y), x = 1, x = 2.").start({"n": [(1,)]})
     assert run.view("o").rows() == run.view("oo").rows() == []
