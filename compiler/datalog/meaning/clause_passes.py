@@ -188,7 +188,7 @@ def _resolved(item: parsed.Clause, declarations: Declarations, report: Report) -
 
 def _inlining(tree: parsed.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
     """The rules of the inline relations; a relation with an error in a rule is broken."""
-    inlining = Inlining(declarations.inlined, report)
+    inlining = Inlining((declarations.relations[name] for name in declarations.inlined), report)
     for item in tree.items:
         if not isinstance(item, parsed.Clause) or item.subsumes:
             continue

@@ -13,6 +13,9 @@ row, not the rows), one that depends on itself through inline relations only, an
 directives.
 
 The rules of an inline relation need not bind all variables; the rules that use the relation must.
+
+The columns of an inline relation disappear before types are inferred. So its arguments, in heads
+and in uses, get the kinds of their columns here: `nil` has no other type.
 """
 
 from __future__ import annotations
@@ -22,10 +25,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from dbsp.compiler.datalog.meaning.checked import Relation
 from dbsp.compiler.datalog.text import parsed
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.dependency_graph import DependencyGraph
+from dbsp.compiler.datalog.tree.kinds import AnyKind
 from dbsp.compiler.datalog.tree.traversal import find, map_children
 
 MAX_COPIES = 10_000
@@ -34,8 +39,9 @@ MAX_COPIES = 10_000
 class Inlining:
     """The rules of the inline relations of a program."""
 
-    def __init__(self, names: Iterable[str], report: Report) -> None:
-        self.names = frozenset(names)
+    def __init__(self, relations: Iterable[Relation], report: Report) -> None:
+        self.kinds = {one.name: tuple(column.kind for column in one.attributes) for one in relations}
+        self.names = frozenset(self.kinds)
         self.report = report
         self.rules: dict[str, list[tuple[syntax.Atom, syntax.Formula | None]]] = {n: [] for n in self.names}
         self.broken: set[str] = set()
@@ -165,15 +171,20 @@ class _Copier:
         names: dict[str, syntax.Term] = {}
         equal: list[tuple[syntax.Term, syntax.Term]] = []
         without_aggregate = body is None or not any(find(body, syntax.Aggregate))
-        for formal, given in zip(head.arguments, atom.arguments, strict=True):
+        columns = self.inlining.kinds[atom.relation]
+        kinds: dict[str, AnyKind] = {}
+        for formal, given, kind in zip(head.arguments, atom.arguments, columns, strict=True):
+            if isinstance(formal, syntax.Variable):
+                kinds[formal.name] = kind
             if isinstance(given, syntax.Wildcard):
                 continue  # a variable there gets a new name like all others; a term has no condition
+            formal, given = _of_kind(formal, kind), _of_kind(given, kind)
             simple = isinstance(given, syntax.Variable) or without_aggregate
             if isinstance(formal, syntax.Variable) and formal.name not in names and simple:
                 names[formal.name] = given
             else:
                 equal.append((formal, given))
-        renamer = _Renamer(names, number)
+        renamer = _Renamer(names, kinds, number)
         parts: list[syntax.Formula] = [
             syntax.Comparison("=", renamer.part(formal), given, atom.span) for formal, given in equal
         ]
@@ -191,11 +202,20 @@ class _Copier:
         return syntax.Conjunction(tuple(parts), atom.span)
 
 
-class _Renamer:
-    """Replaces the variables of a rule's head by terms, and gives all others new names."""
+def _of_kind(term: syntax.Term, kind: AnyKind) -> syntax.Term:
+    """The term with the kind of its column; a constant has the kind of its form."""
+    return term if isinstance(term, syntax.Constant) else replace(term, kind=kind)
 
-    def __init__(self, names: Mapping[str, syntax.Term], number: int) -> None:
+
+class _Renamer:
+    """Replaces the variables of a rule's head by terms, and gives all others new names.
+
+    `kinds` has the kinds of the columns whose argument in the head is a variable.
+    """
+
+    def __init__(self, names: Mapping[str, syntax.Term], kinds: Mapping[str, AnyKind], number: int) -> None:
         self.names = names
+        self.kinds = kinds
         self.number = number
         self.fresh: set[str] = set()
 
@@ -205,4 +225,5 @@ class _Renamer:
         if node.name in self.names:
             return self.names[node.name]
         self.fresh.add(node.name.split("#")[0])
-        return replace(node, name=f"{node.name}#i{self.number}")
+        kind = self.kinds.get(node.name, node.kind)
+        return replace(node, name=f"{node.name}#i{self.number}", kind=kind)

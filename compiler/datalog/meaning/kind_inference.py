@@ -21,7 +21,7 @@ from dbsp.compiler.datalog.meaning.kind_classes import (
 from dbsp.compiler.datalog.meaning.signatures import Signature
 from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
-from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind, Structured
+from dbsp.compiler.datalog.tree.kinds import UNTYPED, AnyKind, Kind, Structured
 from dbsp.compiler.datalog.tree.syntax import TEXT_TESTS
 from dbsp.errors import expect_type
 from dbsp.expressions.regex import RegexError, compiled
@@ -81,16 +81,26 @@ class KindInference(Kinds):
             self._narrow(self.node(argument), kinds, argument, f"{place} is", f"it is in {place}")
 
     def node(self, term: syntax.Term) -> int:
-        """The class of a term, narrowed by the form of the term."""
+        """The class of a term, narrowed by the form of the term, and by its kind if it has one."""
         if isinstance(term, syntax.Variable):
             if term.name not in self.variables:
                 self.variables[term.name] = self._new()
-            return self.variables[term.name]
-        found = self.nodes.get(id(term))
-        if found is None:
-            found = self.nodes[id(term)] = self._new()
-            self._collect(term, found)
+            found = self.variables[term.name]
+            self._narrow_inlined(term, found)
+            return found
+        known = self.nodes.get(id(term))
+        if known is not None:
+            return known
+        found = self.nodes[id(term)] = self._new()
+        self._collect(term, found)
+        self._narrow_inlined(term, found)
         return found
+
+    def _narrow_inlined(self, term: syntax.Term, node: int) -> None:
+        """Narrow the class of an argument of an inlined relation to the kind of its column."""
+        if term.kind != UNTYPED and not isinstance(term, syntax.Constant):
+            where = "a column of an inline relation"
+            self._narrow(node, frozenset({term.kind}), term, f"{where} is", f"it is in {where}")
 
     def _collect(self, term: syntax.Term, node: int) -> None:
         match term:

@@ -4,8 +4,9 @@ Nodes are frozen and compare without their positions, so the trees of two texts 
 white space are equal.
 
 In a parsed program names are as written and not resolved, and terms have no kind (`UNTYPED`) unless
-their form determines it. In a checked program every term has its kind, and there are no
-`NumberLiteral`, `Conjunction`, `Disjunction` and `Not`; `meaning.checked` defines the meaning.
+their form, or the column of an inlined relation, determines it. In a checked program every term has
+its kind, and there are no `NumberLiteral`, `Conjunction`, `Disjunction` and `Not`;
+`meaning.checked` defines the meaning.
 """
 
 from __future__ import annotations

@@ -215,3 +215,53 @@ def test_records_and_their_parts_in_one_join() -> None:
     assert run.step({"edge": {(2, 3): -1}})["ring"].to_dict() == {(1, 2, 3): -1}
     assert run.step({"edge": {(2, 3): 1}, "pair": {((1, 2),): -1}})["ring"].to_dict() == {}
     assert run.step({"pair": {((1, 2),): 1}})["ring"].to_dict() == {(1, 2, 3): 1}
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "p(nil).  o(1) :- p(nil).  o(2) :- p([1, nil]).",
+        "p(nil).  o(1) :- !p(nil).  o(2) :- !p([1, nil]).",
+        "p([1, nil]).  p([2, [1, nil]]).  o(x) :- p([x, nil]).  o(3) :- p(nil).  l(x) :- p([_, x]).",
+        "p(nil).  p([4, nil]).  l(x) :- p(x).  o(1) :- p(x), x = nil.  o(2) :- p(x), x != nil.",
+        "p(x) :- x = nil.  l(x) :- p(x).  o(1) :- p(x), x = nil.  o(2) :- p(_).  o(3) :- p(nil).",
+        "p(x) :- q(x).  q(x) :- given(x).  q([2, [3, nil]]).  q(nil).  l(x) :- p(x).  o(1) :- p(nil).",
+        "pair(x, x) :- given(x).  o(1) :- pair(nil, nil).  l(x) :- given(x), pair(x, nil).",
+        "t($Two(nil, [1, nil])).  t($None()).  l(x) :- t($Two(nil, x)).  o(1) :- t($Two(_, nil)).",
+        "inner([nil, 1]).  inner([[3, nil], 2]).  l(x) :- inner([x, _]).  o(n) :- inner([nil, n]).",
+        "f(3).  f(1).  o(1) :- f(x), x / 2 > 1.  o(2) :- f(x), x / 2 < 0.6.  o(3) :- f(4).",
+        "p(nil).  o(1) :- p(3).",
+        "f(1).  o(1) :- f(nil).",
+        "u(5).  o(1) :- u(-1).",
+    ],
+)
+def test_inlined_relations_agree_with_stored_ones(rules: str) -> None:
+    """The columns of an inlined relation, which has none in the end, still type its arguments."""
+    text = """
+    .type List = [head: number, tail: List]
+    .type Tree = None {} | Two { left: List, right: List }
+    .type Inner = [list: List, n: number]
+    .decl p(x: List) inline
+    .decl q(x: List) inline
+    .decl pair(x: List, y: List) inline
+    .decl t(x: Tree) inline
+    .decl inner(x: Inner) inline
+    .decl f(x: float) inline
+    .decl u(x: unsigned) inline
+    .decl given(x: List)
+    .decl o(x: number)
+    .decl l(x: List)
+    .output o, l
+    given(nil).
+    given([1, nil]).
+    """
+
+    def result(text: str) -> Any:
+        try:
+            run = dbsp.compile(text).start()
+        except dbsp.CompileError as error:
+            return error.code, str(error).split()[0]
+        return {name: run.view(name).to_dict() for name in ("o", "l")}
+
+    inlined, stored = result(text + rules), result((text + rules).replace(" inline\n", "\n"))
+    assert inlined == stored
