@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Callable, Iterator
 
@@ -53,14 +52,6 @@ def print_deltas(program: Program, result: TickResult, *, timed: bool) -> None:
     outputs = {name: result[name] for name in program.checked.outputs}
     shown = TickResult(outputs, result.number, result.seconds, result.absent, result.present)
     print("\n".join(tick_lines(shown, timed)), flush=True)
-
-
-def stdin_lines() -> Iterator[str]:
-    """Yield the lines of standard input as they arrive."""
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        # Bytes that are not UTF-8 invalidate their own line only.
-        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
-    return iter(sys.stdin.readline, "")
 
 
 class Conversation:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 from dbsp.cli.console import remark
 from dbsp.cli.db_options import TextFormat
+from dbsp.cli.standard_input import stdin_lines
 from dbsp.compiler.datomic.meaning.argument_checks import input_text
 from dbsp.compiler.datomic.text.query_parser import parse_query
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
@@ -85,17 +84,6 @@ def argument_text(argument: str, name: str) -> tuple[str, str]:
     if argument == "-":
         return "".join(stdin_lines()), STDIN
     return file_text(Path(argument)), argument
-
-
-def stdin_lines() -> Iterator[str]:
-    """Yield the lines of standard input, each as soon as it arrives.
-
-    Bytes that are not UTF-8 become half surrogate pairs, which the readers of EDN refuse with their
-    place.
-    """
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
-    return iter(sys.stdin.readline, "")
 
 
 def file_text(path: Path) -> str:

@@ -84,8 +84,9 @@ def console(folder: options.Folder) -> None:
     history and completion; ':help' lists the commands. From a pipe, the command reads one entry
     after the other; after an error the exit code is 1.
     """
-    from dbsp.cli.database_access import opened, stdin_lines
+    from dbsp.cli.database_access import opened
     from dbsp.cli.database_console import DatabaseConsole
+    from dbsp.cli.standard_input import stdin_lines
 
     with opened(folder, read_only=False) as connection:
         entries = DatabaseConsole(connection, str(folder))

@@ -110,7 +110,8 @@ def _kept(keep: str | None) -> int | str | None:
 def _talk(source: LiveProgram, initial: bool, timed: bool) -> None:
     """Run the commands of standard input until it ends."""
     from dbsp.cli.console import report
-    from dbsp.cli.conversation import Conversation, print_deltas, show_initial, stdin_lines
+    from dbsp.cli.conversation import Conversation, print_deltas, show_initial
+    from dbsp.cli.standard_input import stdin_lines
 
     if initial:
         show_initial(source.program, source.run)

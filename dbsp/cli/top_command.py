@@ -86,8 +86,9 @@ def top(
     from rich.console import Console
 
     from dbsp.cli import program_files
-    from dbsp.cli.conversation import Conversation, stdin_lines
+    from dbsp.cli.conversation import Conversation
     from dbsp.cli.operator_table import OperatorTable
+    from dbsp.cli.standard_input import stdin_lines
     from dbsp.display.rich_form import to_rich
 
     compiled = program_files.load_program(program, compilation)

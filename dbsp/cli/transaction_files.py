@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dbsp.cli.database_access import STDIN, is_text, stdin_lines
+from dbsp.cli.database_access import STDIN, is_text
 from dbsp.cli.db_options import TextFormat
+from dbsp.cli.standard_input import stdin_lines
 from dbsp.edn import Form, read_json_lines, read_stream
 from dbsp.errors import InputError
 from dbsp.io.problems import missing_file, unreadable

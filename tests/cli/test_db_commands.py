@@ -95,8 +95,9 @@ def test_transact_reads_files_and_standard_input(people: Path, run: Command, sou
     assert run("db", "query", "people", NAMES, "-f", "edn").out == '"Ada"\n"Bob"\n"Eva"\n'
 
 
-def test_transact_reads_json_lines(people: Path, run: Command) -> None:
-    lines = '[{":db/id": "eva", "person/name": "Eva"}]\n\n[[":db/add", 2, ":person/age", 40]]\n'
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_transact_reads_json_lines(people: Path, run: Command, mark: str) -> None:
+    lines = mark + '[{":db/id": "eva", "person/name": "Eva"}]\n\n[[":db/add", 2, ":person/age", 40]]\n'
     done = run("db", "transact", "people", "--format", "jsonl", stdin=lines)
     assert (done.code, done.err) == (0, "")
     assert [json.loads(line) for line in done.out.splitlines()] == [

@@ -281,7 +281,7 @@ def test_an_interrupt_says_what_is_committed(
 
 
 def test_the_console_reads_a_pipe(connection: Connection, run: Command) -> None:
-    done = run("db", "console", "people", stdin=f'{AGES}\n[{{:name\n"Eva"}}]\n:quit\nnothing\n')
+    done = run("db", "console", "people", stdin=f'\ufeff{AGES}\n[{{:name\n"Eva"}}]\n:quit\nnothing\n')
     assert (done.code, done.out, done.err) == (0, TABLE + "t 4, 2 datoms\n", "")
     done = run("db", "console", "people", stdin=f":quti\n{AGES}\n[:find")
     assert (done.code, done.out) == (1, TABLE)

@@ -121,6 +121,15 @@ def test_live_continues_after_bytes_that_are_not_text(folder: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+def test_a_byte_order_mark_at_the_beginning_of_a_pipe(folder: Path, run: Command) -> None:
+    done = run("live", "reach.dl", stdin="\ufeff+edge(1, 2)\ncommit\nshow path\n")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "+path(1, 2)\ncommit  // tick 1\n1\t2\n"
+    later = run("live", "reach.dl", stdin="+edge(1, 2)\ncommit\n\ufeff+edge(2, 3)\n")
+    assert (later.code, later.out) == (1, "+path(1, 2)\ncommit  // tick 1\n")
+    assert "<stdin>:3:1: error: " in later.err
+
+
 MORE = REACH + ".decl loop(x: number) .output loop loop(x) :- path(x, x).\n"
 
 

@@ -45,8 +45,9 @@ def test_after_a_script(folder: Path, run: Command) -> None:
     assert line.startswith("  Delay path"), "operators inside of the recursion are indented"
 
 
-def test_changes_on_standard_input(folder: Path, run: Command) -> None:
-    done = run("top", "reach.dl", "-n", "1", stdin=CHANGES + "+edge(7)\ncommit\n+edge(8, 9)\ncommit\n")
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_changes_on_standard_input(folder: Path, run: Command, mark: str) -> None:
+    done = run("top", "reach.dl", "-n", "1", stdin=mark + CHANGES + "+edge(7)\ncommit\n+edge(8, 9)\ncommit\n")
     assert done.code == 1
     assert "<stdin>:5:" in done.err
     assert done.out.startswith("reach  3 ticks,"), "the wrong tick does not count"
