@@ -100,4 +100,5 @@ def _check_reserved(facts: Facts, column: Codes, rows: AttributeRows, places: Op
             int(rows.places[at]),
             f"expected the id of an entity, from 1 to 2**42 - 1, got {column[at]}",
             code="unknown-entity",
+            part=int(column[at]),
         )

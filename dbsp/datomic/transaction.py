@@ -9,7 +9,7 @@ changes.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,11 @@ def prepare(
     }
     _check_compared(facts, operations, placeholders, places)
     if operations.retracted_all:
-        given = [(placeholders.id(e), attribute, place) for e, attribute, place in operations.retracted_all]
+        entities, attributes, numbers = zip(*operations.retracted_all, strict=True)
+        ids = placeholders.ids(
+            id_column(entities, lambda at, error: places.located(numbers[at], error, entities[at]))
+        )
+        given = zip(ids.tolist(), attributes, numbers, strict=True)
         for id_, rows in all_retractions(facts, given, places).items():
             retracted[id_] = retracted[id_].joined(rows) if id_ in retracted else rows
     rows_ = TransactionRows(asserted, retracted, placeholders, operations.new_attributes)
@@ -168,10 +172,11 @@ def _encoded(
     """Return the rows of a column; lookup refs are replaced by their entities."""
     numbers = column.places
 
-    def located(position: int, error: DbspError) -> DbspError:
-        return places.located(numbers[position], error, column.values[position])
+    def located_in(parts: list[Any]) -> Callable[[int, DbspError], DbspError]:
+        return lambda position, error: places.located(numbers[position], error, parts[position])
 
-    entities = placeholders.ids(id_column(column.entities, located))
+    entities = placeholders.ids(id_column(column.entities, located_in(column.entities)))
+    located = located_in(column.values)
     if column.attribute.is_ref:
         codes = placeholders.ids(id_column(column.values, located))
     else:
@@ -179,7 +184,7 @@ def _encoded(
     return AttributeRows(column.attribute, entities, codes, np.array(numbers, np.int64))
 
 
-def id_column(ids: list[int], located: Callable[[int, DbspError], DbspError]) -> Codes:
+def id_column(ids: Sequence[int], located: Callable[[int, DbspError], DbspError]) -> Codes:
     """Return ids as an array. Raises InputError for an int of more than 64 bits."""
     try:
         return np.array(ids, np.int64)

@@ -677,6 +677,38 @@ TEXTS = [
 ]
 
 
+@pytest.mark.parametrize("entity", [10**21, DB0 + 9999])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "[:db/add {} :person/age 3]",
+        "[:db/add 1 :person/boss {}]",
+        "[:db/cas {} :person/age nil 2]",
+        "{{:db/id {} :person/age 3}}",
+        "{{:person/age 3 :person/_boss {}}}",
+    ],
+)
+def test_errors_of_ids_show_the_id(db: SetFacts, form: str, entity: int) -> None:
+    with pytest.raises(DbspError) as caught:
+        db.prepare(f"[{form.format(entity)}]", file="t.edn")
+    column = form.replace("{{", "{").index("{}") + 1
+    assert str(caught.value).split("\n") == [
+        f"t.edn:1:{column + 1}: error: expected the id of an entity, from 1 to 2**42 - 1, got {entity} "
+        "[unknown-entity]",
+        f"    [{form.format(entity)}]",
+        " " * (column + 4) + "^" * len(str(entity)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "form", ["[:db/retract {} :person/age 3]", "[:db/retract {} :person/age]", "[:db/retractEntity {}]"]
+)
+def test_retractions_of_ids_of_more_than_64_bits(db: SetFacts, form: str) -> None:
+    with pytest.raises(DbspError, match=r"expected the id of an entity, from 1 to") as caught:
+        db.prepare(f"[{form.format(10**21)}]", file="t.edn")
+    assert str(caught.value).startswith(f"t.edn:1:{form.index('{') + 2}: error: ")
+
+
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
 def test_errors_of_text_show_the_line(db: SetFacts, text: str, expected: str) -> None:
     with pytest.raises(DbspError) as caught:
