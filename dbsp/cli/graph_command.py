@@ -140,6 +140,11 @@ def graph(
         raise options.invalid_option("--overview draws relations, and no stage, source or sink of a circuit")
     if stage and stages:
         raise options.invalid_option("--stages names the stages itself; leave out --stage")
+    if only is None and (readers or depth is not None):
+        option = "--readers" if readers else "--depth"
+        raise options.invalid_option(
+            f"{option} selects nodes around a relation; name the relation with --only"
+        )
     compiled = program_files.load_program(program, compilation)
     drawn = [Stage.QUERY, Stage.INCREMENTAL, Stage.PHYSICAL] if stages else list(dict.fromkeys(stage or ()))
     drawn = drawn or [Stage.QUERY]

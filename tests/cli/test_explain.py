@@ -58,7 +58,8 @@ def test_graphs_of_parts_and_stages(folder: Path, run: Command) -> None:
         (["--overview", "--stages"], 2, "--overview draws relations, and no stage, source or sink"),
         (["--stages", "--stage", "query"], 2, "--stages names the stages itself; leave out --stage"),
         (["--only", "pth"], 1, "got 'pth'; did you mean 'path'? [unknown-relation]"),
-        (["--depth", "2"], 1, "depth= selects nodes around a relation; give the relation as only="),
+        (["--depth", "2"], 2, "--depth selects nodes around a relation; name the relation with --only"),
+        (["--readers"], 2, "--readers selects nodes around a relation; name the relation with --only"),
     ],
 )
 def test_wrong_options_of_graph(
