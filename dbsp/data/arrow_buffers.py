@@ -33,6 +33,43 @@ def array_of(values: npt.NDArray[Any], arrow: pa.DataType, null: Mask | None = N
     return pa.Array.from_buffers(arrow, len(values), [valid, pa.py_buffer(data)])
 
 
+def nested_array(
+    arrow: pa.DataType,
+    length: int,
+    parts: Sequence[pa.Array],
+    null: Mask | None = None,
+    offsets: pa.Buffer | None = None,
+) -> pa.Array:
+    """Return an Arrow array of structs from their fields, or of lists from all their elements.
+
+    `null` marks missing values. `offsets` has the int32 at which each list begins, and the end.
+
+        >>> fields = [array_of(np.array([1, 2]), pa.int64())]
+        >>> nested_array(pa.struct({"x": pa.int64()}), 2, fields, np.array([False, True])).to_pylist()
+        [{'x': 1}, None]
+    """
+    valid = None if null is None else pa.py_buffer(_bits(~null))
+    buffers = [valid] if offsets is None else [valid, offsets]
+    return pa.Array.from_buffers(arrow, length, buffers, children=list(parts))
+
+
+def default_value(arrow: pa.DataType) -> pa.Array:
+    """Return an Arrow array of one value without nulls: zero, or an empty text or list.
+
+    The fields of a struct have such values.
+
+        >>> default_value(pa.struct({"x": pa.int64(), "s": pa.string(), "l": pa.list_(pa.int8())}))[0].as_py()
+        {'x': 0, 's': '', 'l': []}
+    """
+    if pa.types.is_struct(arrow):
+        return nested_array(arrow, 1, [default_value(field.type) for field in arrow])
+    zeros = pa.py_buffer(bytes(16))  # as wide as a decimal
+    if pa.types.is_list(arrow):
+        return nested_array(arrow, 1, [default_value(arrow.value_type)[:0]], None, zeros)
+    has_text = pa.types.is_string(arrow) or pa.types.is_binary(arrow)
+    return pa.Array.from_buffers(arrow, 1, [None, zeros, zeros] if has_text else [None, zeros])
+
+
 def text_array(texts: Sequence[str]) -> pa.Array:
     """Return an Arrow array of texts, as large_string.
 

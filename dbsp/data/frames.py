@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dbsp.data.arrow_buffers import array_of, text_array, values_of
+from dbsp.data.arrow_buffers import array_of, default_value, nested_array, text_array, values_of
 from dbsp.data.arrow_types import (
     ARROW_TYPES,
     arrow_of_type,
@@ -354,22 +354,25 @@ def decode_arrow_column(
 def _decode_nested(
     codes: Codes, null: npt.NDArray[np.bool_] | None, type_: Type, interner: Interner, name: str
 ) -> pa.Array:
+    arrow = arrow_of_type(type_)
     present = codes if null is None else codes[~null]
     if type_.kind == "list":
-        elements, lengths = list_elements(present, interner)
-        values = decode_arrow_column(elements, type_.element, interner, name)
+        elements, counts = list_elements(present, interner)
+        lengths = np.zeros(len(codes), np.int64)  # a missing list has no elements
+        lengths[slice(None) if null is None else ~null] = counts
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32())
-        array = pa.ListArray.from_arrays(offsets, values).cast(arrow_of_type(type_))
-    else:
-        columns = struct_columns(type_, present, interner)
-        fields = [
-            decode_arrow_column(column, part.type, interner, name)
-            for part, column in zip(type_.parts, columns, strict=True)
-        ]
-        array = pa.StructArray.from_arrays(fields, fields=list(arrow_of_type(type_)))
-    if null is None:
-        return array
-    return array.take(array_of(np.cumsum(~null) - 1, pa.int64(), null))
+        values = decode_arrow_column(elements, type_.element, interner, name)
+        return nested_array(arrow, len(codes), [values], null, offsets.buffers()[1])
+    columns = struct_columns(type_, present, interner)
+    fields = [
+        decode_arrow_column(column, part.type, interner, name)
+        for part, column in zip(type_.parts, columns, strict=True)
+    ]
+    if null is not None:
+        # Other libraries refuse nulls in a required field, even where the struct itself is null.
+        places = array_of(np.where(null, len(present), np.cumsum(~null) - 1), pa.int64())
+        fields = [pa.concat_arrays([field, default_value(field.type)]).take(places) for field in fields]
+    return nested_array(arrow, len(codes), fields, null)
 
 
 def _cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
