@@ -326,12 +326,17 @@ def decode_arrow_column(
                 f"column {name!r}: the objects cannot be converted to {wanted}: {error}",
                 code="unsupported-value",
             ) from None
+        except UnicodeEncodeError as error:
+            raise _invalid_text(error.object, name) from None
     if kind in ("str", "bytes"):
         distinct, inverse = np.unique(codes, return_inverse=True)
         values = decode_column(type_, distinct, interner)
         if kind == "bytes":
             return pa.array(values, ARROW_TYPES[kind]).take(array_of(inverse, pa.int64()))
-        texts = text_array([value or "" for value in values]).cast(pa.string())
+        try:
+            texts = text_array([value or "" for value in values]).cast(pa.string())
+        except UnicodeEncodeError as error:
+            raise _invalid_text(error.object, name) from None
         return texts.take(array_of(inverse, pa.int64(), null))
     if kind == "float":
         return array_of(code_floats(codes), pa.float64(), null)
@@ -348,6 +353,14 @@ def decode_arrow_column(
         return array_of(safe, pa.int64(), null).cast(arrow_of_type(type_))
     return pa.array(
         safe.astype("datetime64[D]" if kind == "date" else "datetime64[us]"), ARROW_TYPES[kind], mask=null
+    )
+
+
+def _invalid_text(text: str, name: str) -> SchemaError:
+    return SchemaError(
+        f"column {name!r}: the text {shorten(text)} has surrogates, and Arrow needs valid Unicode; "
+        'replace them first, for example with text.encode(errors="replace").decode()',
+        code="unsupported-value",
     )
 
 

@@ -294,7 +294,8 @@ class ZSet(Displayed):
                 weight n occurs n times.
 
         Raises:
-            SchemaError: the Z-set has a column of that name, or a column without an Arrow type.
+            SchemaError: the Z-set has a column of that name, a column without an Arrow type, or a
+                text with surrogates.
             InputError: a weight is negative and `weight_column` is None.
 
         Examples:

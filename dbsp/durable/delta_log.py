@@ -358,7 +358,7 @@ def _table(output: str, delta: ZSet, types: pa.Schema, weight: str) -> pa.Table:
             column = column if given is None else column.cast(given)
         except SchemaError as error:
             raise SchemaError(error.message, where=f"output '{output}'", code=error.code) from None
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             where = f"output '{output}', column '{name}'"
             raise SchemaError(str(error), where=where, code="unsupported-value") from None
         columns.append(column)

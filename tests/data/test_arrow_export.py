@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, InputError, Schema, ZSet, compile
+from dbsp import Circuit, InputError, Schema, SchemaError, ZSet, compile
 from dbsp.data import types
 from dbsp.data.types import Type
 from dbsp.durable import DeltaLog
@@ -167,3 +167,27 @@ def test_a_left_join_fills_required_fields_of_a_struct(tmp_path: Path) -> None:
     log.append(1, result)
     assert log.view("o") == run.view("o")
     assert _from_parquet(pa.table(run.view("o"))).to_pylist() == [{"k": 1, "s": None}]
+
+
+SURROGATES: list[tuple[Any, Any]] = [
+    (str, "a\ud800"),
+    (list[str], ["b", "a\ud800"]),
+    ({"p": str | None}, {"p": "a\ud800"}),
+    ("list[{p: list[str]}]", [{"p": ["a\ud800"]}]),
+    (object, "a\ud800"),
+    (object, (("a\ud800",),)),
+]
+
+
+@pytest.mark.parametrize(("type_", "value"), SURROGATES)
+def test_texts_with_surrogates_are_refused(type_: Any, value: Any) -> None:
+    zset = ZSet([(1, value)], {"k": int, "s": type_})
+    for export in (zset.to_arrow, zset.to_pandas, zset.to_polars, zset.__arrow_c_stream__):
+        with pytest.raises(SchemaError) as found:
+            export()
+        assert str(found.value) == (
+            r"column 's': the text 'a\ud800' has surrogates, and Arrow needs valid Unicode; "
+            'replace them first, for example with text.encode(errors="replace").decode() [unsupported-value]'
+        )
+    replaced = ZSet([("a\ud800".encode(errors="replace").decode(),)], {"s": str})
+    assert replaced.to_arrow()["s"].to_pylist() == ["a?"]
