@@ -399,17 +399,41 @@ class ZSet(Displayed):
         """
         return self.schema.decode_rows(self._sorted()[0], self.interner)
 
+    @ends_at_caller
     def to_dict(self) -> dict[tuple[Any, ...], int]:
         """Return the Z-set as a dictionary `{row: weight}`.
 
-        Python treats some different rows as equal, such as (1,) and (True,) in an object column.
-        They cannot both be keys of a dictionary; use `items()` for such columns.
+        Raises:
+            SchemaError: Python treats two different rows as equal, so they cannot both be keys of a
+                dictionary: (1,) and (True,) in a column of objects, or two instants of a local time
+                that occurs twice when clocks are set back. `items()` and `rows()` return both.
 
         Examples:
             >>> ZSet([(1, "a"), (1, "a")]).to_dict()
             {(1, 'a'): 2}
         """
-        return dict(self.items())
+        pairs = self.items()
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise self._equal_rows(pairs)
+        return found
+
+    def _equal_rows(self, pairs: Sequence[tuple[tuple[Any, ...], int]]) -> SchemaError:
+        """Return the error for the first two rows that are different here and equal in Python."""
+        first: dict[tuple[Any, ...], int] = {}
+        at, other = next(
+            (place, found)
+            for place, (row, _) in enumerate(pairs)
+            if (found := first.setdefault(row, place)) != place
+        )
+        codes = self._sorted()[0]
+        column = int(np.argmax(codes[at] != codes[other]))
+        one, two = (shorten(pairs[place][0][column], 200) for place in (other, at))
+        return SchemaError(
+            f"column {self.schema.names[column]!r}: {one} and {two} are different values that Python treats "
+            "as equal, so a dictionary keeps only one of their rows; use items() or rows()",
+            code="unsupported-value",
+        )
 
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], int]]:
         return iter(self.items())

@@ -10,7 +10,7 @@ from dbsp.circuit.graph import Graph, Node
 from dbsp.data.batch import Batch
 from dbsp.data.zset import ZSet
 from dbsp.display.displayed import Displayed
-from dbsp.errors import counted, expect_present
+from dbsp.errors import counted, expect_present, full_repr
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.pass_observer import ObservedTick, PassObserver, PassTime, ScopePass
 from dbsp.runtime.recorded_tick import RecordedTick
@@ -81,9 +81,14 @@ class TraceStep:
     def __str__(self) -> str:
         at = f" at {self.scope} {', '.join(map(str, self.time))}" if self.time else ""
         lines = [f"{self.index}: {self.path} {self.label}{at}, {self.seconds * 1e6:,.0f} us"]
-        lines += [f"  read {zset.to_dict()} of {label}" for label, zset in self.read.items() if zset]
-        lines.append(f"  emitted {self.emitted.to_dict()}" if self.emitted else "  emitted nothing")
+        lines += [f"  read {_weights(zset)} of {label}" for label, zset in self.read.items() if zset]
+        lines.append(f"  emitted {_weights(self.emitted)}" if self.emitted else "  emitted nothing")
         return "\n".join(lines)
+
+
+def _weights(zset: ZSet) -> str:
+    """Return all rows with their weights, also those that Python treats as equal."""
+    return f"{{{', '.join(f'{full_repr(row)}: {weight}' for row, weight in zset.items())}}}"
 
 
 @methods_end_at_caller

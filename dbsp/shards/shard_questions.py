@@ -132,8 +132,8 @@ def input_change(run: Run, name: str) -> tuple[list[tuple[Any, ...]], list[int]]
         change = run.changed(name)
     except CircuitError:
         return None
-    found = change.to_dict()
-    return list(found), list(found.values())
+    pairs = change.items()
+    return [row for row, _ in pairs], [weight for _, weight in pairs]
 
 
 def _keeper(run: Run, node: Node) -> KeepingStep | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections import Counter
 from typing import Any
@@ -102,6 +103,33 @@ def test_reading(zset: ZSet) -> None:
     assert model(zset.positive()) == {row: weight for row, weight in pairs if weight > 0}
     assert model(zset.distinct()) == {row: 1 for row, weight in pairs if weight > 0}
     assert zset.distinct().is_set() and zset.is_set() == all(weight == 1 for _, weight in pairs)
+
+
+NIGHT = dt.datetime(2024, 10, 27, tzinfo=dt.UTC)
+TWICE = [NIGHT + dt.timedelta(minutes=30), NIGHT + dt.timedelta(minutes=90)]
+"""Two instants of the local time 2:30 in Rome."""
+
+EQUAL_IN_PYTHON: list[tuple[Any, list[Any], str]] = [
+    ("timestamptz(Europe/Rome)", TWICE, r"datetime\(2024, 10, 27, 2, 30, tz.* and .*, 2, 30, fold=1, tz.*"),
+    ("list[timestamptz(Europe/Rome)]", [[at] for at in TWICE], r".* and .*fold=1.*"),
+    ("{at: timestamptz(Europe/Rome)?}", [{"at": at} for at in TWICE], r".* and .*fold=1.*"),
+    (object, [1, True], "(1 and True|True and 1)"),
+]
+
+
+@pytest.mark.parametrize(("type_", "values", "shown"), EQUAL_IN_PYTHON)
+def test_a_dictionary_does_not_lose_rows_that_are_equal_in_python(
+    type_: Any, values: list[Any], shown: str
+) -> None:
+    zset = ZSet([(7, value) for value in values], {"n": int, "x": type_})
+    assert len(zset) == len(zset.items()) == len(zset.rows()) == 2
+    assert [zset[row] for row in zset.rows()] == [1, 1]
+    message = (
+        rf"^column 'x': .*{shown} are different values .* use items\(\) or rows\(\) \[unsupported-value\]$"
+    )
+    with pytest.raises(SchemaError, match=message):
+        zset.to_dict()
+    assert len(ZSet([(8, values[0]), (9, values[1])], zset.schema).to_dict()) == 2
 
 
 @given(ZSETS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import warnings
 from typing import Any
 
@@ -256,3 +257,12 @@ def test_a_traced_tick_that_fails_leaves_nothing() -> None:
             run.trace_tick({"a": [(0,)]}, commit=commit)
     assert run.observers == run.scope.observers == run.scope.listeners == []
     assert run.step({"a": [(5,)]})["half"].rows() == [(2,)]
+
+
+def test_a_traced_step_shows_rows_that_are_equal_in_python() -> None:
+    circuit = Circuit("t")
+    circuit.output("o", circuit.input("a", at="timestamptz(Europe/Rome)"))
+    night = dt.datetime(2024, 10, 27, tzinfo=dt.UTC)
+    rows = [(night + dt.timedelta(minutes=minutes),) for minutes in (30, 90)]
+    trace = circuit.start().trace_tick({"a": rows})
+    assert str(trace[0]).count("datetime(2024, 10, 27, 2, 30, ") == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import signal
 import subprocess
@@ -181,6 +182,17 @@ def test_stats_and_compact(pair: Pair) -> None:
     pair.tick({"sale": {(950, "gone"): -1}})
     assert pair.many.compact().rows > 0
     pair.compare()
+
+
+def test_the_change_of_an_input_has_rows_that_are_equal_in_python() -> None:
+    circuit = Circuit("calls")
+    circuit.output("call", circuit.input("call", n=int, at="timestamptz(Europe/Rome)"))
+    night = dt.datetime(2024, 10, 27, tzinfo=dt.UTC)
+    rows = [(n, night + dt.timedelta(minutes=minutes)) for n in range(9) for minutes in (30, 90)]
+    with circuit.start(shards=2) as run:
+        run.step({"call": rows})
+        assert len(run.changed("call")) == len(rows)
+        assert run.changed("call") == run.view("call")
 
 
 def test_unknown_outputs_and_refused_methods(pair: Pair) -> None:
