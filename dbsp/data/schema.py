@@ -55,6 +55,9 @@ class Schema(Displayed):
     def __post_init__(self) -> None:
         if not isinstance(self.names, tuple) or not isinstance(self.types, tuple):
             raise wrong_argument("names and types", "two tuples; or use Schema.of(x=int)", self.names)
+        for name in self.names:
+            if not isinstance(name, str):
+                raise wrong_argument("the name of a column", "a string", name)
         if len(self.names) != len(self.types):
             raise SchemaError(
                 f"expected one type per column name, got {counted(len(self.names), 'name')} and "

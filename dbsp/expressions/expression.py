@@ -18,7 +18,7 @@ from dbsp.data.type_inference import infer_type
 from dbsp.data.types import Type
 from dbsp.data.values import plain_constant
 from dbsp.display.displayed import Displayed
-from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten
+from dbsp.errors import ArgumentError, EvaluationError, cause_text, full_repr, shorten, wrong_argument
 from dbsp.expressions.namespaces import Namespaces
 from dbsp.expressions.notation import (
     Operand,
@@ -87,7 +87,10 @@ class Expression(Namespaces, Displayed):
         return call(function, self, *arguments)
 
     def _aggregate(self, function: str, *by: Any, **options: Any) -> Any:
-        order = (Column(value) if isinstance(value, str) else as_expression(value) for value in by)
+        for value in by:
+            if not isinstance(value, str | Expression):
+                raise wrong_argument("by", "a column name or an expression", value)
+        order = (Column(value) if isinstance(value, str) else value for value in by)
         return AggregateCall(function, (self, *order), options=tuple(options.items()))
 
     # The subclasses below define these methods.

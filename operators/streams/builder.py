@@ -36,7 +36,7 @@ from dbsp.operators.stages.circuit_context import CircuitContext
 from dbsp.operators.stages.join_strategy import JoinStrategy, JoinStrategyName
 from dbsp.operators.stages.passes.distribute import ScopePolicy, ScopePolicyName
 from dbsp.operators.stages.stage_report import explain
-from dbsp.operators.streams.fit import expect_stream, located, widened
+from dbsp.operators.streams.fit import expect_function, expect_stream, located, widened
 from dbsp.operators.streams.fixpoint_builder import FixpointBuilder
 from dbsp.operators.streams.sharded_start import (
     expect_scopes,
@@ -306,6 +306,7 @@ class Circuit(graph.Graph):
             [(6,)]
         """
         expect_stream(start, "iterate")
+        expect_function(body, "body")
         unit = Schema((), ())
         with self.fixpoint(name, max_iterations=max_iterations) as scope:
             started = scope.variable(f"{name}, started", unit)

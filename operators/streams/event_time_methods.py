@@ -9,7 +9,7 @@ from dbsp.circuit import graph
 from dbsp.errors import CircuitError, SchemaError, shorten
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.band import distance
-from dbsp.operators.streams.fit import expect_stream, located
+from dbsp.operators.streams.fit import expect_pair, expect_stream, located
 from dbsp.operators.time.recent import Recent, expect_watermark
 from dbsp.operators.time.watermark import Timely, Watermark
 from dbsp.operators.time.window import Window, check_time
@@ -79,7 +79,7 @@ class EventTimeMethods(graph.Stream):
             window_length(self, index, size, "size"),
             window_length(self, index, size if hop is None else hop, "hop"),
         ]
-        return Window(index, sizes[0], sizes[1], names)(self)
+        return Window(index, sizes[0], sizes[1], expect_pair(names, "names"))(self)
 
     @located("Watermark")
     def watermark(self: S, column: str, lateness: Any) -> Watermarked[S]:

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from dbsp.circuit.graph import Graph, Stream, placed
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
-from dbsp.errors import ArgumentError, DbspError, SchemaError, shorten
+from dbsp.errors import ArgumentError, DbspError, SchemaError, shorten, wrong_argument
 from dbsp.expressions import Expression
 from dbsp.operators.linear.filter import SameValue
 from dbsp.operators.linear.union import Widen, same_types
@@ -63,6 +63,20 @@ def expect_stream(value: Any, what: str) -> None:
             f"{what} expects a stream, as circuit.input() and the methods of a stream return it, got "
             f"{shorten(value)} of type {type(value).__name__}" + (f"; {advice}" if advice else "")
         )
+
+
+def expect_pair(names: Any, what: str) -> tuple[str, str]:
+    """Return two names of new columns. Raises ArgumentError for anything else."""
+    if not isinstance(names, tuple | list) or len(names) != 2:
+        raise wrong_argument(what, "the names of two columns", names)
+    first, last = names
+    return first, last
+
+
+def expect_function(function: Any, what: str) -> None:
+    """Raise ArgumentError unless the argument can be called."""
+    if not callable(function):
+        raise wrong_argument(what, "a function", function)
 
 
 def listed(names: str | Sequence[str], what: str) -> tuple[str, ...]:

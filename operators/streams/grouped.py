@@ -141,7 +141,7 @@ class Grouped(Generic[S]):
             ([], [(0, 10, 2)])
         """
         expect_stream(watermark, "final")
-        if closes not in self._columns:
+        if not isinstance(closes, str) or closes not in self._columns:
             raise SchemaError(
                 f"closes= expects a grouping column, so that a group has one end; got {shorten(closes)}, "
                 f"and the grouping columns are {', '.join(self._columns) or 'none'}",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.zset import ZSet
-from dbsp.errors import ArgumentError, SchemaError, shorten
+from dbsp.errors import ArgumentError, SchemaError, shorten, wrong_argument
 from dbsp.operators.groups.nonnegative import AssertNonnegative
 from dbsp.operators.linear.sample import Sample
 from dbsp.operators.linear.scale import Scale
@@ -74,6 +74,8 @@ class InspectionMethods(graph.Stream):
             >>> run.step({"moved": {("bolt",): 2}})["stock"].to_dict()
             {('bolt',): 2}
         """
+        if not isinstance(name, str):
+            raise wrong_argument("name", "the name of a promise", name)
         return AssertNonnegative(name)(self)
 
     @located("Sample")
@@ -109,6 +111,8 @@ class InspectionMethods(graph.Stream):
             raise SchemaError(
                 f"sample expects a fraction between 0 and 1, got {shorten(fraction)}", code="invalid-argument"
             )
+        if not isinstance(seed, int):
+            raise wrong_argument("seed", "an int", seed)
         everything = tuple(range(self.schema.arity))
         columns = everything if on is None else self.schema.indices(listed(on, "on="))
         return Sample(float(fraction), seed, columns)(self)

@@ -149,6 +149,8 @@ def _joining(
     let: Bindings,
     orders: Sequence[Sequence[str]] | None,
 ) -> MultiwayJoin:
+    if not isinstance(where, Expression | Iterable):
+        where = (where,)  # the error below shows it
     given = (where,) if isinstance(where, Expression) else tuple(where)
     for condition in given:
         if not isinstance(condition, Expression):

@@ -18,7 +18,7 @@ from dbsp.operators.linear.map import FlatMap, Map, MapFunction
 from dbsp.operators.linear.preceded import Preceded
 from dbsp.operators.linear.project import Project, Rename
 from dbsp.operators.linear.try_map import TryMap, TryMapFunction
-from dbsp.operators.streams.fit import expect_names, located, widened
+from dbsp.operators.streams.fit import expect_function, expect_names, located, widened
 from dbsp.operators.streams.stream_columns import own_columns, own_values
 
 S = TypeVar("S", bound="RowMethods")
@@ -115,6 +115,7 @@ class RowMethods(graph.Stream):
                     "map expects either a function and the schema of its rows, or named expressions",
                     code="invalid-argument",
                 )
+            expect_function(function, "function")
             return MapFunction(function, as_schema(schema))(self)
         if not columns:
             raise SchemaError(
@@ -214,6 +215,7 @@ class RowMethods(graph.Stream):
                     "try_map expects either a function and the schema of its rows, or named expressions",
                     code="invalid-argument",
                 )
+            expect_function(function, "function")
             good = TryMapFunction(function, as_schema(schema))
         elif not columns:
             raise SchemaError(
@@ -253,6 +255,7 @@ class RowMethods(graph.Stream):
             >>> circuit.start().step({"line": [("to be or not to be",)]})["word"].to_dict()
             {('be',): 2, ('not',): 1, ('or',): 1, ('to',): 2}
         """
+        expect_function(function, "function")
         return FlatMap(function, as_schema(schema))(self)
 
     @located("Select")

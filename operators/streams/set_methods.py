@@ -9,7 +9,7 @@ from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
-from dbsp.errors import SchemaError, shorten
+from dbsp.errors import SchemaError, shorten, wrong_argument
 from dbsp.operators.groups.at_least import AtLeast
 from dbsp.operators.groups.choice import ChoiceDomain
 from dbsp.operators.groups.distinct import Distinct
@@ -216,4 +216,7 @@ class SetMethods(graph.Stream):
         """
         order = self.schema.indices(listed(by, "by="))
         Schema((*self.schema.names, name), (*self.schema.types, INT))  # refuses a name that is taken
+        for argument, value in (("first", first), ("step", step)):
+            if not isinstance(value, int):
+                raise wrong_argument(argument, "an int", value)
         return NumberRows(order, name, first, step)(self.distinct())

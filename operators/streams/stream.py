@@ -14,7 +14,7 @@ from dbsp.errors import ArgumentError, SchemaError, expect_type, shorten
 from dbsp.expressions import Expression, StreamColumn, coalesce, col, lit
 from dbsp.operators.joins.band import distance
 from dbsp.operators.streams.event_time_methods import EventTimeMethods, window_length
-from dbsp.operators.streams.fit import listed, located
+from dbsp.operators.streams.fit import expect_pair, listed, located
 from dbsp.operators.streams.foreign_verbs import unknown_verb
 from dbsp.operators.streams.grouped import Aggregated, Grouped
 from dbsp.operators.streams.inspection_methods import InspectionMethods
@@ -190,7 +190,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         partition = listed(partition, "partition=")
         names = self.schema.names
         at, *_ = self.schema.indices((column, *partition))
-        extent = distance(self.schema.types[at], size, "size=") if size is not None else None
+        extent = distance(self.schema.types[at], size, "size") if size is not None else None
         if extent is None or extent < 0:
             raise SchemaError(
                 f"size= expects a length that is not negative, got {shorten(size)}", code="invalid-window"
@@ -270,8 +270,8 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         schema.select(schema.indices((column, *partition)))  # refuses a name that is given twice
         check_time(schema, at)
         window_length(self, at, gap, "gap")
-        first, last = names
-        for name in names:
+        first, last = expect_pair(names, "names")
+        for name in (first, last):
             if name in schema.names or first == last:
                 raise SchemaError(
                     f"'{name}' is already a column; give the sessions other names with names=",
