@@ -27,9 +27,10 @@ from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import value_order
-from dbsp.errors import CircuitError, SchemaError
+from dbsp.errors import CircuitError, SchemaError, ValueOutOfRangeError
 from dbsp.kernels import consolidate
 from dbsp.kernels.arrays import Codes
+from dbsp.kernels.limits import INT64_MAX
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.linear.project import Project
 
@@ -108,6 +109,9 @@ class NumberRowsStep(Step):
         inserted = np.flatnonzero(batch.weights > 0)
         inserted = inserted[self._arrival(batch.rows[inserted])]
         used = self._used.get(None, 0)
+        last = self._operator.first + (used + len(inserted) - 1) * self._operator.step
+        if last > INT64_MAX:
+            raise ValueOutOfRangeError(f"number_rows: the number {last:,} of a row does not fit in 64 bits")
         for count, (place, row) in enumerate(
             zip(inserted.tolist(), map(tuple, batch.rows[inserted].tolist()), strict=True), used
         ):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp import Circuit, CircuitError, DbspError, Run, SchemaError, Stream, col
+from dbsp import Circuit, CircuitError, DbspError, Run, SchemaError, Stream, ValueOutOfRangeError, col
 from dbsp.circuit.stage import Stage
 from tests.durable.test_store import ended
 from tests.harness import start
@@ -84,6 +84,14 @@ def test_a_failed_tick_uses_no_numbers() -> None:
     follow(run, wanted, rows, {(1, "a"): -1, (3, "b"): 1})
     follow(run, wanted, rows, {(1, "a"): 1})
     assert wanted["by_number"].numbers == {(2, "a"): 1, (3, "b"): 2, (1, "a"): 3}
+
+
+def test_numbers_beyond_64_bits() -> None:
+    run = start(lambda c: c.input("a", x=int, kind="set").number_rows(first=2**63 - 2))
+    run.step({"a": [(1,), (2,)]})
+    with pytest.raises(ValueOutOfRangeError, match=r"NumberRows at .*: the number 9,223,372,036,854,775,808"):
+        run.step({"a": [(3,)]})
+    assert run.step({"a": {(2,): -1}})["out"].rows() == [(2, 2**63 - 1)]
 
 
 def test_numbers_survive_a_restart_from_a_checkpoint(tmp_path: Path) -> None:
