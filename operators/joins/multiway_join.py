@@ -211,8 +211,8 @@ class MultiwayJoin(Operator):
     def null_mismatch(self, *inputs: Schema) -> frozenset[str]:
         """Return the variables that are optional in some places only: None has no match there.
 
-        Rows with None are dropped where they are read. No condition may see their None, since the
-        variable is not optional; and an int may have the code of None.
+        Rows with None are dropped where the variable is bound. No condition may see their None,
+        since the variable is not optional; and an int may have the code of None.
         """
         return self._once("null mismatch", inputs, self._null_mismatch)
 
@@ -244,10 +244,10 @@ class MultiwayJoin(Operator):
 
     def narrowing_limits(self, inputs: Sequence[Schema]) -> list[Limit]:
         """Return the limits that `narrowing` sets. Raises SchemaError if a condition sets none."""
-        bindings, excluded = self.bindings(*inputs), self.null_mismatch(*inputs)
+        bindings = self.bindings(*inputs)
         found = []
         for condition in self.narrowing:
-            limit = limit_of(condition, bindings, excluded)
+            limit = limit_of(condition, bindings)
             if limit is None:
                 raise SchemaError(
                     f"expected a condition that limits the values of a variable, got {condition!r}",
@@ -261,8 +261,8 @@ class MultiwayJoin(Operator):
         return self._once("terms", tuple(inputs), self._terms)
 
     def _terms(self, *inputs: Schema) -> Sequence[tuple[Action, ...]]:
-        bindings, excluded = self.bindings(*inputs), self.null_mismatch(*inputs)
-        limits = [limit_of(c, bindings, excluded) if is_total(c) else None for c in self.conditions]
+        bindings = self.bindings(*inputs)
+        limits = [limit_of(c, bindings) if is_total(c) else None for c in self.conditions]
         narrowing = self.narrowing_limits(inputs)
         return tuple(
             delta_term(self.atoms, start, order, self.extensions, self.conditions, limits, narrowing)

@@ -54,13 +54,13 @@ def split(join: MultiwayJoin, inputs: Sequence[Schema]) -> tuple[MultiwayJoin, t
     used = [*join.columns, *(name for value in extensions.values() for name in value.columns)]
     used += [name for condition in (*tested, *after) for name in condition.columns]
     names = tuple(dict.fromkeys(name for name in used if name not in late))
-    bindings, excluded = join.bindings(*inputs), join.null_mismatch(*inputs)
+    bindings = join.bindings(*inputs)
     core = replace(
         join,
         columns=names,
         extensions=tuple(pair for pair in join.extensions if pair[0] not in late),
         conditions=tuple(c for c in join.conditions if not any(c is other for other in (*tested, *after))),
-        narrowing=tuple(c for c in tested if limit_of(c, bindings, excluded) is not None),
+        narrowing=tuple(c for c in tested if limit_of(c, bindings) is not None),
     )
     rest: list[Operator] = [Filter(condition) for condition in tested]
     while extensions:

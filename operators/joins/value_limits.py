@@ -13,7 +13,7 @@ every row whose sum overflows, and the condition itself is tested on the result 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -97,11 +97,8 @@ class Limit:
         return found
 
 
-def limit_of(condition: Expression, bindings: Schema, excluded: Collection[str]) -> Limit | None:
-    """Return the limit that a condition is, or that it implies if it contains a sum.
-
-    `excluded` are variables whose codes do not compare like their values.
-    """
+def limit_of(condition: Expression, bindings: Schema) -> Limit | None:
+    """Return the limit that a condition is, or that it implies if it contains a sum."""
     if not isinstance(condition, Call) or condition.function not in TURNED:
         return None
     left, right = condition.arguments
@@ -113,11 +110,11 @@ def limit_of(condition: Expression, bindings: Schema, excluded: Collection[str])
     right, offset = _without_offset(right)
     types = dict(zip(bindings.names, bindings.types, strict=True))
     own = types[left.name]
-    if not _is_ordered(own) or left.name in excluded or (offset and own.kind != "int"):
+    if not _is_ordered(own) or (offset and own.kind != "int"):
         return None
     if isinstance(right, Column):
         other = types[right.name]
-        if right.name in excluded or right.name == left.name or not _is_ordered(other):
+        if right.name == left.name or not _is_ordered(other):
             return None
         return Limit(left.name, function, right.name, offset) if other.coding == own.coding else None
     if isinstance(right, Literal) and not offset:

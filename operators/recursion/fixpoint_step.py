@@ -35,7 +35,7 @@ from dbsp.operators.recursion.modes import (
 from dbsp.operators.recursion.restart_budget import RemovalBudget, RestartBudget
 from dbsp.operators.recursion.shared_decisions import decisions
 from dbsp.operators.shards.exchange import unplaced
-from dbsp.operators.traces.arrange import own_trace
+from dbsp.operators.traces.arrange import trace_of
 from dbsp.runtime import observation
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.scope_state import CarriedState
@@ -306,7 +306,7 @@ class FixpointStep(TimedStep, RememberingStep, ReportingStep):
         """Return the integral of an entering stream, including this tick."""
         trace, source = self._imports[index], self._sources[index]
         if trace is None and isinstance(source, Arranged):
-            trace = own_trace(source)
+            trace = trace_of(source)
         if trace is not None:
             return trace.contents() or None
         keeper = expect_present(self._outer.keeper(source.node), "the integral of an entering stream")

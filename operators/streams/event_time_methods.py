@@ -64,8 +64,9 @@ class EventTimeMethods(graph.Stream):
             A stream with the columns of this one, the start and the end.
 
         Raises:
-            SchemaError: the column does not exist or is not a time, or `size` or `hop` is not a
-                positive length of time for its type.
+            SchemaError: the column does not exist or is not a time, `size` or `hop` is not a
+                positive length of time for its type, or a row is in more than 10,000,000 windows.
+            ArgumentError: `names` are not two names.
 
         Examples:
             >>> circuit = Circuit("windows")

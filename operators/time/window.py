@@ -30,6 +30,9 @@ from dbsp.lazy_dataclass import dataclass
 
 TIMES = ("int", "date", "timestamp", "timestamptz")
 
+MOST_WINDOWS = 10_000_000
+"""A row is in at most so many windows: each becomes a row."""
+
 
 @dataclass(frozen=True)
 class Window(Operator):
@@ -49,6 +52,12 @@ class Window(Operator):
     def schema(self, *inputs: Schema) -> Schema:
         (schema,) = inputs
         check_time(schema, self.column)
+        if self.size // self.hop >= MOST_WINDOWS:
+            raise SchemaError(
+                f"a row would be in {self.size // self.hop:,} windows; the maximum is {MOST_WINDOWS:,}, so "
+                "choose a larger hop",
+                code="invalid-window",
+            )
         time = schema.types[self.column].required()
         return Schema((*schema.names, *self.names), (*schema.types, time, time))
 

@@ -312,6 +312,12 @@ CODES: list[tuple[Build, type[DbspError], str, str]] = [
         "invalid-expression",
         "where= expects conditions such as col('a') < col('b'), got None",
     ),
+    (
+        lambda c, a: a.window("x", 2**62, 1),
+        SchemaError,
+        "invalid-window",
+        "the maximum is 10,000,000, so cho",
+    ),
     (lambda c, a: a.window("x", 0), SchemaError, "invalid-window", "size= expects a length of time above 0"),
     (lambda c, a: a.window("s", 1), SchemaError, "invalid-event-time", "an event time is an int, date or"),
     (
