@@ -47,6 +47,9 @@ from dbsp.errors import (
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, NULL
 
+MOST_ROWS = 1 << 32
+"""A table that repeats rows by their weights has at most so many."""
+
 _INT32, _INT64, _FLOAT64 = pa.int32(), pa.int64(), pa.float64()
 
 
@@ -477,7 +480,7 @@ def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column
                 "column; convert it by to_arrow, to_polars or to_pandas with weight_column='weight'",
                 code="invalid-weight",
             )
-        rows = np.repeat(rows, weights, axis=0)
+        rows = repeated(rows, weights)
     elif not isinstance(weight_column, str):
         raise wrong_argument("weight_column", "the name of a column or None", weight_column)
     elif weight_column in schema.names:
@@ -489,6 +492,21 @@ def decode_batch(batch: Batch, schema: Schema, interner: Interner, weight_column
     if weight_column is None:
         return table
     return table.append_column(weight_column, array_of(weights, pa.int64()))
+
+
+def repeated(rows: Codes, weights: Codes) -> Codes:
+    """Return each of the rows as often as its weight says, whatever the sign.
+
+    Raises InputError for more than MOST_ROWS rows in all.
+    """
+    total = np.abs(weights.astype(np.float64)).sum()  # as ints, it could overflow
+    if total > MOST_ROWS:
+        raise InputError(
+            f"the weights of the rows add up to {total:.3g}, more rows than a table can have; show the "
+            "weights in a column instead",
+            code="invalid-weight",
+        )
+    return np.repeat(rows, np.abs(weights), axis=0)
 
 
 def pandas_table(frame: Any, schema: Any = None) -> pa.Table:

@@ -257,9 +257,7 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def view_batches(zset: ZSet, tick: int, schema: pa.Schema, weight: str | None) -> list[pa.RecordBatch]:
     """Return the rows of a view with weight and tick; without `weight`, rows repeated by weight."""
-    import numpy as np
-
-    from dbsp.data.frames import decode_table
+    from dbsp.data.frames import decode_table, repeated
 
     rows, weights = zset.batch.rows, zset.batch.weights
     if weight is None:
@@ -268,7 +266,7 @@ def view_batches(zset: ZSet, tick: int, schema: pa.Schema, weight: str | None) -
                 "the view has rows with negative weight; remove the option 'rows' to read weights",
                 code="invalid-weight",
             )
-        rows = np.repeat(rows, weights, axis=0)
+        rows = repeated(rows, weights)
     table = decode_table(rows, zset.schema, zset.interner, {field.name: field.type for field in schema})
     if weight is not None:
         table = table.append_column(weight, pa.array(weights))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from dbsp.data.frames import decode_table
+from dbsp.data.frames import decode_table, repeated
 from dbsp.data.schema import suggestion
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError, counted
@@ -125,7 +125,7 @@ class SparkSink(Output):
                     where=self.where,
                     code="invalid-weight",
                 )
-            return decode_table(np.repeat(rows, weights, axis=0), zset.schema, zset.interner, objects)
+            return decode_table(repeated(rows, weights), zset.schema, zset.interner, objects)
         if self.encoding == "append":
             if len(weights) and weights.min() < 0:
                 raise InputError(
@@ -134,12 +134,10 @@ class SparkSink(Output):
                     where=self.where,
                     code="invalid-weight",
                 )
-            return decode_table(np.repeat(rows, weights, axis=0), zset.schema, zset.interner, objects)
+            return decode_table(repeated(rows, weights), zset.schema, zset.interner, objects)
         order = np.argsort(weights > 0, kind="stable")
-        rows, weights = (
-            np.repeat(rows[order], np.abs(weights[order]), axis=0),
-            np.repeat(weights[order], np.abs(weights[order])),
-        )
+        rows, weights = rows[order], weights[order]
+        rows, weights = repeated(rows, weights), repeated(weights, weights)
         table = decode_table(rows, zset.schema, zset.interner, objects)
         words = pa.array(["delete", "insert"]).take(pa.array((weights > 0).astype(np.int8)))
         return table.append_column(self.control, words)

@@ -98,6 +98,11 @@ def key_columns(left: Schema, right: Schema, on: On) -> list[tuple[int, int]]:
             f"on= expects column names, or pairs (name on the left, name on the right), got the condition "
             f"{on!r}; write the equalities as left_on= and right_on=, and other conditions as where="
         )
+    if isinstance(on, Mapping):
+        raise ArgumentError(
+            f"on= expects column names, or pairs (name on the left, name on the right), got {shorten(on)}; "
+            f"write on={list(on.items())!r}"
+        )
     names = (on,) if isinstance(on, str) else on
     pairs = []
     for name in names if isinstance(names, Iterable) else [names]:
@@ -149,14 +154,13 @@ def as_condition(where: Any) -> Expression:
 
 
 def _pair_advice(left: Schema, right: Schema, on: On) -> str | None:
-    """Return how to write the pairs of columns that `on` gives as a pair of names or a dict."""
-    names = list(on.items()) if isinstance(on, Mapping) else [tuple(on)]
-    for pair in names:
-        if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
-            return None
-        if pair[0] not in left.names or pair[1] not in right.names:
-            return None
-    return f"to pair columns of different names, write on={names!r}"
+    """Return how to write the pair of columns that `on` gives as two names."""
+    pair = tuple(on)
+    if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+        return None
+    if pair[0] not in left.names or pair[1] not in right.names:
+        return None
+    return f"to pair columns of different names, write on=[{pair!r}]"
 
 
 def agreeing(stream: S, pairs: Sequence[tuple[int, int]]) -> S:

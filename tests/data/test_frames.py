@@ -85,6 +85,11 @@ def test_without_weight_column_rows_repeat() -> None:
     assert ZSet.from_arrow(table) == zset
     with pytest.raises(InputError, match="a row of weight -2, which a table shows only in a weight column"):
         (-zset).to_arrow(weight_column=None)
+    for zset in (ZSet({(x,): 2**62 for x in range(4)}), ZSet({(1,): 2**62})):
+        with pytest.raises(
+            InputError, match=r"the weights of the rows add up to .*show the weights in a col"
+        ):
+            zset.to_arrow(weight_column=None)
 
 
 def test_arrow_types_are_recognised() -> None:

@@ -46,6 +46,13 @@ def test_the_view_is_what_there_is_now() -> None:
         sink.table(delta(), delta)
 
 
+@pytest.mark.parametrize("encoding", ["append", "view", "operations"])
+def test_rows_that_no_table_can_repeat(encoding: str) -> None:
+    many = ZSet({(x, "a"): 2**62 for x in range(4)}, SCHEMA)
+    with pytest.raises(InputError, match="more rows than a table can have"):
+        SparkSink("out", encoding=encoding).table(many, lambda: many)
+
+
 @pytest.mark.parametrize("encoding", ["weight", "operations"])
 def test_a_source_reads_what_a_sink_wrote(encoding: str) -> None:
     table = SparkSink("out", encoding=encoding).table(delta(), no_view)

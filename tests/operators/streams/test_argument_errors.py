@@ -190,10 +190,11 @@ CODES: list[tuple[Build, type[DbspError], str, str]] = [
     ),
     (
         lambda c, a: a.join(a.rename(y="x", t="s"), on={"x": "y", "s": "t"}),
-        SchemaError,
-        "unknown-column",
-        "to pair columns of different names, write on=[('x', 'y'), ('s', 't')]",
+        ArgumentError,
+        "invalid-argument",
+        "got {'x': 'y', 's': 't'}; write on=[('x', 'y'), ('s', 't')]",
     ),
+    (lambda c, a: a.join(a, on={"x": "s"}), ArgumentError, "invalid-argument", "write on=[('x', 's')]"),
     (lambda c, a: a.join(a.rename(y="x", t="s"), on=[("x", "z")]), SchemaError, "unknown-column", "on=: unk"),
     (
         lambda c, a: a.join(Circuit("c").input("a", x=int), on="x"),
