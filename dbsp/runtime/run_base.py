@@ -168,7 +168,7 @@ class RunBase:
     def input_port(self, name: str) -> InputPort:
         """Return the port of an input. Raises InputError when there is no such input."""
         self.recover()
-        port = self.input_ports.get(name)
+        port = self.input_ports.get(name) if isinstance(name, str) else None
         if port is None:
             raise unknown_input(name, self.input_ports, self.output_ports)
         return port
@@ -176,7 +176,7 @@ class RunBase:
     def output_port(self, name: str) -> OutputPort:
         """Return the port of an output. Raises InputError when there is no such output."""
         self.recover()
-        port = self.output_ports.get(name)
+        port = self.output_ports.get(name) if isinstance(name, str) else None
         if port is None:
             raise UnknownOutputError(name, self.input_ports, self.output_ports)
         return port

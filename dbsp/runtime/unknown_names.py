@@ -18,7 +18,7 @@ class UnknownOutputError(InputError, KeyError):
     code = "unknown-output"
 
     def __init__(self, name: Any, inputs: Collection[str], outputs: Collection[str]) -> None:
-        if name in inputs:
+        if name in list(inputs):  # it may not be hashable
             message = f"'{name}' is an input, not an output; {_listed('outputs', outputs)}"
         else:
             message = _unknown("output", name, outputs)
@@ -27,7 +27,7 @@ class UnknownOutputError(InputError, KeyError):
 
 def unknown_input(name: Any, inputs: Collection[str], outputs: Collection[str]) -> InputError:
     """Return the error for an input that does not exist."""
-    if name in outputs:
+    if name in list(outputs):
         message = f"'{name}' is an output, so it cannot be changed directly; {_listed('inputs', inputs)}"
         return InputError(message, code="not-an-input")
     return InputError(_unknown("input", name, inputs), code="unknown-input")

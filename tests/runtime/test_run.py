@@ -170,6 +170,11 @@ def test_unknown_names() -> None:
     assert str(caught.value) == (
         "'path' is an output, so it cannot be changed directly; the inputs are edge, name [not-an-input]"
     )
+    with pytest.raises(InputError, match=r"unknown output \['path'\]"):
+        run.view(["path"])  # type: ignore[arg-type]
+    for method in (run.changed, run.asserted, run.input):
+        with pytest.raises(InputError, match=r"unknown input \['edge'\]"):
+            method(["edge"])  # type: ignore[arg-type]
     assert run.tick == 0
 
 

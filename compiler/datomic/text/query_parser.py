@@ -82,7 +82,7 @@ def parse_query(query: Any, file: str = "query") -> Query:
     with report.collecting():
         sections = _sections(form, report)
         sections = _with_variables(sections)
-    parsed = _query(sections, form, report) if sections else None
+    parsed = None if report.diagnostics and not sections else _query(sections, form, report)
     report.raise_errors()
     return cast(Query, parsed)
 

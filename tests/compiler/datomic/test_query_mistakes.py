@@ -49,6 +49,7 @@ def question(name: str) -> str:
             Mistake("invalid-query", "expected :find at the start of the query, got ?x", "?x"),
         ),
         ("[:where [?e]]", Mistake("invalid-query", "expected :find in the query", "[:where [?e]]")),
+        ("{}", Mistake("invalid-query", "expected :find in the query", "{}")),
         ("[:find ?x :find ?y]", Mistake("invalid-query", "the query has two :find", ":find")),
         (
             "{:find ?x}",
