@@ -323,7 +323,7 @@ def decode_arrow_column(
     if kind == "object":
         try:
             return pa.array(decode_column(type_, codes, interner), arrow)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             wanted = "one Arrow type" if arrow is None else f"the Arrow type {arrow}"
             raise SchemaError(
                 f"column {name!r}: the objects cannot be converted to {wanted}: {error}",

@@ -310,8 +310,11 @@ def test_values_that_do_not_fit_are_refused() -> None:
         ZSet.from_arrow([1, 2])
     with pytest.raises(SchemaError, match="already has a column 'weight'"):
         ZSet({(1,): 1}, {"weight": int}).to_arrow()
-    with pytest.raises(SchemaError, match="column 'x': the objects cannot be converted to one Arrow type"):
-        ZSet([(1,), ("a",)], {"x": object}).to_arrow()
+    for objects in ([(1,), ("a",)], [(2**70,)]):
+        with pytest.raises(
+            SchemaError, match="column 'x': the objects cannot be converted to one Arrow type"
+        ):
+            ZSet(objects, {"x": object}).to_arrow()
 
 
 def test_objects_of_one_kind_go_to_arrow() -> None:
