@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dbsp.data.arrow_buffers import array_of, values_of
 from dbsp.data.decimals import LIMIT, too_many_digits
@@ -105,17 +106,29 @@ def without_zones(table: pa.Table, schema: Schema) -> pa.Table:
     return table
 
 
-def without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of lists or structs whose texts are not views, as those of Polars are.
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose nulls PyArrow counts, and whose lists and structs it can take.
 
-    PyArrow cannot take or filter lists and structs of views.
+    It does not count a null that is an entry of a dictionary or the value of a run, and it cannot
+    take or filter lists and structs of views of texts, as those of Polars are.
     """
-    plain = _plain(column.type) if column.type.num_fields else column.type
-    return column if plain == column.type else column.cast(plain)
+    arrow = column.type
+    if pa.types.is_run_end_encoded(arrow):
+        return pa.chunked_array(map(pc.run_end_decode, column.chunks), arrow.value_type)
+    if pa.types.is_dictionary(arrow):
+        nested = arrow.value_type.num_fields > 0
+        if not nested and not any(chunk.dictionary.null_count for chunk in column.chunks):
+            return column
+        decoded = [chunk.dictionary_decode() for chunk in column.chunks]
+        return plain_column(pa.chunked_array(decoded, arrow.value_type))
+    plain = _plain(arrow) if arrow.num_fields else arrow
+    return column if plain == arrow else column.cast(plain)
 
 
 def _plain(arrow: pa.DataType) -> pa.DataType:
-    """Return the Arrow type with plain texts instead of views, also inside."""
+    """Return the Arrow type with plain values instead of views and dictionaries, also inside."""
+    if pa.types.is_dictionary(arrow):
+        return _plain(arrow.value_type)
     if pa.types.is_string_view(arrow):
         return pa.large_string()
     if pa.types.is_binary_view(arrow):

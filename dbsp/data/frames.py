@@ -21,8 +21,8 @@ from dbsp.data.arrow_types import (
     arrow_of_type,
     decimal_array,
     decimal_codes,
+    plain_column,
     type_of_arrow,
-    without_views,
 )
 from dbsp.data.batch import Batch
 from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
@@ -53,9 +53,10 @@ MOST_ROWS = 1 << 32
 _INT32, _INT64, _FLOAT64 = pa.int32(), pa.int64(), pa.float64()
 
 
-def _without_views(table: pa.Table) -> pa.Table:
+def _plain_table(table: pa.Table) -> pa.Table:
+    """Return the table with the columns of `plain_column`."""
     for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        plain = without_views(column)
+        plain = plain_column(column)
         if plain is not column:
             table = table.set_column(at, name, plain)
     return table
@@ -63,7 +64,7 @@ def _without_views(table: pa.Table) -> pa.Table:
 
 def schema_of_arrow(table: pa.Table) -> Schema:
     """Return the schema of an Arrow table; a column with nulls is optional."""
-    table = _without_views(table)
+    table = _plain_table(table)
     return Schema(tuple(table.column_names), tuple(map(_found_type, table.columns)))
 
 
@@ -139,7 +140,7 @@ def encode_arrow(column: pa.Array | pa.ChunkedArray, wanted: Type, interner: Int
     """Return the codes of a column, int64[n], and their type: see `_source_type`."""
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
-    column = without_views(column)
+    column = plain_column(column)
     source = _source_type(column, wanted)
     try:
         if source.kind in ("list", "struct") and type_of_arrow(column.type).kind != source.kind:
@@ -416,6 +417,8 @@ def decode_table(
         if wanted is not None and type_.kind in ("decimal", "list", "struct"):
             column = _cast(column, wanted, name)
         columns.append(column)
+    if not columns:
+        return pa.table({"rows": pa.nulls(len(codes))}).select([])  # keeps the number of rows
     return pa.table(dict(zip(schema.names, columns, strict=True)))
 
 

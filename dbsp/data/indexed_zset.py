@@ -19,7 +19,7 @@ from dbsp.data.weights import consolidated, weight_array
 from dbsp.display.displayed import Displayed
 from dbsp.errors import SchemaError, UserFunctionError, WeightOverflowError, counted, shorten, wrong_argument
 from dbsp.kernels.arrays import Codes
-from dbsp.kernels.limits import INT64_MAX
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from dbsp.data.zset import ZSet
@@ -397,7 +397,7 @@ def _multiply(a: Codes, b: Codes) -> Codes:
         and int(np.abs(a.astype(np.float64)).max()) * int(np.abs(b.astype(np.float64)).max()) > INT64_MAX // 2
     ):
         for x, y in zip(a.tolist(), b.tolist(), strict=True):
-            if not -INT64_MAX <= x * y <= INT64_MAX:
+            if not INT64_MIN <= x * y <= INT64_MAX:
                 raise WeightOverflowError(
                     f"the product of the weights {x} and {y} is outside the 64-bit range"
                 )

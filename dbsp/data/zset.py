@@ -494,8 +494,9 @@ class ZSet(Displayed):
     @ends_at_caller
     def __mul__(self, factor: int) -> ZSet:
         """Multiply every weight by an integer. Raises WeightOverflowError."""
-        if type(factor) is not int:
+        if isinstance(factor, bool) or not isinstance(factor, int | np.integer):
             return NotImplemented
+        factor = int(factor)
         weights = self.stored.weights
         if factor == 0 or not len(weights):
             return ZSet.wrap(self.schema, self.interner, Batch.empty(self.arity))
@@ -504,6 +505,9 @@ class ZSet(Displayed):
         return self._with_batch(Batch(self.stored.rows, weights * factor))
 
     __rmul__ = __mul__
+
+    __array_ufunc__ = None
+    """NumPy leaves operators of its numbers and a Z-set to the Z-set."""
 
     def _combine(self, other: ZSet, sign: int) -> ZSet:
         if not isinstance(other, ZSet):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -97,6 +98,8 @@ class NdjsonRows(FileRows):
             for name, type_ in self._expected(fields).items()
             if name in texts or (parsed := parsed_type(type_)) is not None
         ]
+        if _NULL_FIRST.match(block) or _NULL_LATER.search(block):
+            return None  # PyArrow reads such a line as an object, or ends the process
         try:
             table = arrow_json.read_json(
                 pa.BufferReader(block),
@@ -150,6 +153,10 @@ class NdjsonRows(FileRows):
         pairs = zip(fields.names, fields.types, strict=True)
         return {name: type_ for name, type_ in pairs if self.wanted is None or name in self.wanted}
 
+
+_NULL_FIRST = re.compile(rb"\s*null")
+_NULL_LATER = re.compile(rb"\n[ \t\r]*null")
+"""The beginning of a line with `null` instead of an object."""
 
 _PARSED_LATER = ("time", "timestamptz")
 """The kinds that PyArrow parses in texts, but not in JSON."""

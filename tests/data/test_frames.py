@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,51 @@ def test_arrow_tables_round_trip(zset: ZSet) -> None:
     inferred = ZSet.from_arrow(table, "weight")
     assert inferred == zset
     assert [t.kind for t in inferred.schema.types] == [t.kind for t in zset.schema.types]
+
+
+EXAMPLES: dict[str, list[Any]] = {
+    "int": [5, -7],
+    "float": [1.5, 2.5],
+    "bool": [False, True],
+    "str": ["a", "b"],
+    "bytes": [b"a", b"b"],
+    "date": [dt.date(2024, 2, 29)],
+    "time": [dt.time(12, 30)],
+    "timestamp": [dt.datetime(2024, 5, 6, 7)],
+    "duration": [dt.timedelta(seconds=3)],
+    "decimal(18, 2)": [Decimal("1.50"), Decimal("-0.01")],
+}
+ENCODED: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "dictionary": lambda array: array.dictionary_encode(),
+    "dictionary with null": lambda array: array.dictionary_encode(null_encoding="encode"),
+    "run ends": pc.run_end_encode,
+    "lists of dictionaries": lambda array: pa.ListArray.from_arrays(
+        pa.array([0, len(array)], pa.int32()), array.dictionary_encode(null_encoding="encode")
+    ),
+}
+"""Other encodings of an array. PyArrow does not count the nulls in the last three."""
+
+
+@pytest.mark.parametrize("encoded", ENCODED.values(), ids=ENCODED)
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_nulls_of_encoded_arrays(kind: str, encoded: Callable[[pa.Array], pa.Array]) -> None:
+    values = ZSet([(value,) for value in EXAMPLES[kind]] + [(None,)], {"x": f"{kind}?"})
+    array = values.to_arrow(None).column("x").combine_chunks()
+    type_ = f"list[{kind}?]" if pa.types.is_list(encoded(array).type) else f"{kind}?"
+    table = pa.table({"x": encoded(array)})
+    plain = pa.table({"x": pa.array([array.to_pylist()], pa.list_(array.type)) if "list" in type_ else array})
+    found = ZSet.from_arrow(table, schema={"x": type_})
+    assert found == ZSet.from_arrow(plain, schema={"x": type_}) == ZSet.from_arrow(table)
+    assert found.to_arrow() == ZSet.from_arrow(plain, schema={"x": type_}).to_arrow()
+    with pytest.raises(InputError, match="got None; to allow None, declare the"):
+        ZSet.from_arrow(table, schema={"x": type_.replace("?", "")})
+
+
+def test_rows_without_columns() -> None:
+    zset = ZSet({(): 3}, {})
+    assert zset.to_arrow().to_pydict() == {"weight": [3]}
+    assert zset.to_arrow(weight_column=None).num_rows == 3
+    assert ZSet.from_arrow(zset.to_arrow(), "weight") == zset
 
 
 @given(zsets())

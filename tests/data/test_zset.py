@@ -165,12 +165,27 @@ def test_weights_beyond_64_bits_are_refused() -> None:
     ):
         2 * big
     with pytest.raises(WeightOverflowError):
+        np.int64(2) * big
+    with pytest.raises(WeightOverflowError):
         -ZSet({(1,): INT64_MIN})
     with pytest.raises(WeightOverflowError, match=r"expected a weight from .*, got 9223372036854775808"):
         ZSet({(1,): 2**63})
     with pytest.raises(WeightOverflowError):
         ZSet.from_rows([(1,), (1,)], [INT64_MAX, 1])
     assert -1 * big == ZSet({(1,): -INT64_MAX})
+    least = ZSet({(1,): INT64_MIN}, {"x": int}).index_by("x")
+    grown = least.extend_leaves(ZSet({(1, 5): 1}, {"x": int, "z": int}).index_by("x"))
+    assert grown.to_zset() == {(1, 5): INT64_MIN}
+
+
+def test_numbers_of_numpy_are_factors() -> None:
+    for zset in (ZSet({}, {"x": int}), ZSet({(1,): 3}, {"x": int})):
+        assert zset * np.int64(2) == np.int64(2) * zset == zset + zset
+        assert zset != np.int64(0)
+        with pytest.raises(TypeError):
+            zset + np.int64(0)
+        with pytest.raises(TypeError):
+            zset * True
 
 
 def test_weights_that_are_not_ints_are_refused() -> None:

@@ -400,6 +400,8 @@ def test_options_of_csv(tmp_path: Path) -> None:
 NDJSON: list[tuple[bytes, str]] = [
     (b'{"x":1,"s":"a"}\n\n{"x":\n', r"row 2: invalid JSON: Expecting value.* \[invalid-json\]"),
     (b'{"x":1,"s":"a"}\n[1]\n', r"row 2: expected a JSON object, got \[1\] \[invalid-json\]"),
+    (b'null\n{"x":1,"s":"a"}\n', r"row 1: expected a JSON object, got None \[invalid-json\]"),
+    (b'{"x":1,"s":"a"}\n \tnull', r"row 2: expected a JSON object, got None \[invalid-json\]"),
     (b'{"x":1.5,"s":"a"}\n', r"row 1, column 'x': expected int, got 1.5 of type float"),
     (b'{"x":1,"s":"a"}\n{"x":"2","s":"a"}\n', r"row 2, column 'x': expected int, got '2' of type str"),
     (b'{"x":1,"s":"a","z":1}\n', r".*got \(x, s, z\); unknown: 'z'"),

@@ -294,6 +294,13 @@ def test_an_empty_table_is_no_change() -> None:
 
 
 COLUMNS = r"expected the columns \(x: int, s: str, f: float\), got "
+
+
+def encoded(array: pa.Array) -> pa.Array:
+    """Return a dictionary array in which a null is an entry of the dictionary."""
+    return array.dictionary_encode(null_encoding="encode")
+
+
 WRONG: dict[str, tuple[Any, str]] = {
     "one more": (
         pl.DataFrame({"x": [1], "s": ["a"], "f": [1.0], "z": [1]}),
@@ -398,6 +405,14 @@ WRONG: dict[str, tuple[Any, str]] = {
     "weights": (
         {"x": [1, 2], "s": ["a", "b"], "f": [1.0, 2.0], "weight": [1, None]},
         r"row 1, column 'weight': expected int, got None \[invalid-weight\]",
+    ),
+    "encoded weights": (
+        {"x": [1, 2], "s": ["a", "b"], "f": [1.0, 2.0], "weight": encoded(pa.array([1, None]))},
+        r"row 1, column 'weight': expected int, got None \[invalid-weight\]",
+    ),
+    "encoded texts": (
+        {"x": [1, 2], "s": encoded(pa.array(["a", None])), "f": [1.0, 2.0]},
+        r"row 1, column 's': expected str, got None",
     ),
     "a file": (
         "a.csv",
