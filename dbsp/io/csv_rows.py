@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
+import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -118,23 +122,23 @@ class CsvRows(FileRows):
     def parts(self, file: DataFile, fields: Schema, advance: Callable[[int], None]) -> Iterator[Part]:
         import pyarrow as pa
 
+        stream = _CountedQuotes(file, self.max_unpacked, advance, self._format.quote)
         try:
-            for batch in self._batches(file, fields, advance, use_threads=True):
+            for batch in self._batches(stream, fields, use_threads=True):
                 yield self._part(batch, fields)
         except pa.ArrowInvalid as error:
             raise self._error(file, fields, error) from None
+        # PyArrow takes the rest of the file as the last text if its quotation mark is not closed.
+        if stream.quotes % 2 and (row := self._unclosed_row(file)) is not None:
+            message = f"row {row}: a quotation mark is not closed until the end of the file"
+            raise InputError(message, where=file.shown, code="invalid-line")
 
     def _batches(
-        self,
-        file: DataFile,
-        fields: Schema,
-        advance: Callable[[int], None],
-        use_threads: bool,
-        texts: bool = False,
+        self, stream: UnpackingStream, fields: Schema, use_threads: bool, texts: bool = False
     ) -> Iterator[Any]:
         """Read the rows. With `texts`, the columns of the relation are not converted."""
         import pyarrow as pa
-        from pyarrow import csv
+        from pyarrow import csv as arrow_csv
 
         from dbsp.data.arrow_types import parsed_type
 
@@ -152,20 +156,19 @@ class CsvRows(FileRows):
             types[weight] = pa.int64()
         if texts:
             types = dict.fromkeys(types, pa.string())
-        stream = pa.PythonFile(UnpackingStream(file, self.max_unpacked, advance), mode="r")
-        reader = csv.open_csv(
-            stream,
-            read_options=csv.ReadOptions(
+        reader = arrow_csv.open_csv(
+            pa.PythonFile(stream, mode="r"),
+            read_options=arrow_csv.ReadOptions(
                 use_threads=use_threads, block_size=_BLOCK, column_names=names, encoding=given.encoding
             ),
-            parse_options=csv.ParseOptions(
+            parse_options=arrow_csv.ParseOptions(
                 delimiter=given.delimiter,
                 quote_char=given.quote if given.quote is not None else False,
                 newlines_in_values=given.quote is not None,
                 # In a file of one column an empty line is an empty text.
                 ignore_empty_lines=len(fields.names) != 1 or self.wanted is not None,
             ),
-            convert_options=csv.ConvertOptions(
+            convert_options=arrow_csv.ConvertOptions(
                 column_types=types,
                 null_values=list(given.null_values),
                 strings_can_be_null=False,
@@ -192,6 +195,23 @@ class CsvRows(FileRows):
 
     # --- errors -----------------------------------------------------------------------------------
 
+    def _opened(self, file: DataFile) -> UnpackingStream:
+        return UnpackingStream(file, self.max_unpacked, lambda size: None)
+
+    def _unclosed_row(self, file: DataFile) -> int | None:
+        """Return the row in whose quotation marks the file ends, from 1; None if in none."""
+        given = self._format
+        end = "end of the file"
+        lines = itertools.chain(_lines(self._opened(file), given.encoding), [end])
+        limit = csv.field_size_limit(sys.maxsize)
+        try:
+            last, count = [end], 0
+            for row in csv.reader(lines, delimiter=given.delimiter, quotechar=given.quote):
+                last, count = row, count + (row != [])
+        finally:
+            csv.field_size_limit(limit)
+        return None if last == [end] else count - (given.header is True)
+
     def _error(self, file: DataFile, fields: Schema, error: Exception) -> DbspError:
         """Return the error of a file; the file is read again, by one thread, to find the row."""
         import pyarrow as pa
@@ -205,7 +225,7 @@ class CsvRows(FileRows):
                 code="invalid-line",
             )
         try:
-            for _ in self._batches(file, fields, lambda size: None, use_threads=False):
+            for _ in self._batches(self._opened(file), fields, use_threads=False):
                 pass
         except pa.ArrowInvalid as again:
             error = again
@@ -243,7 +263,7 @@ class CsvRows(FileRows):
         """Return the error for a text that PyArrow refuses without naming it, such as a decimal."""
         place, row = int(match["column"]), int(match["row"]) - (self._format.header is True)
         before = 0
-        for batch in self._batches(file, fields, lambda size: None, use_threads=False, texts=True):
+        for batch in self._batches(self._opened(file), fields, use_threads=False, texts=True):
             if row <= before + batch.num_rows:
                 name, text = batch.schema.names[place], batch.column(place)[row - before - 1].as_py()
                 type_ = fields.type_of(name) if name in fields.names else batch.column(place).type
@@ -278,16 +298,44 @@ class CsvRows(FileRows):
         if self._format.header is not True:
             return fields.names if self._format.header is False else self._format.header
         import pyarrow as pa
-        from pyarrow import csv
+        from pyarrow import csv as arrow_csv
 
         given = self._format
-        stream = pa.PythonFile(UnpackingStream(file, self.max_unpacked, lambda size: None), mode="r")
+        stream = pa.PythonFile(self._opened(file), mode="r")
         first = stream.read(_BLOCK).split(b"\n", 1)[0] + b"\n"
         quote = given.quote if given.quote is not None else False
         return list(
-            csv.read_csv(
+            arrow_csv.read_csv(
                 pa.BufferReader(first),
-                read_options=csv.ReadOptions(encoding=given.encoding),
-                parse_options=csv.ParseOptions(delimiter=given.delimiter, quote_char=quote),
+                read_options=arrow_csv.ReadOptions(encoding=given.encoding),
+                parse_options=arrow_csv.ParseOptions(delimiter=given.delimiter, quote_char=quote),
             ).column_names
         )
+
+
+class _CountedQuotes(UnpackingStream):
+    """A stream of bytes that counts the quotation marks in it."""
+
+    def __init__(
+        self, file: DataFile, limit: int | None, advance: Callable[[int], None], quote: str | None
+    ) -> None:
+        super().__init__(file, limit, advance)
+        self._quote = None if quote is None else quote.encode()
+        self.quotes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = super().read(size)
+        if self._quote is not None:
+            self.quotes += data.count(self._quote)
+        return data
+
+
+def _lines(stream: UnpackingStream, encoding: str) -> Iterator[str]:
+    """Yield the lines of a stream, as `csv.reader` reads them."""
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    rest = ""
+    while data := stream.read(_BLOCK):
+        *lines, rest = (rest + decoder.decode(data).replace("\r", "")).split("\n")
+        yield from (f"{line}\n" for line in lines)
+    if rest:
+        yield f"{rest}\n"

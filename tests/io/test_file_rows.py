@@ -284,6 +284,11 @@ def test_a_wrong_value_names_its_row(
 
 CSV: list[tuple[str, str]] = [
     ("x,s\n1,a\n1\n", r"row 2: expected 2 columns, got 1: 1 \[invalid-line\]"),
+    (
+        'x,s\n1,a\n2,"b\n3,c\n',
+        r"row 2: a quotation mark is not closed until the end of the file \[invalid-lin",
+    ),
+    ('x,s\n1,"a""', r"row 1: a quotation mark is not closed until the end of the file \[invalid-line\]"),
     ("y,s\n1,a\n", r"expected the columns \(x: int, s: str\), got \(y, s\); missing: 'x'; unknown: 'y'"),
     ("", r"expected a line with the names of the columns, got an empty file \[invalid-line\]"),
     ("x,x\n1,2\n", r"column 'x' occurs twice in \(x, x\)"),
@@ -307,6 +312,22 @@ def test_wrong_csv(tmp_path: Path, number: int) -> None:
     text, message = CSV[number]
     (tmp_path / "a.csv").write_text(text)
     refused(dbsp.read_csv(tmp_path / "a.csv"), r"relation 'a', .*a\.csv: " + message, x=int, s=str)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('x,s\n1,5" wide\n2,b\n', [(1, '5" wide'), (2, "b")]),  # no field begins with this mark
+        ('x,s\r\n1,"a\r\n"\r\n2,c"\r\n', [(1, "a\r\n"), (2, 'c"')]),
+        ('x,s\n1,"a"b"\n2,c\n', [(1, 'ab"'), (2, "c")]),
+    ],
+)
+def test_an_odd_number_of_quotation_marks(tmp_path: Path, text: str, rows: list[Any]) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_bytes(text.encode())
+    circuit = Circuit("odd")
+    circuit.output("out", circuit.input("a", x=int, s=str))
+    assert circuit.start().step({"a": dbsp.read_csv(path)})["out"].rows() == rows
 
 
 def test_decimals_in_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
