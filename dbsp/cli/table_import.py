@@ -18,6 +18,7 @@ from dbsp.datomic import Connection
 from dbsp.datomic.database_schema import Attribute
 from dbsp.edn import Keyword
 from dbsp.errors import DbspError, InputError
+from dbsp.io.csv_rows import CsvFormat, expect_closed
 from dbsp.io.problems import missing_file
 from dbsp.lazy_dataclass import dataclass
 
@@ -98,6 +99,8 @@ def _parquet(path: Path, size: int) -> Iterator[pa.Table]:
 
 def _csv(path: Path, size: int) -> Iterator[pa.Table]:
     """Yield the rows of a CSV file as texts; empty cells without quotes are null."""
+    with open_text(path) as lines:  # before the first rows are in a transaction
+        expect_closed(lines, CsvFormat(), str(path))
     with pa.input_stream(str(path), compression="detect") as stream:
         names = _header(path)
         reader = arrow_csv.open_csv(

@@ -7,7 +7,7 @@ import csv
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dbsp.data.schema import Schema, named_twice
@@ -129,9 +129,9 @@ class CsvRows(FileRows):
         except pa.ArrowInvalid as error:
             raise self._error(file, fields, error) from None
         # PyArrow takes the rest of the file as the last text if its quotation mark is not closed.
-        if stream.quotes % 2 and (row := self._unclosed_row(file)) is not None:
-            message = f"row {row}: a quotation mark is not closed until the end of the file"
-            raise InputError(message, where=file.shown, code="invalid-line")
+        if stream.quotes % 2:
+            lines = _lines(self._opened(file), self._format.encoding)
+            expect_closed(lines, self._format, file.shown)
 
     def _batches(
         self, stream: UnpackingStream, fields: Schema, use_threads: bool, texts: bool = False
@@ -197,20 +197,6 @@ class CsvRows(FileRows):
 
     def _opened(self, file: DataFile) -> UnpackingStream:
         return UnpackingStream(file, self.max_unpacked, lambda size: None)
-
-    def _unclosed_row(self, file: DataFile) -> int | None:
-        """Return the row in whose quotation marks the file ends, from 1; None if in none."""
-        given = self._format
-        end = "end of the file"
-        lines = itertools.chain(_lines(self._opened(file), given.encoding), [end])
-        limit = csv.field_size_limit(sys.maxsize)
-        try:
-            last, count = [end], 0
-            for row in csv.reader(lines, delimiter=given.delimiter, quotechar=given.quote):
-                last, count = row, count + (row != [])
-        finally:
-            csv.field_size_limit(limit)
-        return None if last == [end] else count - (given.header is True)
 
     def _error(self, file: DataFile, fields: Schema, error: Exception) -> DbspError:
         """Return the error of a file; the file is read again, by one thread, to find the row."""
@@ -339,3 +325,22 @@ def _lines(stream: UnpackingStream, encoding: str) -> Iterator[str]:
         yield from (f"{line}\n" for line in lines)
     if rest:
         yield f"{rest}\n"
+
+
+def expect_closed(lines: Iterable[str], format_: CsvFormat, where: str) -> None:
+    """Raise InputError, with the row, if the lines of a file end within quotation marks."""
+    end = "end of the file"
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        last, count = [end], 0
+        reader = csv.reader(
+            itertools.chain(lines, [end]), delimiter=format_.delimiter, quotechar=format_.quote
+        )
+        for row in reader:
+            last, count = row, count + (row != [])
+    finally:
+        csv.field_size_limit(limit)
+    if last != [end]:
+        row_number = count - (format_.header is True)
+        message = f"row {row_number}: a quotation mark is not closed until the end of the file"
+        raise InputError(message, where=where, code="invalid-line")

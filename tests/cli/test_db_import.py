@@ -150,6 +150,14 @@ def test_errors_of_files(people: Path, run: Command) -> None:
 # --- tables ---------------------------------------------------------------------------------------
 
 
+def test_a_csv_file_that_ends_within_quotation_marks_changes_nothing(people: Path, run: Command) -> None:
+    before = run("db", "query", "people", "[:find ?e ?a ?v :where [?e ?a ?v]]").out
+    (people / "p.csv").write_text('name,age\nAda,36\n"Eva,7\nJoe,7\n')
+    refused = run("db", "import", "people", "p.csv", "--batch", "1")
+    assert "p.csv: row 2: a quotation mark is not closed until the end of the file" in refused.err
+    assert run("db", "query", "people", "[:find ?e ?a ?v :where [?e ?a ?v]]").out == before
+
+
 def test_csv_columns_are_read_by_the_types_of_attributes(people: Path, run: Command) -> None:
     (people / "p.csv").write_text('name,age,tag\nAda,36,:x\n"Eva, ""the""\nsecond",,x/y\n\nJoe,7,\n')
     done = run("db", "import", "people", "p.csv")
