@@ -51,9 +51,16 @@ def table_bytes(
 ) -> bytes:
     """Return the rows of `zset` in a format, sorted, each once. `header` is the first line of CSV.
 
-    Cost: O(n log n) for n rows. Raises SchemaError for records and branches.
+    Cost: O(n log n) for n rows. Raises SchemaError for records and branches, and for a relation
+    without columns.
     """
     _refuse_terms(format_, zset.schema, relation)
+    if not zset.schema.arity:
+        raise SchemaError(
+            f"the relation has no columns, which {format_} files do not support; use IO=file",
+            where=f"relation '{relation}'",
+            code="invalid-type",
+        )
     if format_ == "ndjson":
         return "".join(f"{line}\n" for line in json_lines(zset, objects=True)).encode()
     from dbsp.data.frames import decode_table

@@ -191,6 +191,14 @@ def test_records_are_refused(tmp_path: Path, run: Command) -> None:
     assert "which parquet files do not support; use IO=file or IO=jsonfile [invalid-type]" in result.err
 
 
+@pytest.mark.parametrize("format_", ["csv", "ndjson", "parquet"])
+def test_a_relation_without_columns_is_not_lost(tmp_path: Path, run: Command, format_: str) -> None:
+    (tmp_path / "p.dl").write_text(f".decl z()\n.output z(IO={format_})\nz().\n")
+    result = run("run", f"{tmp_path}/p.dl", "-D", str(tmp_path))
+    assert result.code == 1
+    assert f"relation 'z': the relation has no columns, which {format_} files do not" in result.err
+
+
 def test_files_outside_of_the_allowed_folders(tmp_path: Path, run: Command) -> None:
     write(tmp_path / "outside" / "a.csv")
     (tmp_path / "inside").mkdir()
