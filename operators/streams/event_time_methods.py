@@ -80,7 +80,7 @@ class EventTimeMethods(graph.Stream):
             window_length(self, index, size, "size"),
             window_length(self, index, size if hop is None else hop, "hop"),
         ]
-        return Window(index, sizes[0], sizes[1], expect_pair(names, "names"))(self)
+        return Window(index, sizes[0], sizes[1], expect_pair(names))(self)
 
     @located("Watermark")
     def watermark(self: S, column: str, lateness: Any) -> Watermarked[S]:

@@ -65,10 +65,10 @@ def expect_stream(value: Any, what: str) -> None:
         )
 
 
-def expect_pair(names: Any, what: str) -> tuple[str, str]:
-    """Return two names of new columns. Raises ArgumentError for anything else."""
+def expect_pair(names: Any) -> tuple[str, str]:
+    """Return the argument `names`, two names of columns. Raises ArgumentError for anything else."""
     if not isinstance(names, tuple | list) or len(names) != 2:
-        raise wrong_argument(what, "the names of two columns", names)
+        raise wrong_argument("names", "the names of two columns", names)
     first, last = names
     return first, last
 
@@ -77,6 +77,12 @@ def expect_function(function: Any, what: str) -> None:
     """Raise ArgumentError unless the argument can be called."""
     if not callable(function):
         raise wrong_argument(what, "a function", function)
+
+
+def expect_int(number: Any, what: str) -> None:
+    """Raise ArgumentError unless the argument is an int."""
+    if not isinstance(number, int):
+        raise wrong_argument(what, "an int", number)
 
 
 def listed(names: str | Sequence[str], what: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dbsp.operators.groups.nonnegative import AssertNonnegative
 from dbsp.operators.linear.sample import Sample
 from dbsp.operators.linear.scale import Scale
 from dbsp.operators.ports.inspect import Inspect
-from dbsp.operators.streams.fit import listed, located
+from dbsp.operators.streams.fit import expect_int, listed, located
 
 S = TypeVar("S", bound="InspectionMethods")
 
@@ -111,8 +111,7 @@ class InspectionMethods(graph.Stream):
             raise SchemaError(
                 f"sample expects a fraction between 0 and 1, got {shorten(fraction)}", code="invalid-argument"
             )
-        if not isinstance(seed, int):
-            raise wrong_argument("seed", "an int", seed)
+        expect_int(seed, "seed")
         everything = tuple(range(self.schema.arity))
         columns = everything if on is None else self.schema.indices(listed(on, "on="))
         return Sample(float(fraction), seed, columns)(self)

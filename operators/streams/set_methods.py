@@ -9,14 +9,14 @@ from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
-from dbsp.errors import SchemaError, shorten, wrong_argument
+from dbsp.errors import SchemaError, shorten
 from dbsp.operators.groups.at_least import AtLeast
 from dbsp.operators.groups.choice import ChoiceDomain
 from dbsp.operators.groups.distinct import Distinct
 from dbsp.operators.groups.equivalence import EquivalenceClasses
 from dbsp.operators.groups.number_rows import NumberRows
 from dbsp.operators.linear.union import Minus, Negate, Union
-from dbsp.operators.streams.fit import alike, expect_stream, listed, located
+from dbsp.operators.streams.fit import alike, expect_int, expect_stream, listed, located
 
 S = TypeVar("S", bound="SetMethods")
 
@@ -216,7 +216,6 @@ class SetMethods(graph.Stream):
         """
         order = self.schema.indices(listed(by, "by="))
         Schema((*self.schema.names, name), (*self.schema.types, INT))  # refuses a name that is taken
-        for argument, value in (("first", first), ("step", step)):
-            if not isinstance(value, int):
-                raise wrong_argument(argument, "an int", value)
+        expect_int(first, "first")
+        expect_int(step, "step")
         return NumberRows(order, name, first, step)(self.distinct())

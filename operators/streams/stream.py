@@ -270,7 +270,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
         schema.select(schema.indices((column, *partition)))  # refuses a name that is given twice
         check_time(schema, at)
         window_length(self, at, gap, "gap")
-        first, last = expect_pair(names, "names")
+        first, last = expect_pair(names)
         for name in (first, last):
             if name in schema.names or first == last:
                 raise SchemaError(
