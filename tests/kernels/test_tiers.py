@@ -164,6 +164,21 @@ def test_the_switch_compiles_what_was_called_and_what_steps_expect(
     assert names == kernel_cache._USUAL | {"with_time", "leading", "total_blocks"}
 
 
+def test_modules_call_machine_code_itself_after_the_first_call() -> None:
+    choose_tier(COMPILED)
+    use_every_kernel()
+    before = {id(entry.call) for entry in tiers._tiers.entries if entry.compiled}
+    users = [
+        (module, name)
+        for module, loaded in list(sys.modules.items())
+        if module.startswith("dbsp.")
+        for name, value in vars(loaded).items()
+        if id(value) in before
+    ]
+    assert users == []
+    assert len(before) > len(entries()) // 2
+
+
 def test_the_work_of_a_join_is_bounded_by_its_matches() -> None:
     rows, weights = np.zeros((100, 1), np.int64), np.ones(100, np.int64)
     table = np.zeros((1, 3), np.int64)
