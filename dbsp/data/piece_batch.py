@@ -67,6 +67,11 @@ def summed_later(pieces: list[Piece]) -> Batch | None:
     Nobody else may read the list, the keys of packed pieces, or the arrays of a single piece.
     Many rows stay in pieces, unless a weight is negative, since then the sum may be empty.
     """
+    if not pieces:
+        return None
+    first = pieces[0]
+    if len(pieces) == 1 and not isinstance(first, PackedPart) and len(first[1]) < LARGE:
+        return combine([first], owned=True)  # the usual case of a small tick, in one call
     if row_count(pieces) >= LARGE and all(map(_is_positive, pieces)):
         return PieceBatch(pieces)
     return summed(pieces)
