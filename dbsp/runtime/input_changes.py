@@ -132,6 +132,12 @@ def encode_deletions(rows: Any, port: InputPort, interner: Interner) -> Piece:
     try:
         if isinstance(rows, Mapping | ZSet) and not _has_columns(rows):
             weighted = True
+        elif isinstance(rows, str | bytes) or not (isinstance(rows, Iterable) or is_table(rows)):
+            raise InputError(
+                "expected a collection of rows or of keys, or a table by columns, got "
+                f"{shorten(rows)} of type {type(rows).__name__}",
+                code="invalid-change",
+            )
         elif isinstance(rows := gathered(rows), list):
             codes = _encode_keys(rows, port, interner) if port.kind == "key" else _rows(rows, port, interner)
             return codes, np.full(len(codes), -1), True

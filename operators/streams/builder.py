@@ -385,7 +385,7 @@ class Circuit(graph.Graph):
             stream: the stream to emit.
 
         Raises:
-            ArgumentError: `stream` is not a stream.
+            ArgumentError: `name` is not a string, or `stream` is not a stream.
             CircuitError: the circuit already has an output of this name, or the stream belongs to
                 another circuit or a scope.
 
@@ -701,6 +701,8 @@ class Circuit(graph.Graph):
 
     def declare(self, kind: str, name: str) -> None:
         """Reserve a name for an "input" or "output"; raise CircuitError if it is in use."""
+        if not isinstance(name, str):
+            raise wrong_argument(f"the name of an {kind}", "a string", name)
         if name in self._relations[kind]:
             raise CircuitError(
                 f"circuit '{self.name}' already has an {kind} '{name}'; choose another name",

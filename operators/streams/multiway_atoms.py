@@ -18,12 +18,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit import graph
-from dbsp.errors import SchemaError, shorten
+from dbsp.errors import SchemaError, shorten, wrong_argument
 from dbsp.expressions import Call, Expression, as_expression
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.joins.delta_term import AtomTerm
 from dbsp.operators.joins.multiway_join import MultiwayJoin
-from dbsp.operators.streams.fit import located
+from dbsp.operators.streams.fit import listed, located
 
 S = TypeVar("S", bound=graph.Stream)
 Bindings: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, Any]]
@@ -97,6 +97,7 @@ def multiway_join(
     Raises:
         SchemaError: an atom has the wrong number of terms, a variable has two types or is unknown,
             a condition is not boolean, or `atoms` is empty or holds something else than atoms.
+        ArgumentError: `select`, `let` or `orders` is not of its form.
         CircuitError: the streams belong to different circuits.
 
     Examples:
@@ -125,19 +126,19 @@ def joining(
 
 def _expect_atoms(atoms: Sequence[Atom[S]]) -> Sequence[Atom[S]]:
     """Return the atoms; raise SchemaError if there are none or if something else is among them."""
-    listed = [atoms] if isinstance(atoms, str) or not isinstance(atoms, Iterable) else list(atoms)
-    if not listed:
+    given = [atoms] if isinstance(atoms, str) or not isinstance(atoms, Iterable) else list(atoms)
+    if not given:
         raise SchemaError(
             "a multi-way join needs at least one atom, such as edge('a', 'b')", code="invalid-argument"
         )
-    for atom in listed:
+    for atom in given:
         if not isinstance(atom, Atom):
             raise SchemaError(
                 "a multi-way join expects a list of atoms, streams called with their terms such as "
                 f"edge('a', 'b'); got {shorten(atom)}",
                 code="invalid-argument",
             )
-    return listed
+    return given
 
 
 @located("MultiwayJoin")
@@ -158,21 +159,40 @@ def _joining(
                 f"where= expects conditions such as col('a') < col('b'), got {shorten(condition)}",
                 code="invalid-expression",
             )
-    pairs = let.items() if isinstance(let, Mapping) else let
+    names = None if select is None else listed(select, "select=")
     conditions = tuple(part for condition in given for part in _conjuncts(condition))
     join = MultiwayJoin(
         tuple(atom.terms for atom in atoms),
         (),
-        tuple((name, as_expression(value)) for name, value in pairs),
+        tuple((name, as_expression(value)) for name, value in _pairs(let)),
         conditions,
-        tuple(map(tuple, orders or ())),
+        tuple(
+            listed(order, "an order of orders=")
+            for order in _each(orders or (), "orders=", "lists of variables")
+        ),
     )
     bindings = join.bindings(*(atom.stream.schema for atom in atoms))
-    names = bindings.names if select is None else tuple(select)
+    names = bindings.names if names is None else names
     bindings.select(bindings.indices(names))
     join = MultiwayJoin(join.atoms, names, join.extensions, conditions, join.orders)
     join.schema(*(atom.stream.schema for atom in atoms))
     return join
+
+
+def _pairs(let: Bindings) -> list[tuple[str, Any]]:
+    """Return the variables of `let` with their values; raise ArgumentError for anything else."""
+    pairs = list(let.items()) if isinstance(let, Mapping) else _each(let, "let=", "pairs (name, expression)")
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise wrong_argument("let=", "a mapping from names to expressions, or pairs of both", pair)
+    return [(name, value) for name, value in pairs]
+
+
+def _each(values: Any, what: str, expected: str) -> list[Any]:
+    """Return the values of an argument as a list; raise ArgumentError if there are none to list."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise wrong_argument(what, f"a list of {expected}", values)
+    return list(values)
 
 
 @located("MultiwayJoin")

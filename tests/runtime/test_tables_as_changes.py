@@ -474,6 +474,16 @@ def test_weights_cannot_be_deleted() -> None:
             run.input("a").delete(change)
 
 
+@pytest.mark.parametrize("rows", [5, None, "ab", b"ab"])
+def test_only_collections_are_deleted(rows: Any) -> None:
+    run = started()
+    with pytest.raises(
+        DbspError, match=r"relation 'a': expected a collection of rows or of keys, .* got"
+    ) as raised:
+        run.input("a").delete(rows)
+    assert raised.value.code == "invalid-change"
+
+
 def test_the_range_of_a_column() -> None:
     program = compile(".decl a(x: unsigned)\n.input a\n.output a\n")
     run = program.start()

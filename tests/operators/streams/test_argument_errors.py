@@ -53,6 +53,19 @@ NAMES: list[tuple[Build, str]] = [
         lambda c, a: a.join(a, on=5),
         "on= expects column names, or pairs (name on the left, name on the right)",
     ),
+    (lambda c, a: c.output([], a), "the name of an output: expected a string, got [] of type list"),
+    (lambda c, a: c.input([], x=int), "the name of an input: expected a string, got [] of type list"),
+    (lambda c, a: multiway_join([a("x", "s")], select=5), "select= expects a column name or a list"),
+    (lambda c, a: multiway_join([a("x", "s")], let=5), "let=: expected a list of pairs (name, expression)"),
+    (
+        lambda c, a: multiway_join([a("x", "s")], let=[5]),
+        "let=: expected a mapping from names to expressions, or pairs of both, got 5 of type int",
+    ),
+    (
+        lambda c, a: multiway_join([a("x", "s")], orders=5),
+        "orders=: expected a list of lists of variables, got 5 of type int",
+    ),
+    (lambda c, a: multiway_join([a("x", "s")], orders=[5]), "an order of orders= expects a column name or"),
     (lambda c, a: a.join(a, on=[("x", 5)]), """such as on=["id", ("a", "b")]; got ('x', 5) of type tuple"""),
 ]
 
