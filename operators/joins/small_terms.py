@@ -54,9 +54,12 @@ class SmallTerms:
         return SmallTerms(terms, sources, columns) if len(sources) == len(readers) else None
 
     def changed(self) -> tuple[bool, bool]:
-        """Return whether a source has changed, and whether the change of each has few rows."""
+        """Return whether a source has changed, and whether the change of each has few rows, in one
+        run."""
         some = False
-        for source in self._sources:
+        for source, trace in zip(self._sources, self._traces, strict=True):
+            if trace.fresh > 1:  # an update shows all runs as the delta; the kernel reads one
+                return True, False
             delta = source.out
             if delta is not None:
                 some = True

@@ -298,3 +298,27 @@ def test_a_recursion_that_restarts_reads_streams_that_others_keep() -> None:
     assert views(run) == views(other)
     tick: Any = {"b": {(40, 41): -1}, "a": {(1, 2): 1}}
     assert deltas_of(run.step(tick)) == deltas_of(other.step(tick))
+
+
+def test_a_new_multiway_join_reads_a_relation_that_took_the_difference() -> None:
+    """Its arrangement has the rows before the edit and the difference, as two runs."""
+    text = """
+        .decl a(x: number, y: number) .input a
+        .decl b(x: number, s: symbol) .input b
+        .decl base(x: number) .output base
+        base(7).
+    """
+    new = (
+        text.replace("base(7).", "base(x) :- a(x, _).")
+        + """
+        .decl both(x: number, s: symbol) .output both
+        both(x, s) :- b(x, s), base(x).
+    """
+    )
+    run = dbsp.compile(text, strategy="wcoj").start()
+    run.step({"a": [(1, 3)], "b": [(1, "c"), (7, "d")]})
+    done = run.update(dbsp.compile(new, strategy="wcoj"))
+    assert done.relations["base"] == "rebuilt"
+    assert done.deltas["both"].to_dict() == {(1, "c"): 1}
+    assert run.view("both").rows() == [(1, "c")]
+    assert run.step({"a": {(7, 7): 1, (1, 3): -1}})["both"].to_dict() == {(7, "d"): 1, (1, "c"): -1}

@@ -23,8 +23,8 @@ from tests.random_edits import layered_versions, versions, versions_over_operato
 Inputs = dict[str, set[tuple[Any, ...]]]
 
 
-def compiled(text: str) -> Program:
-    return dbsp.compile(text)
+def compiled(text: str, strategy: str = "auto") -> Program:
+    return dbsp.compile(text, strategy=strategy)
 
 
 def fresh(program: Program, inputs: Mapping[str, set[tuple[Any, ...]]]) -> Run:
@@ -70,9 +70,11 @@ def row_changes(draw: st.DrawFn) -> dict[str, dict[tuple[int, ...], int]]:
     return found
 
 
-def follow(texts: list[str], ticks: list[list[dict[str, dict[tuple[int, ...], int]]]]) -> None:
+def follow(
+    texts: list[str], ticks: list[list[dict[str, dict[tuple[int, ...], int]]]], strategy: str = "auto"
+) -> None:
     """Update a run through all versions; compare every delta and view with a fresh start."""
-    programs = [compiled(text) for text in texts]
+    programs = [compiled(text, strategy) for text in texts]
     inputs = with_facts(programs[0], None, {})
     run = programs[0].start()
     number, before = run.tick, views(run)
@@ -117,6 +119,7 @@ def check_sharing(done: Updated, run: Run, before: set[int], restarts: bool) -> 
     assert all(state == "kept" for name, state in done.relations.items() if name in INPUTS)
 
 
+strategies = st.sampled_from(["auto", "wcoj"])
 ticks_of = st.lists(st.lists(row_changes(), min_size=1, max_size=2), min_size=3, max_size=3)
 
 
@@ -124,15 +127,18 @@ ticks_of = st.lists(st.lists(row_changes(), min_size=1, max_size=2), min_size=3,
 @given(
     versions(3) | versions(3, cyclic=True) | versions(3, kinds=True) | layered_versions(3),
     ticks_of,
+    strategies,
 )
-def test_every_version_equals_a_fresh_start(texts: list[str], ticks: Any) -> None:
-    follow(texts, ticks)
+def test_every_version_equals_a_fresh_start(texts: list[str], ticks: Any, strategy: str) -> None:
+    follow(texts, ticks, strategy)
 
 
 @settings(max_examples=examples(60))
-@given(versions_over_operators(3), ticks_of)
-def test_an_edited_relation_over_every_operator_equals_a_fresh_start(texts: list[str], ticks: Any) -> None:
-    follow(texts, ticks)
+@given(versions_over_operators(3), ticks_of, strategies)
+def test_an_edited_relation_over_every_operator_equals_a_fresh_start(
+    texts: list[str], ticks: Any, strategy: str
+) -> None:
+    follow(texts, ticks, strategy)
 
 
 # --- by hand --------------------------------------------------------------------------------------
