@@ -7,6 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.compiler.compile_arguments import (
+    expect_folders,
+    expect_functors,
+    expect_macros,
+    expect_names,
+)
 from dbsp.compiler.datalog.compile_options import CompileOptions
 from dbsp.compiler.datalog.compiler_passes import REWRITES, SourceText
 from dbsp.compiler.datalog.meaning.negation import Negation, NegationName
@@ -86,7 +92,7 @@ def compile(
         CompileError: the program has errors, or a file cannot be read. The text of the exception
             lists every error with its line, a caret and a hint.
         ArgumentError: the strategy, a rewriting, the recursion mode, the word size or the negation
-            is unknown.
+            is unknown, or an argument has the wrong type.
 
     Examples:
         >>> program = compile('''
@@ -108,22 +114,21 @@ def compile(
     options = CompileOptions(
         strategy=choice("strategy", Strategy, strategy),
         disabled=_disabled(rewrites),
-        magic=magic if magic is None or isinstance(magic, bool) else tuple(magic),
-        functors=dict(functors or {}),
+        magic=None if magic is None else expect_names("magic", magic, "relations"),
+        functors=expect_functors(functors),
         recursion=choice("recursion", Recursion, recursion),
         word_size=word_size,
         legacy=legacy,
         negation=None if negation is None else choice("negation", Negation, negation),
     )
-    defined = {name: _macro(name, value) for name, value in (macros or {}).items()}
-    if isinstance(folders, str | Path):
-        raise wrong_argument("folders", "a list of folders", folders)
-    searched = tuple(map(Path, include))
+    defined = expect_macros(macros)
+    confined = None if folders is None else expect_folders("folders", folders)
+    searched = expect_folders("include", include)
     if not isinstance(text_or_path, str | Path):
         raise wrong_argument("text_or_path", "the text of a program or the path of a file", text_or_path)
     path = _path(text_or_path)
     if path is not None:
-        allowed = AllowedFolders.of(None if folders is None else (*folders, *searched))
+        allowed = AllowedFolders.of(None if confined is None else (*confined, *searched))
         # A Path was chosen by the caller; a string may come from elsewhere.
         if isinstance(text_or_path, str) and not allowed.allow(path):
             raise CompileError(
@@ -134,18 +139,10 @@ def compile(
         file, text = str(text_or_path), _read(path)
     else:
         file, text = "<program>", str(text_or_path)
-        allowed = AllowedFolders.of((*(folders or ()), *searched))
+        allowed = AllowedFolders.of((*(confined or ()), *searched))
     return Program(
         SourceText(text, file, Sources(path, searched, defined, word_size or 64, allowed)), options
     )
-
-
-def _macro(name: str, value: str | float) -> str:
-    """Return the text of a macro."""
-    try:
-        return str(value)
-    except ValueError:  # an int of more than 4300 digits
-        raise wrong_argument(f"macros[{name!r}]", "a number of 64 bits or a text", value) from None
 
 
 def _path(text_or_path: str | Path) -> Path | None:
@@ -157,9 +154,9 @@ def _path(text_or_path: str | Path) -> Path | None:
 
 def _disabled(rewrites: bool | Iterable[str]) -> frozenset[str]:
     """Return the optional passes to skip when all, none or the named ones are requested."""
-    if isinstance(rewrites, bool):
-        return frozenset(() if rewrites else REWRITES)
-    names = tuple(rewrites)
+    names = expect_names("rewrites", rewrites, "rewritings")
+    if isinstance(names, bool):
+        return frozenset(() if names else REWRITES)
     for name in names:
         if name not in REWRITES:
             hint = did_you_mean(name, REWRITES)
@@ -179,3 +176,5 @@ def _read(path: Path) -> str:
     except OSError as error:
         code = "file-not-found" if isinstance(error, FileNotFoundError) else "unreadable-file"
         raise CompileError(f"cannot read {path}: {error.strerror}", code=code) from None
+    except ValueError as error:  # the path has a NUL character
+        raise CompileError(f"cannot read {str(path)!r}: {error}", code="unreadable-file") from None

@@ -48,7 +48,6 @@ from dbsp.errors import (
     ArgumentError,
     CheckpointError,
     CompileError,
-    InputError,
     counted,
     wrong_argument,
 )
@@ -157,10 +156,14 @@ class Program(QuestionMethods, Displayed):
         self, statistics: Statistics, rules: Iterable[checked.Rule] | None = None
     ) -> dict[int, RulePlan]:
         """Return the plans of all or some rules, by number, for data with these counts."""
+        if not isinstance(statistics, Statistics):
+            raise wrong_argument("statistics", "counts, as counted() returns them", statistics)
         return plan_rules(self.rewritten, Policy(statistics, self.options.strategy), rules)
 
     def circuit_for(self, plans: Mapping[int, RulePlan], max_iterations: int = MAX_ITERATIONS) -> Circuit:
         """Return the query circuit that evaluates the rules by these plans (see `plans_for`)."""
+        if not isinstance(plans, Mapping) or any(rule.number not in plans for rule in self.rewritten.rules):
+            raise wrong_argument("plans", "the plans of this program, as plans_for() returns them", plans)
         context = CompileContext.of(self.source, self.options)
         context.max_iterations = max_iterations
         planned = PlannedProgram(self.rewritten, dict(plans))
@@ -215,11 +218,10 @@ class Program(QuestionMethods, Displayed):
             >>> program.columns("edge").describe()
             'x: int, y: str'
         """
-        if relation not in self.rewritten.relations:
-            from dbsp.compiler.why.question import unknown_relation
+        if not isinstance(relation, str) or relation not in self.rewritten.relations:
+            from dbsp.compiler.why.question import expect_relation
 
-            message, names = unknown_relation(relation, self.rewritten.relations)
-            raise InputError(f"{message} ({names})", code="unknown-relation")
+            expect_relation(relation, self.rewritten.relations)
         return relation_schema(self.rewritten.relations[relation])
 
     @property
@@ -466,8 +468,8 @@ class Program(QuestionMethods, Displayed):
                 raise it from `Run.step`.
             CheckpointError: the folder cannot be used, or belongs to another program; with `update`
                 if it has no text of that program, or if an input with rows is not in this one.
-            ArgumentError: `stage` is unknown, `memory_limit` is not an amount, or `shards` not a
-                number of processes.
+            ArgumentError: `stage` is unknown, `memory_limit` is not an amount, `shards` is not a
+                number of processes, or another argument has the wrong type.
             CircuitError: shards cannot run the program. ShardError: a process cannot be started.
 
         Examples:
@@ -482,6 +484,10 @@ class Program(QuestionMethods, Displayed):
             [('pen',), ('tea',)]
         """
         policy = expect_scopes(scopes, shards)
+        if type(max_iterations) is not int or max_iterations < 1:
+            raise wrong_argument("max_iterations", "a number of 1 or more", max_iterations)
+        if circuit is not None and not isinstance(circuit, Circuit):
+            raise wrong_argument("circuit", "a query circuit of this program", circuit)
         if update:
             if shards is not None or plans is not None or circuit is not None or stage != Stage.PHYSICAL:
                 raise ArgumentError("update= cannot be combined with shards=, plans=, circuit= or stage=")
@@ -604,6 +610,8 @@ class Program(QuestionMethods, Displayed):
         """
         from dbsp.durable.past_ticks import PastTicks
 
+        if not isinstance(folder, str | Path):
+            raise wrong_argument("folder", "the folder of a checkpoint", folder)
         graph_of = partial(self._graph_of, self._query, stage)
         past = PastTicks(
             folder,
@@ -666,6 +674,8 @@ class Program(QuestionMethods, Displayed):
             >>> compile(text + " .decl node(x: number)").stored_in(store).text == text
             True
         """
+        if not hasattr(checkpoint, "query"):
+            raise wrong_argument("checkpoint", "an open checkpoint, such as Store(folder)", checkpoint)
         if checkpoint.query in (None, self.identity):
             return self
         if checkpoint.source is None:

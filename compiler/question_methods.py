@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.data.zset import ZSet
+from dbsp.errors import wrong_argument
+from dbsp.runtime.ticks import Ticks
 
 if TYPE_CHECKING:  # most runs ask nothing
     from dbsp.circuit.graph import Graph
@@ -73,6 +75,8 @@ class QuestionMethods:
             │  └─ edge(1, 2)   input fact
             └─ edge(2, 3)   input fact
         """
+        if depth is not None:
+            _expect_depth(depth)
         return self.state(run).prover(relation).prove(relation, row, depth)
 
     def why_not(
@@ -110,6 +114,7 @@ class QuestionMethods:
                   + edge(1, 2)
                   - edge(2, 1)   is missing
         """
+        _expect_depth(depth)
         prover = self.state(run).prover(relation)
         return prover.refute(relation, prover.codes(relation, row), depth)
 
@@ -167,6 +172,8 @@ class QuestionMethods:
             >>> reason.changes
             {'edge': {(2, 3): 1}}
         """
+        if depth is not None:
+            _expect_depth(depth)
         return self.state(run).change_of(relation, row, depth)
 
     def query(self, run: Run | ShardedRun, body: str) -> ZSet:
@@ -194,13 +201,18 @@ class QuestionMethods:
             >>> program.query(run, "edge(x, y), edge(y, z), n = count : { edge(_, _) }").rows()
             [(1, 2, 3, 2)]
         """
-        return self.state(run).ask(body)
+        state = self.state(run)
+        if not isinstance(body, str):
+            raise wrong_argument("body", "the body of a rule as a text", body)
+        return state.ask(body)
 
     def state(self, run: Run | ShardedRun, progress: Progress | None = None) -> WhySession:
         """Return a session of questions about the current state of a run.
 
         `progress` receives the rounds and rows so far while relations are recomputed.
         """
+        if not isinstance(run, Ticks):
+            raise wrong_argument("run", "a run of this program", run)
         state = self._states.get(run)
         if state is None or not state.current:
             from dbsp.compiler.why.session import WhySession
@@ -208,3 +220,9 @@ class QuestionMethods:
             state = self._states[run] = WhySession(self.checked, run, circuits=self._circuits)
         state.progress = progress
         return state
+
+
+def _expect_depth(depth: object) -> None:
+    """Raise ArgumentError unless the depth of an explanation is an int."""
+    if not isinstance(depth, int):
+        raise wrong_argument("depth", "a number of rules", depth)

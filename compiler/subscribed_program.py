@@ -17,7 +17,6 @@ from dbsp.compiler.datalog.rewrites.demand import demand_name
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.program_planner import PlannableProgram, ProgramPlanner
 from dbsp.data.schema import Schema
-from dbsp.errors import InputError
 from dbsp.runtime.live_graph import LiveGraph, LiveQuery, Source
 
 REMEMBERED = 1_000
@@ -52,10 +51,9 @@ class SubscribedProgram:
         if name in self._checked.relations:
             return True
         if name.replace(".", "_").isidentifier():
-            from dbsp.compiler.why.question import unknown_relation
+            from dbsp.compiler.why.question import expect_relation
 
-            message, names = unknown_relation(name, self._checked.relations)
-            raise InputError(f"{message} ({names})", code="unknown-relation")
+            expect_relation(name, self._checked.relations)
         return False
 
     def columns_of(self, source: Source) -> Schema:

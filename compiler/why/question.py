@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
@@ -21,7 +21,7 @@ from dbsp.compiler.datalog.text.report import Report
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.traversal import find, outer_variables
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
-from dbsp.errors import CompileError, DbspError
+from dbsp.errors import CompileError, DbspError, InputError, shorten
 from dbsp.lazy_dataclass import dataclass
 
 QUESTION_FILE = "<question>"
@@ -144,11 +144,18 @@ def _relations_known(clause: FlatClause, declarations: Declarations, report: Rep
 def unknown_relation(name: str, relations: Iterable[str]) -> tuple[str, str]:
     """Return the message about an unknown relation, and a list of the relations."""
     names = [relation for relation in relations if relation != ANSWER]
-    hint = did_you_mean(name, names)
+    hint = did_you_mean(name, names) if isinstance(name, str) else None
     shown = ", ".join(names[:MAX_NAMES]) + (", ..." if len(names) > MAX_NAMES else "")
-    return f"unknown relation '{name}'" + (
+    return f"unknown relation {shorten(name)}" + (
         f"; {hint}" if hint else ""
     ), f"the relations are {shown or 'none'}"
+
+
+def expect_relation(name: str, relations: Collection[str]) -> None:
+    """Raise InputError unless there is a relation of this name."""
+    if not isinstance(name, str) or name not in relations:
+        message, names = unknown_relation(name, relations)
+        raise InputError(f"{message} ({names})", code="unknown-relation")
 
 
 def _columns(typed: Sequence[TypedClause]) -> tuple[syntax.Variable, ...]:

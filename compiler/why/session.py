@@ -30,10 +30,10 @@ from dbsp.compiler.why.prove import Prover
 from dbsp.compiler.why.question import (
     ANSWER,
     Question,
+    expect_relation,
     place_in_question,
     read_goal,
     read_question,
-    unknown_relation,
 )
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.compiler.why.rule_body import Row, pattern_text
@@ -190,9 +190,7 @@ class WhySession:
         return self._prover
 
     def _check(self, name: str) -> None:
-        if name not in self.program.relations:
-            message, names = unknown_relation(name, self.program.relations)
-            raise InputError(f"{message} ({names})", code="unknown-relation")
+        expect_relation(name, self.program.relations)
 
     def why(self, goal: str, *, limit: int, depth: int | None = None) -> list[Proof]:
         """Return proofs of at most `limit` rows that match a goal such as `path(1, _)`.
@@ -232,6 +230,7 @@ class WhySession:
 
     def _provers(self, relation: str) -> tuple[Prover, Prover]:
         """Return the provers of the states before and after the latest tick."""
+        self._check(relation)
         through_negation = needed_by(self.program.clauses, [relation]) & self.program.alternating
         if through_negation:
             raise InputError(

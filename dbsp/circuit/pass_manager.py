@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import ArgumentError
+from dbsp.errors import ArgumentError, shorten
 from dbsp.lazy_dataclass import dataclass
 
 T = TypeVar("T")
@@ -115,12 +115,12 @@ class PassManager(Generic[Context]):
 
         Raises ArgumentError, with all names, if there is none.
         """
-        found = self._by_name.get(name)
+        found = self._by_name.get(name) if isinstance(name, str) else None
         if found is None:
-            hint = did_you_mean(name, self._by_name)
+            hint = did_you_mean(name, self._by_name) if isinstance(name, str) else None
             names = ", ".join(self._by_name)
             raise ArgumentError(
-                f"unknown pass '{name}'; {f'{hint} The' if hint else 'the'} passes are {names}"
+                f"unknown pass {shorten(name)}; {f'{hint} The' if hint else 'the'} passes are {names}"
             )
         return found
 

@@ -133,6 +133,8 @@ class StoredRelations(RunBase):
 
     def keeper(self, relation: str) -> KeepingStep | None:
         """Return the step that keeps the integral of a relation; None if no step does."""
+        if not isinstance(relation, str):
+            return None
         port = self.input_ports.get(relation)
         stream = self.graph.named.get(relation)
         if stream is None and port is not None:

@@ -14,7 +14,7 @@ from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.zset import ZSet
 from dbsp.deferred_signals import interrupt_behind
-from dbsp.errors import DbspError, MemoryLimitError, expect_present
+from dbsp.errors import DbspError, MemoryLimitError, counted, expect_present, wrong_argument
 from dbsp.runtime.bulk_progress import BulkProgress
 from dbsp.runtime.latest_tick import KEPT_CHANGES, LatestTick, no_tick_yet, not_kept, tick_of_update, up_to
 from dbsp.runtime.memory import give_back, memory_message, reused_memory
@@ -24,6 +24,7 @@ from dbsp.runtime.run_log import RunLog
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.staged_inputs import Changes, StagedInputs
 from dbsp.runtime.tick_result import TickResult
+from dbsp.runtime.unknown_names import unknown_input
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
 
@@ -132,7 +133,7 @@ class Ticks(StagedInputs):
             >>> run.step_staged(run.prepare({"sale": [(7,)]}))["all"].to_dict()
             {(7,): 1}
         """
-        return self._tick(None, lambda: staged, label)
+        return self._tick(None, lambda: self._expect_batches(staged), label)
 
     @ends_at_caller
     def preview(self, staged: Mapping[str, Batch]) -> TickResult:
@@ -154,7 +155,21 @@ class Ticks(StagedInputs):
             >>> run.preview(run.prepare({"sale": [(7,)]}))["big"].to_dict(), run.view("big").rows()
             ({(7,): 1}, [])
         """
-        return self.previewed("preview", lambda: staged)
+        return self.previewed("preview", lambda: self._expect_batches(staged))
+
+    def _expect_batches(self, staged: Mapping[str, Batch]) -> Mapping[str, Batch]:
+        """Return encoded batches. Raise an error unless each of them fits its input."""
+        expected = "batches by input, as prepare() returns them"
+        if not isinstance(staged, Mapping):
+            raise wrong_argument("staged", expected, staged)
+        for name, batch in staged.items():
+            port = self.input_ports.get(name)
+            if port is None:
+                raise unknown_input(name, self.input_ports, self.output_ports)
+            arity = port.columns.arity
+            if not isinstance(batch, Batch) or batch.rows.shape[1] != arity:
+                raise wrong_argument(f"staged[{name!r}]", f"a batch of {counted(arity, 'column')}", batch)
+        return staged
 
     def previewed(
         self, name: str, stage: Callable[[], Mapping[str, Batch]], look: Callable[[], None] = lambda: None

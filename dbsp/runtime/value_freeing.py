@@ -14,6 +14,7 @@ from dbsp.circuit.step_roles import RememberingStep
 from dbsp.data.interner import Interner
 from dbsp.data.live_values import LiveValues, PartTypes
 from dbsp.data.zset import ZSet
+from dbsp.errors import wrong_argument
 from dbsp.runtime.rebuilt_steps import take_apart, with_interner
 from dbsp.runtime.scope import Scope
 from dbsp.runtime.tick_result import TickResult
@@ -36,6 +37,8 @@ class ValueFreeing(Ticks):
 
         They stay if they are less than the fraction `worthwhile` of all values. O(rows + values).
         """
+        if not isinstance(worthwhile, int | float):
+            raise wrong_argument("worthwhile", "a fraction of all values", worthwhile)
         freed = size = 0
         if not self.values_kept_because():
             old = self.interner

@@ -90,6 +90,6 @@ def test_a_run_without_statistics() -> None:
 
 
 def test_a_program_on_demand() -> None:
-    program = dbsp.compile(PROGRAM, magic="*")
+    program = dbsp.compile(PROGRAM, magic=True)
     run = program.start({"edge": [(1, 2), (2, 3)]}, observe=True)
     assert any("Output far" in line for line in operators(program, run))

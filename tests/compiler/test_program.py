@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dbsp
-from dbsp.errors import CompileError, EvaluationError, InputError, IterationLimitError, ValueOutOfRangeError
+from dbsp.errors import (
+    ArgumentError,
+    CompileError,
+    EvaluationError,
+    InputError,
+    IterationLimitError,
+    ValueOutOfRangeError,
+)
 from tests.compiler.support import AS_WRITTEN
 
 CLOSURE = """.decl edge(x: number, y: number)
@@ -327,3 +336,100 @@ def test_arguments_of_other_types_are_refused() -> None:
     program = dbsp.compile(".decl a(x: number) .output a a(1).")
     with pytest.raises(dbsp.ArgumentError, match="run: expected a run of this program, or after= with"):
         program.explain("plans")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"functors": 5},
+            "functors: expected a mapping from the names of functors to Python functions, got 5",
+        ),
+        ({"functors": ["f"]}, r"functors: expected a mapping .*, got \['f'\] of type list"),
+        ({"functors": {5: len}}, "functors: expected a mapping .*, got 5 of type int"),
+        ({"functors": {"f": 5}}, r"functors\['f'\]: expected a Python function, got 5 of type int"),
+        ({"macros": 5}, "macros: expected a mapping from the names of macros to texts or numbers, got 5"),
+        ({"macros": {5: 5}}, "macros: expected a mapping .*, got 5 of type int"),
+        ({"macros": {"A": None}}, r"macros\['A'\]: expected a number of 64 bits or a text, got None"),
+        ({"include": 5}, "include: expected a list of folders, got 5 of type int"),
+        ({"include": "lib"}, "include: expected a list of folders, got 'lib' of type str"),
+        ({"folders": [5]}, "folders: expected a list of folders, got 5 of type int"),
+        ({"rewrites": None}, "rewrites: expected True, False or a list of rewritings, got None"),
+        (
+            {"rewrites": "drop_dead"},
+            "rewrites: expected True, False or a list .*, got 'drop_dead' of type str",
+        ),
+        ({"rewrites": [5]}, "rewrites: expected a list of rewritings, got 5 of type int"),
+        ({"magic": 5}, "magic: expected True, False or a list of relations, got 5 of type int"),
+        ({"magic": "edge"}, "magic: expected True, False or a list of relations, got 'edge' of type str"),
+        ({"magic": [[]]}, r"magic: expected a list of relations, got \[\] of type list"),
+    ],
+)
+def test_options_of_other_types_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(dbsp.ArgumentError, match=message):
+        dbsp.compile(CLOSURE, **options)
+
+
+def test_a_path_with_a_nul_character_cannot_be_read() -> None:
+    with pytest.raises(CompileError, match=r"cannot read 'a\\x00.dl': embedded null"):
+        dbsp.compile(Path("a\0.dl"))
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (lambda p, r: p.columns(5), InputError, "unknown relation 5 .the relations are edge, path"),
+        (lambda p, r: p.columns([]), InputError, r"unknown relation \[\] .the relations are"),
+        (lambda p, r: p.why(r, 5, (1, 2)), InputError, "unknown relation 5 .the relations are"),
+        (lambda p, r: p.why_not(r, ["edge"], (1, 2)), InputError, r"unknown relation \['edge'\] "),
+        (lambda p, r: p.why_changed(r, None, (1, 2)), InputError, "unknown relation None .the relations"),
+        (lambda p, r: p.why_changed(r, [], (1, 2)), InputError, r"unknown relation \[\] .the relations are"),
+        (
+            lambda p, r: p.why(r, "edge", (1, 2), depth="2"),
+            ArgumentError,
+            "depth: expected a number of rules, got",
+        ),
+        (
+            lambda p, r: p.why_not(r, "edge", (7, 7), depth=None),
+            ArgumentError,
+            "depth: expected a number of rules",
+        ),
+        (lambda p, r: p.why(5, "edge", (1, 2)), ArgumentError, "run: expected a run of this program, got 5"),
+        (lambda p, r: p.query("edge(x, y)", r), ArgumentError, "run: expected a run of this program, got"),
+        (lambda p, r: p.query(r, 5), ArgumentError, "body: expected the body of a rule as a text, got 5 of"),
+        (lambda p, r: p.explain(after=5), ArgumentError, "unknown pass 5; the passes are preprocess"),
+        (
+            lambda p, r: p.explain(plans={}),
+            ArgumentError,
+            "plans: expected the plans of this program, as plans",
+        ),
+        (lambda p, r: p.start(plans=5), ArgumentError, "plans: expected the plans of this program, as plans"),
+        (lambda p, r: p.plans_for(5), ArgumentError, "statistics: expected counts, as counted.. returns"),
+        (
+            lambda p, r: p.start(circuit=5),
+            ArgumentError,
+            "circuit: expected a query circuit of this program, got",
+        ),
+        (
+            lambda p, r: p.start(max_iterations="9"),
+            ArgumentError,
+            "max_iterations: expected a number of 1 or more",
+        ),
+        (
+            lambda p, r: p.stored_in(5),
+            ArgumentError,
+            "checkpoint: expected an open checkpoint, such as Store",
+        ),
+        (
+            lambda p, r: p.open(5),
+            ArgumentError,
+            "folder: expected the folder of a checkpoint, got 5 of type int",
+        ),
+    ],
+)
+def test_questions_of_other_types_are_refused(
+    ask: Callable[[Any, Any], object], error: type[dbsp.DbspError], message: str
+) -> None:
+    program = dbsp.compile(CLOSURE)
+    with pytest.raises(error, match=message):
+        ask(program, program.start({"edge": [(1, 2)]}))

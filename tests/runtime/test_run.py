@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 
 from dbsp import (
+    ArgumentError,
     Circuit,
     CircuitError,
     InputError,
@@ -25,6 +26,7 @@ from dbsp import (
     col,
     count,
 )
+from dbsp.data.batch import Batch
 from tests.harness import deltas_of, start, view, views
 from tests.reference import add
 from tests.strategies import Tick, rows, small, ticks, totals, words
@@ -373,3 +375,26 @@ def test_a_change_of_one_row_has_the_forms_of_larger_changes() -> None:
         with pytest.raises(error, match=re.escape(message)):
             run.step({"a": wrong})
     assert run.view("out").to_dict() == {(1, "p"): -1}
+
+
+def test_staged_batches_that_do_not_fit_are_refused() -> None:
+    run = start(closure)
+    batch = run.prepare({"edge": [(1, 2)]})["edge"]
+    for staged, error, message in [
+        (5, ArgumentError, "staged: expected batches by input, as prepare() returns them, got 5 of type int"),
+        ([batch], ArgumentError, "staged: expected batches by input, as prepare() returns them, got [Batch"),
+        ({"edge": 5}, ArgumentError, "staged['edge']: expected a batch of 2 columns, got 5 of type int"),
+        ({"edge": Batch.empty(3)}, ArgumentError, "staged['edge']: expected a batch of 2 columns, got Batch"),
+        ({"egde": batch}, InputError, "unknown input 'egde'; did you mean 'edge'?"),
+    ]:
+        with pytest.raises(error, match=re.escape(message)):
+            run.preview(staged)  # type: ignore[arg-type]
+        with pytest.raises(error, match=re.escape(message)):
+            run.step_staged(staged)  # type: ignore[arg-type]
+    assert run.preview({"edge": batch})["path"].to_dict() == {(1, 2): 1}
+    assert run.tick == 0
+    with pytest.raises(
+        ArgumentError, match="worthwhile: expected a fraction of all values, got 'all' of type"
+    ):
+        run.free_values("all")  # type: ignore[arg-type]
+    assert run.rows(["edge"]) is None  # type: ignore[arg-type]
