@@ -7,7 +7,7 @@ error does not reach the next pass; the other clauses do, so one run shows the e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dbsp.compiler.datalog.meaning import checked
@@ -17,6 +17,7 @@ from dbsp.compiler.datalog.meaning.functors import Function, check_functions, fu
 from dbsp.compiler.datalog.meaning.infer import TypedClause, infer
 from dbsp.compiler.datalog.meaning.inline_relations import Inlining
 from dbsp.compiler.datalog.meaning.lattices import joins_in_use
+from dbsp.compiler.datalog.meaning.localise import localise
 from dbsp.compiler.datalog.meaning.negation import Negation
 from dbsp.compiler.datalog.meaning.pragmas import read_pragmas
 from dbsp.compiler.datalog.meaning.resolve import resolve
@@ -116,10 +117,10 @@ def inline(program: FlatProgram, report: Report) -> FlatProgram:
     tree, declarations = program.declared.tree, program.declared.declarations
     if not declarations.inlined:
         return program
-    inlining = _inlining(tree, declarations, report)
     by_place: dict[int, list[FlatClause]] = {}
     for placed in program.clauses:
         by_place.setdefault(placed.place, []).append(placed.clause)
+    inlining = _inlining(tree, by_place, declarations, report)
     facts = {place for place, _ in program.facts}
     clauses: list[PlacedClause] = []
     for place, item in enumerate(tree.items):
@@ -186,20 +187,47 @@ def _resolved(item: parsed.Clause, declarations: Declarations, report: Report) -
     return [clause for clause in expand(item, report) if resolve(clause, declarations, report)]
 
 
-def _inlining(tree: parsed.ParsedProgram, declarations: Declarations, report: Report) -> Inlining:
-    """The rules of the inline relations; a relation with an error in a rule is broken."""
+def _inlining(
+    tree: parsed.ParsedProgram,
+    by_place: Mapping[int, Sequence[FlatClause]],
+    declarations: Declarations,
+    report: Report,
+) -> Inlining:
+    """The rules of the inline relations; a relation with an error in a rule is broken.
+
+    `by_place` has the flat clauses of the items of the tree, by their positions.
+    """
     inlining = Inlining((declarations.relations[name] for name in declarations.inlined), report)
-    for item in tree.items:
+    for place, item in enumerate(tree.items):
         if not isinstance(item, parsed.Clause) or item.subsumes:
             continue
         if any(head.relation in inlining.names for head in item.heads):
             inlining.add(item)
+            report.note = tree.notes.get(place)
             scratch = Report(report.file, "")
             _resolved(item, declarations, scratch)
-            if scratch.error_count:
+            if scratch.error_count or not _are_typed(by_place.get(place, ()), declarations, report):
                 inlining.broken.update(head.relation for head in item.heads)
+    report.note = None
     inlining.check()
     return inlining
+
+
+def _are_typed(clauses: Iterable[FlatClause], declarations: Declarations, report: Report) -> bool:
+    """Whether clauses fit the types of all columns, also those of inline relations.
+
+    Reports the errors. Warnings come from `infer_kinds`, which checks the clauses after inlining.
+    """
+    wrong = [clause for clause in clauses if not _is_typed(clause, declarations, Report(report.file, ""))]
+    for clause in wrong:
+        _is_typed(clause, declarations, report)
+    return not wrong
+
+
+def _is_typed(clause: FlatClause, declarations: Declarations, report: Report) -> bool:
+    local = localise(clause)
+    typed = infer(local, declarations, report)
+    return typed is not None and check_subtypes(local, declarations, typed.structured, report)
 
 
 def _inlined(
@@ -216,7 +244,7 @@ def _inlined(
     used = inlining.uses(rest)
     if not used:
         return [clause for clause in flat if clause.head.relation not in inlining.names]
-    if used & inlining.broken:
+    if used & inlining.broken or not _are_typed(flat, declarations, report):
         return []
     applied = inlining.apply(rest)
     found = [] if applied is None else _resolved(applied, declarations, report)

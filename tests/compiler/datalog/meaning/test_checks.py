@@ -309,6 +309,65 @@ def test_inlined_relations_leave_no_trace() -> None:
     assert program.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        (
+            "r(x, 5) :- a(x, _).",
+            "5:6: error: type mismatch: '5' is a number, but column 's' of 'r' is a symbol",
+        ),
+        ("r(1, 5).", "5:6: error: type mismatch: '5' is a number, but column 's' of 'r' is a symbol"),
+        (
+            "r(x, s) :- a(x, s), s < 5.",
+            "5:25: error: type mismatch: '5' is a number, but must be a symbol because it is compared with "
+            "'s'",
+        ),
+        (
+            "r(x, s) :- a(s, x).",
+            "5:14: error: type mismatch: 's' is a symbol, but column 'x' of 'a' is a number",
+        ),
+        (
+            "r(x, s) :- q(x, s).\n.decl q(x: number, s: symbol) inline\nq(x, 3) :- a(x, _).",
+            "7:6: error: type mismatch: '3' is a number, but column 's' of 'q' is a symbol",
+        ),
+        (
+            ".type Id <: number\n.decl i(x: Id) inline\ni(x) :- a(x, _).",
+            "7:3: error: 'x' is of type 'number', which is not a subtype of 'Id', the type of column 'x' of "
+            "'i'",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "use", ["p(x) :- a(x, _).", "p(x) :- a(x, _), r(x, _).", 'p(x) :- r(x, _), !r(x, "b").']
+)
+def test_rules_of_inlined_relations_are_checked_by_themselves(rules: str, message: str, use: str) -> None:
+    text = (
+        ".decl a(x: number, s: symbol)\n.decl p(x: number)\n.decl r(x: number, s: symbol) inline\n.input a\n"
+    )
+    with pytest.raises(CompileError) as refused:
+        checked_program(f"{text}{rules}\n{use}\n.output p")
+    assert [line for line in str(refused.value).split("\n") if "error:" in line] == [
+        f"t.dl:{message} [type-mismatch]"
+    ]
+
+
+def test_errors_of_uses_of_inlined_relations_name_the_column() -> None:
+    text = ".decl a(x: number, s: symbol)\n.decl r(x: number, s: symbol) inline\n.decl p(x: number)\n"
+    for use, message in (
+        (
+            "p(x) :- r(x, 5).",
+            "5:14: error: type mismatch: '5' is a number, but column 's' of 'r' is a symbol",
+        ),
+        (
+            "p(1) :- a(_, s), r(s, _).",
+            "5:20: error: type mismatch: 's' is a symbol, but column 'x' of 'r' is a",
+        ),
+    ):
+        with pytest.raises(CompileError) as refused:
+            checked_program(f"{text}r(x, s) :- a(x, s).\n{use}")
+        assert f"t.dl:{message}" in str(refused.value)
+
+
 def test_inlining_too_many_rules_is_an_error() -> None:
     declared = "".join(
         f".decl r{n}(x: number) inline\nr{n}(x) :- r{n - 1}(x), r{n - 1}(x).\n" for n in range(1, 40)
