@@ -128,6 +128,8 @@ def encode(value: Any, scope: WriteScope = _no_scope) -> Any:
         return {tag.name: tag.write(value)}
     if isinstance(value, Expression):
         return _encode_expression(value)
+    if isinstance(value, Functor):
+        return _encode_functor(value)
     if isinstance(value, Graph):
         return {"scope": scope(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -145,15 +147,18 @@ def _encode_expression(value: Expression) -> Any:
     if isinstance(value, Literal):
         return {"literal": encode(value.value)} | ({} if value.type is None else {"of": value.type.written})
     if isinstance(value, FunctorCall):
-        functor = value.functor
-        types = [type_.written for type_ in (*functor.parameters, functor.result)]
-        return {"functor": functor.name, "types": types, "arguments": _encode_arguments(value)}
+        return {**_encode_functor(value.functor), "arguments": _encode_arguments(value)}
     if not isinstance(value, Call):
         raise CircuitError(
             f"the expression {value!r} of type {type(value).__name__} cannot be written as JSON",
             code="not-serialisable",
         )
     return {"call": value.function, "arguments": _encode_arguments(value)}
+
+
+def _encode_functor(functor: Functor) -> dict[str, Any]:
+    types = [type_.written for type_ in (*functor.parameters, functor.result)]
+    return {"functor": functor.name, "types": types}
 
 
 def _encode_arguments(call: Call) -> list[Any]:
@@ -191,6 +196,8 @@ def decode(written: Any, reading: DecodeContext) -> Any:
             ) from None
         check_fields(value)
         return value
+    if "functor" in written and "arguments" not in written:
+        return _decode_functor(written, reading)
     if not written.keys().isdisjoint(("call", "column", "functor", "literal")):
         return _decode_expression(written, reading)
     if len(written) == 1:
@@ -215,6 +222,11 @@ def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Ex
     arguments = tuple(_decode_expression(argument, reading) for argument in written["arguments"])
     if "call" in written:
         return reading.placed(Call(written["call"], arguments))
+    functor = _decode_functor(written, reading)
+    return reading.placed(FunctorCall(f"@{functor.name}", arguments, functor))
+
+
+def _decode_functor(written: Mapping[str, Any], reading: DecodeContext) -> Functor:
     name = written["functor"]
     function = reading.functors.get(name)
     if function is None:
@@ -224,8 +236,7 @@ def _decode_expression(written: Mapping[str, Any], reading: DecodeContext) -> Ex
             f'from_json(text, functors={{"{name}": function}})',
         )
     *parameters, result = map(as_type, written["types"])
-    functor = Functor(name, tuple(parameters), result, function)
-    return reading.placed(FunctorCall(f"@{name}", arguments, functor))
+    return Functor(name, tuple(parameters), result, function)
 
 
 def _class(name: Any, reading: DecodeContext) -> Any:

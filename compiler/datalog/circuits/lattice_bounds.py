@@ -9,17 +9,13 @@ iteration is the least fixpoint.
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Any
-
 from dbsp.compiler.datalog.meaning import checked
 from dbsp.compiler.datalog.meaning.word_size import range_of
-from dbsp.compiler.datalog.tree.kinds import FunctorSignature, Lattice, flat_top, type_of
-from dbsp.data.int_range import IntRange
-from dbsp.data.terms import Branch
+from dbsp.compiler.datalog.tree.kinds import Lattice, flat_top, type_of
 from dbsp.errors import expect_present
 from dbsp.expressions import Expression, col
-from dbsp.lazy_dataclass import dataclass
+from dbsp.expressions.expression import Functor
+from dbsp.operators.groups.lattice_folds import FlatBound, FunctorBound
 from dbsp.operators.streams.aggregate_calls import fold
 from dbsp.operators.streams.stream import Stream
 
@@ -47,43 +43,21 @@ def _upper_bound(name: str, lattice: Lattice, program: checked.CheckedProgram) -
     """Return the aggregate of a column that is the least upper bound of its values."""
     if lattice.join in _BUILT_IN:
         return _BUILT_IN[lattice.join](col(name))
-    return fold(bound_of(lattice, program), name, type=type_of(lattice.kind))
+    return fold(_bound_of(lattice, program), name, type=type_of(lattice.kind))
 
 
-def bound_of(lattice: Lattice, program: checked.CheckedProgram) -> FlatBound | FunctorBound:
+def _bound_of(lattice: Lattice, program: checked.CheckedProgram) -> FlatBound | FunctorBound:
     """Return the function of weighted values that is their least upper bound, for Python values."""
     if lattice.join == "flat":
-        return FlatBound(Branch(expect_present(flat_top(lattice.kind), "the branch 'Top' of a flat lattice")))
+        return FlatBound(expect_present(flat_top(lattice.kind), "the branch 'Top' of a flat lattice"))
+    signature = program.functors[lattice.join]
     range_ = range_of(lattice.kind, program.types.word_size)
-    return FunctorBound(program.functors[lattice.join], range_)
-
-
-@dataclass(frozen=True, repr=False)
-class FlatBound:
-    """The only value of a group, or the top for different values."""
-
-    top: Branch
-
-    def __repr__(self) -> str:
-        return "flat"
-
-    def __call__(self, pairs: list[tuple[Any, int]]) -> Any:
-        (value, _), *others = pairs
-        return self.top if others else value
-
-
-@dataclass(frozen=True, repr=False)
-class FunctorBound:
-    """The values of a group joined by a functor of the user, in their order."""
-
-    functor: FunctorSignature
-    range: IntRange | None
-
-    def __call__(self, pairs: list[tuple[Any, int]]) -> Any:
-        value = reduce(self.functor.function, [value for value, _ in pairs])
-        if self.range is not None and value not in self.range:
-            raise self.range.refusal(value)
-        return value
-
-    def __repr__(self) -> str:
-        return f"@{self.functor.name}"
+    functor = Functor(
+        signature.name,
+        tuple(map(type_of, signature.parameters)),
+        type_of(signature.result),
+        signature.function,
+    )
+    if range_ is None:
+        return FunctorBound(functor)
+    return FunctorBound(functor, (range_.low, range_.high), range_.expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from heapq import heappop, heappush
 from math import gcd
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dbsp
-from dbsp import Branch, Program
+from dbsp import Branch, Circuit, Program
 from dbsp.cli import main
-from dbsp.errors import IterationLimitError, UserFunctionError
+from dbsp.errors import CircuitError, IterationLimitError, UserFunctionError
+from dbsp.operators.streams.circuit_reader import from_json
 from tests.live_program import Change, Subject
 from tests.profiles import examples
 from tests.proof_checker import check_proof
@@ -287,6 +289,38 @@ def test_the_range_of_the_type_holds_for_joins() -> None:
     run = dbsp.compile(text, functors={"less": lambda a, b: min(a, b) - 3}).start()
     with pytest.raises(dbsp.DbspError, match=r"expected an unsigned number \(0 to 2\^63-1\), got -1"):
         run.step({"r": [(2,), (4,)]})
+
+
+def test_joins_of_flat_lattices_and_of_functors_are_written_as_json(tmp_path: Path) -> None:
+    text = """
+    .type Value = Top {} | Known { n: number }
+    .functor least(a: unsigned, b: unsigned): unsigned
+    .decl set(x: symbol, n: number, u: unsigned)
+    .decl r(x: symbol, v: Value<flat>, u: unsigned<@least>)
+    .decl size(n: number)
+    .input set
+    .output r
+    r(x, $Known(n), u) :- set(x, n, u).
+    """
+    functors = {"least": min}
+    program = dbsp.compile(text, functors=functors)
+    rows = {("a", 1, 5), ("a", 2, 3), ("b", 4, 6)}
+    expected = [("a", Branch("Top"), 3), ("b", Branch("Known", 4), 6)]
+    read = from_json(program.circuit().to_json(), functors=functors)
+    assert isinstance(read, Circuit)
+    assert read.start().step({"set": rows})["r"].rows() == expected
+    with pytest.raises(CircuitError, match="the circuit calls the functor 'least', whose function is not in"):
+        from_json(program.circuit().to_json())
+    # A checkpoint writes the circuit of an update.
+    run = program.start({"set": rows}, checkpoint=tmp_path)
+    updated = dbsp.compile(text + "\n.output size\nsize(n) :- n = count : { r(_, _, _) }.", functors=functors)
+    run.update(updated)
+    assert run.log is not None
+    run.log.close()
+    run = updated.start(checkpoint=tmp_path)
+    run.step({"set": {("a", 2, 3): -1}})
+    assert run.view("r").rows() == [("a", Branch("Known", 1), 5), expected[1]]
+    assert run.view("size").rows() == [(2,)]
 
 
 def test_input_rows_of_one_key_are_joined() -> None:
