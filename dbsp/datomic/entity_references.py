@@ -19,7 +19,7 @@ from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
 from dbsp.datomic.operation_places import OperationPlaces, as_ident, form_text, value_text
 from dbsp.datomic.placeholders import Placeholders
-from dbsp.datomic.value_codes import canonical, described, encode_one
+from dbsp.datomic.value_codes import decode_one, described, encode_one
 from dbsp.edn.edn_values import Keyword, Tagged
 from dbsp.errors import DbspError, InputError
 
@@ -84,9 +84,10 @@ class EntityReferences:
         """Return the id of an entity, for which a lookup ref may be a placeholder."""
         if entity >= 0:
             return entity
-        attribute, value = self.placeholders.lookup_of(entity)
-        found = self._facts.entities(attribute, encode_one(attribute, value, self._facts.interner))
+        attribute, code = self.placeholders.lookup_of(entity)
+        found = self._facts.entities(attribute, code)
         if not found:
+            value = decode_one(attribute, code, self._facts.interner)
             raise self._places.located(place, no_entity(attribute, value))
         return found[0]
 
@@ -164,9 +165,8 @@ class EntityReferences:
         if attribute.is_ref:
             value = self.found_now(self.known_entity(value, place), value, place)
         value = self.plain_value(attribute, value, place)
-        return self.placeholders.lookup(
-            attribute, self._located(lambda: canonical(attribute, value), place), place
-        )
+        code = self._located(lambda: encode_one(attribute, value, self._facts.interner), place)
+        return self.placeholders.lookup(attribute, code, place)
 
     def found_ident(self, ident: Keyword) -> int | None:
         """Return the entity with an ident."""

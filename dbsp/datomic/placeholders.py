@@ -14,7 +14,7 @@ import numpy as np
 
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
-from dbsp.datomic.value_codes import encode_values
+from dbsp.datomic.value_codes import decode_one
 from dbsp.errors import DbspError
 from dbsp.kernels.arrays import Codes
 
@@ -33,9 +33,9 @@ class Placeholders:
     def __init__(self) -> None:
         self.tempids: dict[Any, int] = {}
         self.places: list[int] = []
-        self._lookups: dict[tuple[int, Any], int] = {}
-        self._waiting: dict[int, tuple[Attribute, list[int], list[Any]]] = {}
-        self._lookup_of: dict[int, tuple[Attribute, Any]] = {}
+        self._lookups: dict[tuple[int, int], int] = {}
+        self._waiting: dict[int, tuple[Attribute, list[int], list[int]]] = {}
+        self._lookup_of: dict[int, tuple[Attribute, int]] = {}
         # The representative of each placeholder that is joined with another one, or with an id.
         self._parents: dict[int, int] = {}
         self._targets = np.zeros(0, np.int64)
@@ -61,19 +61,19 @@ class Placeholders:
             found = self.tempids[key] = self.new(place)
         return found
 
-    def lookup(self, attribute: Attribute, value: Any, place: int) -> int:
+    def lookup(self, attribute: Attribute, code: int, place: int) -> int:
         """Return the placeholder of the entity with a value of a unique attribute.
 
-        The value is canonical, and so hashable.
+        The value is given by its code, since 1, 1.0 and True are equal in Python.
         """
-        key = (attribute.id, value)
+        key = (attribute.id, code)
         found = self._lookups.get(key)
         if found is None:
             found = self._lookups[key] = self.new(place)
-            self._lookup_of[found] = attribute, value
-            _, placeholders, values = self._waiting.setdefault(attribute.id, (attribute, [], []))
+            self._lookup_of[found] = attribute, code
+            _, placeholders, codes = self._waiting.setdefault(attribute.id, (attribute, [], []))
             placeholders.append(found)
-            values.append(value)
+            codes.append(code)
         return found
 
     def find_lookups(
@@ -81,19 +81,13 @@ class Placeholders:
     ) -> None:
         """Find the entities of all lookup refs, in one look-up per attribute."""
         self._targets = -1 - np.arange(len(self))
-        for attribute, placeholders, values in self._waiting.values():
-            places = [self.places[-1 - each] for each in placeholders]
-            codes = encode_values(
-                attribute,
-                values,
-                facts.interner,
-                lambda at, error, places=places: located(places[at], error),  # type: ignore[misc]
-            )
-            positions, entities = facts.entities_of_many(codes, attribute)
+        for attribute, placeholders, codes in self._waiting.values():
+            positions, entities = facts.entities_of_many(np.array(codes, np.int64), attribute)
             numbers = -1 - np.array(placeholders)
             self._targets[numbers[positions]] = entities
             for at in np.flatnonzero(self._targets[numbers] < 0).tolist():
-                raise located(places[at], missing(attribute, values[at]))
+                value = decode_one(attribute, codes[at], facts.interner)
+                raise located(self.places[int(numbers[at])], missing(attribute, value))
 
     def ids(self, column: Codes) -> Codes:
         """Return a column with the id, or the representative, of each placeholder."""
@@ -106,8 +100,8 @@ class Placeholders:
         column[unknown] = self._targets[-1 - column[unknown]]
         return column
 
-    def lookup_of(self, placeholder: int) -> tuple[Attribute, Any]:
-        """Return the attribute and the value of the lookup ref that a placeholder stands for."""
+    def lookup_of(self, placeholder: int) -> tuple[Attribute, int]:
+        """Return the attribute and the code of the value of a lookup ref by its placeholder."""
         return self._lookup_of[placeholder]
 
     def id(self, entity: int) -> int:

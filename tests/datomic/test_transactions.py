@@ -286,6 +286,16 @@ def test_lookup_refs_and_idents_are_entities_everywhere(db: SetFacts) -> None:
     assert db.value(1, ":person/color") is None
 
 
+def test_lookup_refs_tell_values_of_different_types_apart() -> None:
+    db = SetFacts()
+    db.transact("""[{:db/ident :key :db/unique :db.unique/value}
+                    {:db/ident :note :db/cardinality :db.cardinality/one}]""")
+    keys = [1, 1.0, True, (1, 0.0), (True, 0.0)]
+    db.transact([{":db/id": 1 + at, ":key": key} for at, key in enumerate(keys)])
+    notes = added(db, [[":db/add", [":key", key], ":note", at] for at, key in enumerate(keys)])
+    assert notes == [(1 + at, ":note", at) for at in range(len(keys))]
+
+
 def test_numbers_of_numpy_and_objects_with_an_index_are_ids(db: SetFacts) -> None:
     class Entity:
         def __index__(self) -> int:
