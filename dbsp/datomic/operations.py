@@ -267,6 +267,9 @@ class Operations:
         if attribute.is_ref:
             old = None if old is None else self.references.known_entity(old, place)
             new = self.references.entity(new, place)
+        else:
+            old = self.references.plain_value(attribute, old, place)
+            new = self.references.plain_value(attribute, new, place)
         self.compared.append((entity, attribute, old, place))
         self.column(attribute).append(entity, new, place)
 

@@ -149,6 +149,15 @@ def test_compare_and_set_of_the_same_value_changes_nothing(db: SetFacts) -> None
     assert db.shown(db.transact([[":db/cas", 1, ":person/age", 36, 36]])) == []
 
 
+def test_compare_and_set_finds_the_entities_in_tuples(db: SetFacts) -> None:
+    db.transact("""[{:db/ident :person/rank :db/valueType :db.type/tuple
+                     :db/tupleTypes [:db.type/ref :db.type/long]}
+                    {:db/id 1 :person/email "ada@x.org"} {:db/ident :color/red :db/id 2}]""")
+    red, ada = [":color/red", 1], [[":person/email", "ada@x.org"], 2]
+    assert added(db, [[":db/cas", 1, ":person/rank", None, red]]) == [(1, ":person/rank", (2, 1))]
+    assert added(db, [[":db/cas", 1, ":person/rank", red, ada]]) == [(1, ":person/rank", (1, 2))]
+
+
 def test_functions_return_operations(db: SetFacts) -> None:
     def birthday(facts: SetFacts, entity: int) -> list[Any]:
         return [[":db/add", entity, ":person/age", facts.value(entity, ":person/age") + 1]]
