@@ -205,8 +205,13 @@ def _field(key: int, value: int, added: bool, interner: Interner) -> dict[str, A
         case system.TUPLE_TYPE:
             return {"tuple_type": interner.decode(value).name if added else None}
         case system.TUPLE_TYPES:
-            return {"tuple_types": tuple(each.name for each in interner.decode(value)) if added else ()}
+            return {"tuple_types": tuple(map(_type_name, interner.decode(value))) if added else ()}
     return {}
+
+
+def _type_name(type_: Keyword | None) -> str:
+    """Return the name of a type in `:db/tupleTypes`; nil is not a type and is refused later."""
+    return "nil" if type_ is None else type_.name
 
 
 def _with_composite_types(by_id: dict[int, Attribute]) -> dict[int, Attribute]:

@@ -143,7 +143,7 @@ def _tuple_problem(attribute: Attribute, schema: Schema) -> str | None:
     for name in attribute.tuple_attributes:
         part = schema.by_ident.get(name)
         if part is None:
-            return f"{attribute} is composed of {name}, which is not an attribute"
+            return f"{attribute} is composed of {value_text(name)}, which is not an attribute"
         if part.many or part.value_type == "tuple":
             return f"{attribute} is composed of {name}, which must have cardinality one and not be a tuple"
     if attribute.tuple_type is None:

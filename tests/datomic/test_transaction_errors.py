@@ -452,6 +452,16 @@ CASES: list[tuple[Any, str, str]] = [
         ":x: the elements of a tuple cannot have the type tuple",
     ),
     (
+        [{":db/ident": ":x", ":db/valueType": ":db.type/tuple", ":db/tupleTypes": [":db.type/long", None]}],
+        "invalid-schema",
+        ":x: the elements of a tuple cannot have the type nil",
+    ),
+    (
+        [{":db/ident": ":x", ":db/valueType": ":db.type/tuple", ":db/tupleAttrs": [":a", None]}],
+        "invalid-schema",
+        ":x is composed of nil, which is not an attribute",
+    ),
+    (
         [{":db/ident": ":x", ":db/valueType": ":db.type/tuple", ":db/tupleAttrs": [":a", ":zz"]}],
         "invalid-schema",
         ":x is composed of :zz, which is not an attribute",
