@@ -177,7 +177,12 @@ class Operations:
     def _named_column(self, name: Any, place: int) -> Column | None:
         """Return the column of a key of a map form that is new in this transaction."""
         ident = self._ident(name, place)
-        reversed_ = ident is not None and ident.name.startswith("_") and ident not in self._schema.by_ident
+        reversed_ = (
+            ident is not None
+            and ident.name.startswith("_")
+            and len(ident.name) > 1
+            and ident not in self._schema.by_ident
+        )
         if ident is not None and reversed_:
             prefix = f"{ident.namespace}/" if ident.namespace else ""
             forward = self.attribute(Keyword(prefix + ident.name[1:]), place)

@@ -149,6 +149,7 @@ CASES: list[tuple[Any, str, str]] = [
         "unknown-attribute",
         "transaction[0]: {:new 1}: attribute :new is defined in the same transaction; transact its",
     ),
+    ([{":person/_": 1}], "unknown-attribute", "unknown attribute :person/_"),
     ([{":person/_age": 1}], "invalid-transaction", ":person/_age reverses :person/age, which is not a ref"),
     ([[":db/add", 1, ":person/_friend", 2]], "unknown-attribute", "unknown attribute :person/_friend"),
     # --- entities
