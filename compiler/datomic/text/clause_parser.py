@@ -292,11 +292,20 @@ def _call(form: QueryForm, items: Sequence[QueryForm], source: str, report: Quer
             variables, clauses = _joined(form, arguments, report)
             required, others = _join_variables(variables, report)
             return Or(source, required, others, _branches(clauses, source, report), form.span)
-    near = did_you_mean(head.symbol, OPERATORS) if any(item.is_sequence for item in arguments) else None
+    near = did_you_mean(head.symbol, OPERATORS) if any(map(_is_clause, arguments)) else None
     if near is not None:
         raise report.mistake(f"unknown clause '{head.symbol}'", head, code="invalid-clause", hint=near)
     terms = tuple(_rule_argument(item, report) for item in arguments)
     return RuleCall(source, head.symbol, terms, form.span)
+
+
+def _is_clause(form: QueryForm) -> bool:
+    """Whether a form is a clause, and not an argument of a rule: a constant or a lookup ref."""
+    if form.kind is FormKind.LIST:
+        return True
+    return form.is_vector and any(
+        item.variable is not None or item.symbol == "_" or item.is_list for item in form.items
+    )
 
 
 def _rule_argument(form: QueryForm, report: QueryReport) -> Term:

@@ -205,6 +205,8 @@ def test_where_is_optional() -> None:
         ("(or-join [?e] [?e :name ?n])", Or("$", (), (E,), ((NAME,),), AT)),
         ("(or-join [[?e] ?n] [?e :name ?n])", Or("$", (E,), (N,), ((NAME,),), AT)),
         ("(rule ?e 1 _)", RuleCall("$", "rule", (E, const(1), BLANK), AT)),
+        ("(r [:mail 1] ?e)", RuleCall("$", "r", (Constant((Keyword("mail"), 1), AT), E), AT)),
+        ("(nor [1 2])", RuleCall("$", "nor", (const((1, 2)),), AT)),
         ("($2 rule ?e)", RuleCall("$2", "rule", (E,), AT)),
         ("(and [?e :name ?n])", NAME),
     ],
