@@ -70,6 +70,7 @@ def known_attribute(attribute: Attribute) -> KnownAttribute:
         _KINDS.get(attribute.type.kind, VALUE),
         attribute.is_ref,
         attribute.value_type in ("keyword", "ref"),
+        attribute.unique is not None,
     )
 
 

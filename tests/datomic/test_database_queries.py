@@ -8,7 +8,7 @@ import pytest
 
 import dbsp
 from dbsp.datomic import Connection, connect, q
-from dbsp.errors import InputError
+from dbsp.errors import CompileError, InputError
 
 
 @pytest.fixture
@@ -50,6 +50,35 @@ def test_a_query_without_the_source_is_refused(conn: Connection) -> None:
     assert caught.value.code == "unknown-source"
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert [frame.filename for frame in frames] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("clause", "message"),
+    [
+        ("[[:age 36] :name ?x]", "1:19: error: lookup ref [:age 36]: the values of :age are not unique"),
+        ("[?x :friend [:age 36]]", "1:30: error: lookup ref [:age 36]: the values of :age are not unique"),
+        ("[[:name] :age ?x]", "1:19: error: expected a lookup ref [:unique-attribute value], got [:name]"),
+        ('[[:name "Ada" 1] :age ?x]', 'expected a lookup ref [:unique-attribute value], got [:name "Ada" 1]'),
+        ("[[] :age ?x]", "expected a lookup ref [:unique-attribute value], got []"),
+        (
+            "[?x :age] [(missing? $ [:name] :age)]",
+            "expected a lookup ref [:unique-attribute value], got [:name]",
+        ),
+    ],
+)
+def test_wrong_lookup_refs_are_refused(clause: str, message: str) -> None:
+    schema = {
+        ":name": {":db/unique": ":db.unique/value"},
+        ":age": {},
+        ":friend": {":db/valueType": ":db.type/ref"},
+    }
+    conn = connect(schema=schema)
+    conn.transact([{":db/id": 1, ":name": "Ada", ":age": 36, ":friend": 1}])
+    for ask in (conn.db().q, conn.subscribe):
+        with pytest.raises(CompileError) as caught:
+            ask(f"[:find ?x :where {clause}]")
+        assert message in str(caught.value)
+        assert caught.value.diagnostics[0].code == "unknown-entity"
 
 
 def test_the_package_offers_the_databases() -> None:

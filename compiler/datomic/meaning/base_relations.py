@@ -15,7 +15,8 @@ COLUMNS = ("e", "a", "v", "tx", "added")
 class KnownAttribute:
     """An attribute of a database: its entity, and the kind of its values.
 
-    `names_keyword` says that a text `":red"` of the Python form stands for a keyword here.
+    `names_keyword` says that a text `":red"` of the Python form stands for a keyword here, and
+    `unique` that a lookup ref may have the attribute.
     """
 
     id: int
@@ -23,6 +24,7 @@ class KnownAttribute:
     kind: AnyKind
     is_ref: bool = False
     names_keyword: bool = False
+    unique: bool = True
 
 
 class Catalog(Protocol):

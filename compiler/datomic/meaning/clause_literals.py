@@ -25,7 +25,8 @@ from dbsp.compiler.datomic.meaning.query_functions import find_function
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.diagnostics import SourceSpan
 from dbsp.edn.edn_values import Keyword
-from dbsp.errors import expect_present
+from dbsp.edn.edn_writer import display_text
+from dbsp.errors import CompileError, expect_present
 from dbsp.lazy_dataclass import dataclass
 
 
@@ -141,8 +142,18 @@ class ClauseLiterals:
             value = (Keyword("db/ident"), value)
         if not isinstance(value, tuple):
             return self.writer.constant(value)
+        if len(value) != 2:
+            raise self._wrong_lookup_ref(
+                f"expected a lookup ref [:unique-attribute value], got {display_text(value)}", term.span
+            )
         named, constant = (tree.Constant(part, term.span) for part in value)
         attribute = self.writer.attribute(source, named)
+        if attribute is not None and not attribute.unique:
+            raise self._wrong_lookup_ref(
+                f"lookup ref {display_text(value)}: the values of {attribute.name} are not unique",
+                term.span,
+                hint="use an attribute with :db/unique, or bind the entity by a clause",
+            )
         if attribute is not None and attribute.is_ref:
             looked_up = self._entity(source, constant)
         else:
@@ -151,6 +162,10 @@ class ClauseLiterals:
         given = {"e": entity, "v": expect_present(looked_up, "the value of a lookup ref")}
         self._datoms(source, named, given, term.span)
         return entity
+
+    def _wrong_lookup_ref(self, message: str, span: SourceSpan, hint: str | None = None) -> CompileError:
+        self.writer.report.error(message, span, code="unknown-entity", hint=hint)
+        return self.writer.report.compile_error()
 
     # --- calls ------------------------------------------------------------------------------------
 

@@ -48,7 +48,11 @@ class QueryReport:
     def raise_errors(self) -> None:
         """Raise all errors, in the order of their places within a text, if there are any."""
         if self.diagnostics:
-            raise CompileError(tuple(sorted(self.diagnostics, key=self._place)))
+            raise self.compile_error()
+
+    def compile_error(self) -> CompileError:
+        """Return the error with all errors so far, in the order of their places within a text."""
+        return CompileError(tuple(sorted(self.diagnostics, key=self._place)))
 
     def _place(self, diagnostic: Diagnostic) -> tuple[int, int, int]:
         span = diagnostic.span
