@@ -12,8 +12,8 @@ from dbsp.edn.edn_values import EdnMap, Keyword
 
 @pytest.fixture(scope="module")
 def database() -> Database:
-    conn = connect(":memory:", schema={":name": {}})
-    conn.transact([{":name": "Ada"}])
+    conn = connect(":memory:", schema={":name": {}, ":age": {":db/valueType": ":db.type/long"}})
+    conn.transact([{":name": "Ada"}, {":age": 5}])
     return conn.db()
 
 
@@ -49,3 +49,12 @@ def test_nil(database: Database, clause: str, expected: Any) -> None:
         "my/none": lambda name: None,
     }
     assert q(f"[:find ?x . :where [_ :name ?n] {clause}]", database, functions=functions) == expected
+
+
+@pytest.mark.parametrize("call", ["(ground nil)", "(identity nil)", "(untuple nil)", "(first [])"])
+def test_nil_gives_no_row(database: Database, call: str) -> None:
+    assert q(f"[:find ?x :where [{call} ?x]]", database) == []
+    assert q(f"[:find ?x :where [_ :age ?x] [{call} ?x]]", database) == []
+    assert q(f"[:find ?n :where [_ :name ?n] (not-join [?n] [_ :name ?n] [{call} ?x])]", database) == [
+        ("Ada",)
+    ]

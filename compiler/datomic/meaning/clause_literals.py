@@ -29,6 +29,9 @@ from dbsp.edn.edn_writer import display_text
 from dbsp.errors import CompileError, expect_present
 from dbsp.lazy_dataclass import dataclass
 
+_IDENTITIES = frozenset({"identity", "clojure.core/identity", "untuple"})
+"""Functions that return their argument; so does `ground`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -183,6 +186,8 @@ class ClauseLiterals:
             )
         else:
             known = expect_present(find_function(name), f"the function {name}")
+            if result is not None and name in _IDENTITIES:
+                self._refuse_nil(clause)
             self.literals.append(
                 DraftCall(
                     name,
@@ -235,7 +240,17 @@ class ClauseLiterals:
         if not isinstance(argument, tree.Constant):
             self._bind(clause.binding, expect_present(self._name(argument), "a value to bind"))
             return
+        self._refuse_nil(clause)
         self._bind(clause.binding, self.writer.constant(argument.value))
+
+    def _refuse_nil(self, clause: tree.Predicate | tree.Function) -> None:
+        """Let a function that returns its argument bind nothing if that is nil."""
+        if any(isinstance(each, tree.Constant) and each.value is None for each in clause.arguments):
+            nil = self.writer.constant(None)
+            holds = DraftCall(
+                "some?", lambda given: given is not None, (nil,), None, clause.span, native=False
+            )
+            self.literals.append(holds)
 
 
 def _rows(binding: tree.Binding, value: Any) -> tuple[tuple[Any, ...], ...]:
