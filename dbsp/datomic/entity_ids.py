@@ -11,6 +11,7 @@ from dbsp.datomic.database_schema import Attribute
 from dbsp.datomic.value_codes import encode_one
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import InputError, shorten
+from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 
 def entity_id(facts: Facts, entity: Any) -> int | None:
@@ -29,6 +30,11 @@ def entity_id(facts: Facts, entity: Any) -> int | None:
     Cost: O(log n).
     """
     if isinstance(entity, int) and not isinstance(entity, bool):
+        if not INT64_MIN <= entity <= INT64_MAX:
+            raise InputError(
+                f"expected the id of an entity, from 1 to 2**42 - 1, got {shorten(entity)}",
+                code="unknown-entity",
+            )
         return entity
     ident = as_keyword(entity)
     if ident is not None:

@@ -18,7 +18,7 @@ from dbsp.data.value_order import order_key
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Schema
 from dbsp.datomic.pull import pull_with_reads
-from dbsp.datomic.query_results import Row
+from dbsp.datomic.query_results import Row, pulled_entity
 from dbsp.errors import full_repr
 from dbsp.lazy_dataclass import dataclass
 
@@ -60,6 +60,8 @@ class LivePull:
         self.facts = facts
         self._pulled: dict[_Key, _Pulled] = {}
         self._readers: dict[int, set[_Key]] = {}
+        self._named: set[_Key] = set()
+        """The rows with an ident or a lookup ref, whose entity may change."""
         self._schema: Schema | None = None
         for row in rows:
             self._add(row)
@@ -96,7 +98,7 @@ class LivePull:
             touched.update(batch.rows[:, 0].tolist())
             if schema.by_id[attribute].is_ref:
                 touched.update(batch.rows[:, 1].tolist())
-        readers: dict[_Key, None] = {}
+        readers = dict.fromkeys(self._named)
         for entity in touched:
             readers.update(dict.fromkeys(self._readers.get(entity, ())))
         return list(readers)
@@ -104,14 +106,20 @@ class LivePull:
     def _add(self, row: Row) -> Row:
         values: list[Any] = []
         reads: set[int] = set()
+        named = False
         for element, value in zip(self._find.elements, row, strict=True):
             if isinstance(element, tree.FindPull):
-                pulled = pull_with_reads(self.facts[element.source], self._pattern(element), value)
+                facts = self.facts[element.source]
+                named = named or not isinstance(value, int)
+                entity = pulled_entity(facts, element, value)
+                pulled = pull_with_reads(facts, self._pattern(element), entity)
                 reads |= pulled.entities | pulled.referenced
                 value = pulled.value
             values.append(value)
         key = order_key(row)
         found = self._pulled[key] = _Pulled(row, tuple(values), frozenset(reads))
+        if named:
+            self._named.add(key)
         for entity in reads:
             self._readers.setdefault(entity, set()).add(key)
         return found.value
@@ -121,6 +129,7 @@ class LivePull:
 
     def _remove_key(self, key: _Key) -> _Pulled:
         found = self._pulled.pop(key)
+        self._named.discard(key)
         for entity in found.reads:
             readers = self._readers[entity]
             readers.discard(key)

@@ -76,8 +76,10 @@ def pull_many(facts: Facts, pattern: Any, entities: Iterable[Any]) -> list[Pulle
     return [puller.pull(plan, entity_id(facts, entity)) for entity in entities]
 
 
-def pull_with_reads(facts: Facts, pattern: Any, entity: int) -> PullReads:
+def pull_with_reads(facts: Facts, pattern: Any, entity: int | None) -> PullReads:
     """Return the result of `pull` for an entity id, and the entities that it depends on.
+
+    None is an ident or a lookup ref without an entity.
 
     A transaction without a datom about `entities`, without a datom that refers to one of
     `referenced`, and without a change of the schema leaves the value as it is.

@@ -14,10 +14,18 @@ from dbsp.data.interner import Interner
 from dbsp.datomic.compiled_query import CompiledQuery, QueryCache, parsed, query_cache
 from dbsp.datomic.entity_access import EntityAccess
 from dbsp.datomic.matched_arguments import MatchedArguments, match_arguments
-from dbsp.datomic.pull import pull
+from dbsp.datomic.pull import pull_with_reads
 from dbsp.datomic.pull_pattern import PullPattern
 from dbsp.datomic.pull_syntax import parse_pattern
-from dbsp.datomic.query_results import Row, has_pull, plain_rows, pulled_row, result_of, selected_rows
+from dbsp.datomic.query_results import (
+    Row,
+    has_pull,
+    plain_rows,
+    pulled_entity,
+    pulled_row,
+    result_of,
+    selected_rows,
+)
 from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, Tuples, TuplesCatalog
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.errors import InputError
@@ -88,9 +96,10 @@ class BoundQuery:
                     )
                 self.pattern(element).plan(database.facts.schema)
 
-    def pulled(self, element: tree.FindPull, entity: int) -> Any:
-        """Return the pulled value of an entity."""
-        return pull(self.databases[element.source].facts, self.pattern(element), entity)
+    def pulled(self, element: tree.FindPull, value: Any) -> Any:
+        """Return the pulled value of the entity that a value of a row names."""
+        facts = self.databases[element.source].facts
+        return pull_with_reads(facts, self.pattern(element), pulled_entity(facts, element, value)).value
 
     def pattern(self, element: tree.FindPull) -> PullPattern:
         """Return the pattern of a pull expression, which may be an argument of the query."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dbsp.compiler.datomic.circuits.query_inputs import NO_ENTITY
 from dbsp.compiler.datomic.meaning.checked_rules import NIL
 from dbsp.compiler.datomic.meaning.clojure_order import total_order
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.zset import ZSet
+from dbsp.datomic.entity_ids import entity_id
 from dbsp.edn.edn_values import Keyword, Symbol
+from dbsp.errors import InputError, SchemaError
+
+if TYPE_CHECKING:
+    from dbsp.datomic.database_facts import Facts
 
 Row: TypeAlias = tuple[Any, ...]
-Pull: TypeAlias = Callable[[tree.FindPull, int], Any]
-"""Returns the pulled value of an entity for an element of `:find`."""
+Pull: TypeAlias = Callable[[tree.FindPull, Any], Any]
+"""Returns the pulled value for an element of `:find` and its value in a row."""
 
 
 def plain_rows(found: ZSet) -> list[Row]:
@@ -43,6 +49,19 @@ def pulled_row(find: tree.Find, row: Row, pull: Pull) -> Row:
         pull(element, value) if isinstance(element, tree.FindPull) else value
         for element, value in zip(find.elements, row, strict=True)
     )
+
+
+def pulled_entity(facts: Facts, element: tree.FindPull, value: Any) -> int | None:
+    """Return the entity of a row whose facts a pull expression selects.
+
+    Returns None for an ident or a lookup ref without an entity. Raises InputError for a value that
+    does not name an entity.
+    """
+    try:
+        return None if type(value) is int and value == NO_ENTITY else entity_id(facts, value)
+    except (InputError, SchemaError) as error:
+        message = f"{element.span}: the value of {element.variable.name}: {error.message}"
+        raise type(error)(message, code=error.code) from None
 
 
 def has_pull(find: tree.Find) -> bool:

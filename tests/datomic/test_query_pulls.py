@@ -102,6 +102,36 @@ def test_only_a_database_at_one_time_can_be_pulled_from() -> None:
         q(text, db, db.history())
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_inputs_that_are_pulled_are_entities(live: bool) -> None:
+    conn = connect(schema={":name": {":db/unique": ":db.unique/value"}})
+    conn.transact([{":db/id": 1, ":name": "a", ":db/ident": ":one"}, {":db/id": 2, ":name": "b"}])
+    text = "[:find [(pull ?e [:db/id :name]) ...] :in $ [?e ...]]"
+    names = [Keyword("one"), (":name", "b"), (":name", "c")]
+    found = conn.subscribe(text, names).result() if live else q(text, conn.db(), names)
+    one, two = ({Keyword("db/id"): at, NAME: name} for at, name in ((1, "a"), (2, "b")))
+    assert counted(found) == counted([one, two, {Keyword("db/id"): None}])
+
+
+def test_live_pulls_follow_lookup_refs_and_idents() -> None:
+    conn = connect(schema={":name": {":db/unique": ":db.unique/value"}, ":kind": {}})
+    conn.transact([{":db/id": 1, ":name": "a"}, {":db/id": 2, ":kind": Keyword("red")}])
+    looked_up = conn.subscribe("[:find (pull ?e [:db/id]) . :in $ ?e]", (":name", "b"))
+    named = conn.subscribe("[:find (pull ?k [:name]) . :where [_ :kind ?k]]")
+    assert (looked_up.result(), named.result()) == ({Keyword("db/id"): None}, None)
+    conn.transact([{":db/id": 1, ":name": "b", ":db/ident": ":red"}])
+    assert (looked_up.result(), named.result()) == ({Keyword("db/id"): 1}, {NAME: "b"})
+
+
+@pytest.mark.parametrize("value", ["a", 1.5, True, 2**70, ("a", "b", "c")])
+def test_values_that_are_not_entities_cannot_be_pulled(value: Any) -> None:
+    conn = connect(schema={":name": {}})
+    conn.transact([{":name": value}])
+    for ask in (conn.db().q, conn.subscribe):
+        with pytest.raises(InputError, match=r"query:1:8: the value of \?n: expected the id of an entity"):
+            ask("[:find (pull ?n [*]) :where [_ :name ?n]]")
+
+
 def test_a_changed_schema_changes_pulled_values() -> None:
     conn = connect(schema={":name": {}, ":part": {":db/valueType": ":db.type/ref"}})
     conn.transact([{":db/id": 1, ":name": "a", ":part": 2}, {":db/id": 2, ":name": "b"}])

@@ -27,6 +27,9 @@ def write_rules(writer: DraftWriter, query: tree.Query, output: Sequence[str]) -
         if isinstance(given, tree.BindingInput):
             start += _values(writer, given.binding, f"in{number}")
             bound.update(binding_variables(given.binding))
+    for element in query.find.elements:
+        if isinstance(element, tree.FindPull):
+            writer.mark_entity(element.variable.name)
     scope = Scope({name: name for name in writer.catalogs})
     write_conjunction(writer, RESULT, output, query.where, start, bound, scope, query.find.span)
     while writer.unwritten:
