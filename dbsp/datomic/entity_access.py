@@ -14,7 +14,7 @@ from dbsp.datomic.pull import Pulled, pull, pull_many
 from dbsp.datomic.pull_syntax import parse_pattern
 from dbsp.datomic.value_codes import decode_one
 from dbsp.edn.edn_values import Keyword
-from dbsp.errors import ArgumentError
+from dbsp.errors import ArgumentError, wrong_argument
 
 Functions = Mapping[str, Callable[[Any], Any]]
 
@@ -139,7 +139,8 @@ class EntityAccess(ABC):
             CompileError: the pattern has an error; the text shows its place.
             InputError: an entity is none of the forms of an entity.
             UserFunctionError: a function of `:xform` raises an exception.
-            ArgumentError: the database is a history, which has no facts at one time.
+            ArgumentError: the database is a history, which has no facts at one time, or `entities`
+                is not a collection.
 
         Examples:
             >>> from dbsp.datomic import connect
@@ -148,7 +149,10 @@ class EntityAccess(ABC):
             >>> conn.db().pull_many("[:name]", [2, 1, 3])
             [{:name: 'Grace'}, {:name: 'Ada'}, None]
         """
-        return pull_many(self._present("pull_many"), parse_pattern(pattern, functions=functions), entities)
+        facts = self._present("pull_many")
+        if isinstance(entities, str) or not isinstance(entities, Iterable):
+            raise wrong_argument("entities", "a list of entities", entities)
+        return pull_many(facts, parse_pattern(pattern, functions=functions), entities)
 
     def entity(self, entity: Any) -> Entity | None:
         """Return an entity: a mapping that reads the facts about it when they are needed.

@@ -166,10 +166,22 @@ class _Parser:
     def option_value(self, option: str, form: QueryForm) -> Any:
         """Return the value of an option. Raises CompileError if the option does not accept it."""
         if option == "as":
-            return form.keyword or form.value
+            return self.label(form)
         if option == "limit":
             return self.limit(form)
         return self.function(form) if option == "xform" else form.value
+
+    def label(self, form: QueryForm) -> Any:
+        """Return the key of a result."""
+        label = form.keyword or form.value
+        try:
+            hash(label)
+        except TypeError:
+            raise self.place(form).error(
+                f"expected a key of the result after :as, got {form.text}",
+                hint="write a keyword, a string or another value that is hashable",
+            ) from None
+        return label
 
     def limit(self, form: QueryForm) -> int | None:
         """Return a limit, None for no limit."""

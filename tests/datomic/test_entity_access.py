@@ -66,6 +66,12 @@ def test_a_history_has_no_values_at_one_time() -> None:
             read()
 
 
+@pytest.mark.parametrize("entities", [5, None, ":name"])
+def test_many_pulls_need_a_collection_of_entities(entities: Any) -> None:
+    with pytest.raises(ArgumentError, match="entities: expected a list of entities, got"):
+        connected([(1, ":name", "a")]).db().pull_many("[*]", entities)
+
+
 def test_entities_belong_to_a_database_value() -> None:
     conn = connected([(1, ":name", "a"), (2, ":next", 1)])
     first = conn.db().entity(1)

@@ -330,6 +330,7 @@ def test_reads(pattern: str, entities: set[int], referenced: set[int]) -> None:
         ("[{:child true}]", "pull-pattern", "as the value of a map, got true"),
         ("[[:aka :limt 3]]", "pull-pattern", "pattern:1:8: error: expected an option of :aka, got :limt"),
         ("[[:aka :limt 3]]", "pull-pattern", "hint: did you mean :limit?"),
+        ([(":aka", ":as", ["nick"])], "pull-pattern", "expected a key of the result after :as, got (nick)"),
         ("[[:aka :limit]]", "pull-pattern", "the option :limit of :aka has no value"),
         ("[[:aka :limit 1 :limit 2]]", "pull-pattern", "the option :limit occurs twice; remove one of them"),
         ("[[:aka :limit 0]]", "pull-pattern", "expected a positive number or nil as a limit, got 0"),
@@ -365,7 +366,7 @@ def test_reads(pattern: str, entities: set[int], referenced: set[int]) -> None:
         ),
     ],
 )
-def test_wrong_patterns(pattern: str, code: str, message: str) -> None:
+def test_wrong_patterns(pattern: Any, code: str, message: str) -> None:
     with pytest.raises(CompileError) as raised:
         pull(people(), pattern, 1)
     assert message in str(raised.value)
