@@ -16,7 +16,7 @@ from dbsp.datomic.entity_access import EntityAccess
 from dbsp.datomic.matched_arguments import MatchedArguments, match_arguments
 from dbsp.datomic.pull import pull_with_reads
 from dbsp.datomic.pull_pattern import PullPattern
-from dbsp.datomic.pull_syntax import parse_pattern
+from dbsp.datomic.pull_syntax import parse_pattern, pattern_of
 from dbsp.datomic.query_results import (
     Row,
     has_pull,
@@ -105,11 +105,13 @@ class BoundQuery:
         """Return the pattern of a pull expression, which may be an argument of the query."""
         found = self._patterns.get(id(element))
         if found is None:
+            called = {**self.functions, **self.arguments.functions}
             pattern = element.pattern
-            if isinstance(pattern, tree.Variable):
+            if element.form is not None:
+                pattern = pattern_of(element.form, self.query.sources, called)
+            elif isinstance(pattern, tree.Variable):
                 patterns, name = self.arguments.patterns, pattern.name
                 pattern = patterns[name] if name in patterns else self._value(name)
-            called = {**self.functions, **self.arguments.functions}
             found = self._patterns[id(element)] = parse_pattern(pattern, functions=called)
         return found
 

@@ -146,7 +146,7 @@ def _pull(form: QueryForm, report: QueryReport) -> FindPull:
             pattern,
             code="invalid-find",
         )
-    return FindPull(source, variable, pattern.value, form.span)
+    return FindPull(source, variable, pattern.value, form.span, pattern)
 
 
 def parse_labels(

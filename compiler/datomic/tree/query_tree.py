@@ -218,13 +218,15 @@ class FindAggregate:
 class FindPull:
     """`(pull $source ?e pattern)`; the pattern is an EDN value, or a `Variable` of `:in`.
 
-    A pattern name of `:in` without a question mark is a `Variable` too.
+    A pattern name of `:in` without a question mark is a `Variable` too. `form` is the pattern as a
+    form of the parser, with the places of its parts.
     """
 
     source: str
     variable: Variable
     pattern: Any
     span: SourceSpan = field(compare=False, repr=False)
+    form: Any = field(default=None, compare=False, repr=False)
 
 
 FindElement: TypeAlias = FindVariable | FindAggregate | FindPull
