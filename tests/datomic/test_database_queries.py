@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 
 import pytest
@@ -79,6 +80,25 @@ def test_wrong_lookup_refs_are_refused(clause: str, message: str) -> None:
             ask(f"[:find ?x :where {clause}]")
         assert message in str(caught.value)
         assert caught.value.diagnostics[0].code == "unknown-entity"
+
+
+@pytest.mark.parametrize(
+    ("clause", "message"),
+    [
+        ("[(missing? $b ?e :age)]", "error: expected a database as the source $b"),
+        ("[(get-else $b ?e :age 3) ?x]", "error: expected a database as the source $b"),
+        ("[(get-some $b ?e :age) ?x]", "error: expected a database as the source $b"),
+        (
+            "($b young ?e)",
+            "rules:1:25: error: expected a database as the source $, got the collection of tuples $b",
+        ),
+    ],
+)
+def test_functions_of_a_source_read_a_database(conn: Connection, clause: str, message: str) -> None:
+    query, rules = f"[:find ?e :in $ $b % :where [?e :age] {clause}]", "[[(young ?e) [(missing? $ ?e :age)]]]"
+    for ask in (conn.db().q, conn.subscribe):
+        with pytest.raises(CompileError, match=re.escape(message)):
+            ask(query, [(1, 2)], rules)
 
 
 def test_the_package_offers_the_databases() -> None:

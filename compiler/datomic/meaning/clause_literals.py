@@ -146,16 +146,19 @@ class ClauseLiterals:
         if not isinstance(value, tuple):
             return self.writer.constant(value)
         if len(value) != 2:
-            raise self._wrong_lookup_ref(
-                f"expected a lookup ref [:unique-attribute value], got {display_text(value)}", term.span
+            raise self._refused(
+                f"expected a lookup ref [:unique-attribute value], got {display_text(value)}",
+                term.span,
+                "unknown-entity",
             )
         named, constant = (tree.Constant(part, term.span) for part in value)
         attribute = self.writer.attribute(source, named)
         if attribute is not None and not attribute.unique:
-            raise self._wrong_lookup_ref(
+            raise self._refused(
                 f"lookup ref {display_text(value)}: the values of {attribute.name} are not unique",
                 term.span,
-                hint="use an attribute with :db/unique, or bind the entity by a clause",
+                "unknown-entity",
+                "use an attribute with :db/unique, or bind the entity by a clause",
             )
         if attribute is not None and attribute.is_ref:
             looked_up = self._entity(source, constant)
@@ -166,8 +169,9 @@ class ClauseLiterals:
         self._datoms(source, named, given, term.span)
         return entity
 
-    def _wrong_lookup_ref(self, message: str, span: SourceSpan, hint: str | None = None) -> CompileError:
-        self.writer.report.error(message, span, code="unknown-entity", hint=hint)
+    def _refused(self, message: str, span: SourceSpan, code: str, hint: str | None = None) -> CompileError:
+        """Return the error for a part of a clause, with all errors before it."""
+        self.writer.report.error(message, span, code=code, hint=hint)
         return self.writer.report.compile_error()
 
     # --- calls ------------------------------------------------------------------------------------

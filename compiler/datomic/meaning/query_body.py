@@ -111,7 +111,17 @@ class QueryBody(ClauseLiterals):
     def _source(self, arguments: Sequence[tree.Argument]) -> tuple[str, list[Any]]:
         """Return the source and the other arguments; the entity as a variable."""
         source, entity, *others = arguments
-        name = self.scope.sources[source.name if isinstance(source, tree.SourceVariable) else "$"]
+        written = source.name if isinstance(source, tree.SourceVariable) else "$"
+        name = self.scope.sources[written]
+        if not self.writer.catalogs[name].is_database:
+            raise self._refused(
+                f"expected a database as the source {written}, got the collection of tuples {name}"
+                if written != name
+                else f"expected a database as the source {written}, got a collection of tuples",
+                source.span,
+                "wrong-function-argument",
+                "a pattern reads a collection of tuples: [$tuples ?x ?y]",
+            )
         return name, [expect_present(self._entity(name, entity), "an entity"), *others]
 
     def _absent(
