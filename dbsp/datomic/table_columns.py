@@ -146,6 +146,11 @@ class TableColumns:
             return id_column(ids, self._at(firsts))[positions], present
         if isinstance(column, pa.ChunkedArray):
             values = [_from_arrow(attribute, value) for value in values]
+        if type_ == "tuple":
+            plain = self._references.plain_value
+            values = [
+                plain(attribute, value, row) for value, row in zip(values, firsts.tolist(), strict=True)
+            ]
         return encode_values(attribute, values, self._facts.interner, self._at(firsts))[positions], present
 
     def _at(self, rows: Codes) -> Callable[[int, DbspError], DbspError]:

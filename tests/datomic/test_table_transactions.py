@@ -119,6 +119,18 @@ def test_missing_values_assert_nothing() -> None:
     )
 
 
+def test_tuples_may_hold_lookup_refs_and_idents() -> None:
+    facts = database()
+    facts.transact("""[{:db/ident :color/red :db/id 2}
+                       {:db/ident :person/rank :db/valueType :db.type/tuple
+                        :db/tupleTypes [:db.type/ref :db.type/long]}]""")
+    ranks = [((":person/email", "a"), 1), None, (":color/red", 2), (7, None)]
+    columns = {":person/age": [5] * 4, ":person/rank": ranks}
+    maps = [{":person/age": 5, ":person/rank": rank} for rank in ranks]
+    del maps[1][":person/rank"]
+    assert from_columns(facts, columns).datoms.tolist() == facts.prepare(maps).datoms.tolist()
+
+
 def test_entities_may_be_given() -> None:
     ages = [1, 2]
     for ids in (np.array([7, 8]), [7, 8], pa.array([7, 8])):
