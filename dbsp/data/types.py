@@ -54,6 +54,29 @@ MOST_DIGITS = 18
 """The number of digits of a decimal: so many fit in the 64 bits of a code."""
 
 
+_ELSEWHERE = {
+    "bigint": "int",
+    "binary": "bytes",
+    "boolean": "bool",
+    "datetime": "timestamp",
+    "double": "float",
+    "float64": "float",
+    "int64": "int",
+    "integer": "int",
+    "interval": "duration",
+    "long": "int",
+    "number": "int",
+    "numeric": "decimal",
+    "real": "float",
+    "string": "str",
+    "symbol": "str",
+    "text": "str",
+    "timedelta": "duration",
+    "varchar": "str",
+}
+"""Types by the names that SQL, Datalog, Arrow and modules of Python give them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Type:
     """The type of a column: the kind of its values, and whether None is one of them.
@@ -73,8 +96,7 @@ class Type:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            hint = did_you_mean(self.kind, KINDS) or f"the types are {', '.join(KINDS)}"
-            raise SchemaError(f"unknown type {self.kind!r}; {hint}", code="unknown-type")
+            raise SchemaError(f"unknown type {self.kind!r}; {_hint(self.kind)}", code="unknown-type")
         if not 0 <= self.scale <= (MOST_DIGITS if self.kind == "decimal" else 0):
             raise SchemaError(
                 f"expected 0 to {MOST_DIGITS} digits after the point of a decimal, got {self.scale}",
@@ -405,3 +427,13 @@ def _fields(text: str) -> list[tuple[str, str]]:
             f"expected a type for every field, as in 'x: int', got {text.strip()!r}", code="invalid-type"
         )
     return [(name.strip(), type_.strip()) for name, type_ in pairs]
+
+
+def _hint(kind: str) -> str:
+    """Return what to write instead of an unknown type."""
+    plain, bar, none = kind.rpartition("|")
+    if bar and none.strip() == "None":
+        return f"write '{plain.strip()}?'"
+    if known := _ELSEWHERE.get(kind.lower()):
+        return f"write '{known}'"
+    return did_you_mean(kind, KINDS) or f"the types are {', '.join(KINDS)}"

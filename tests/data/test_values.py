@@ -319,9 +319,26 @@ def test_as_type(spec: Any, type_: Type) -> None:
     assert as_type(spec) == type_
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("integer", "write 'int'"),
+        ("datetime", "write 'timestamp'"),
+        ("String", "write 'str'"),
+        ("int | None", "write 'int?'"),
+        ("list[varchar]", "write 'str'"),
+        ("flaot", "did you mean 'float'?"),
+    ],
+)
+def test_the_error_of_an_unknown_type_says_what_to_write(text: str, hint: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        as_type(text)
+    assert raised.value.message.endswith(f"; {hint}")
+
+
 def test_other_values_are_not_types() -> None:
-    with pytest.raises(SchemaError, match="unknown type 'integer'; the types are int, float"):
-        as_type("integer")
+    with pytest.raises(SchemaError, match="unknown type 'colour'; the types are int, float"):
+        as_type("colour")
     with pytest.raises(SchemaError, match=r"expected the type of the elements of a list; write list\[int\]"):
         as_type(list)
     with pytest.raises(SchemaError, match=r"dict cannot be the type of a column, .* not hashable; use tuple"):
