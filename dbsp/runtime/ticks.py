@@ -253,8 +253,7 @@ class Ticks(StagedInputs):
     ) -> TickResult:
         """Apply the given and the staged changes as one tick, or encoded batches instead."""
         started = time.perf_counter()
-        if self._work is not None or self._bulk is not None:
-            self.refuse_inside_tick("step")
+        self.refuse_inside_tick("step")
         if self._unnotified or self._live is not None:
             self._notify()
         work = OpenTick(self, sys._getframe(), self._ticks + 1, label)
