@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
@@ -24,6 +24,7 @@ from dbsp.runtime.replanning import Planner, Proposal, Replanned
 from dbsp.runtime.run_subscribing import Subscribing
 from dbsp.runtime.run_watching import Watching
 from dbsp.runtime.transplant import Transplant
+from dbsp.runtime.unknown_members import unknown_member
 from dbsp.state.external_traces import ExternalTraces
 from dbsp.state.memory_budget import MemoryBudget
 from dbsp.state.spill_folder import SpillFolder
@@ -47,6 +48,47 @@ class Run(Subscribing, Compaction, Watching, Displayed):
         >>> run
         <run of 'shop': (sale) -> (big), 1 tick, 1 row stored>
     """
+
+    public_names = (
+        "asserted",
+        "changed",
+        "compact",
+        "draw",
+        "drift",
+        "evaluations",
+        "file_bytes",
+        "graph",
+        "input",
+        "inputs",
+        "iterations",
+        "join_terms",
+        "kept_changes",
+        "log",
+        "observe",
+        "outputs",
+        "prepare",
+        "preview",
+        "preview_update",
+        "record",
+        "record_sizes",
+        "replan",
+        "snapshot",
+        "state_bytes",
+        "state_rows",
+        "stats",
+        "step",
+        "step_staged",
+        "subscribe",
+        "subscriptions",
+        "switch_to",
+        "tick",
+        "trace_tick",
+        "transaction",
+        "update",
+        "view",
+        "watch",
+    )
+    """The names that `dir` shows, and so the completion of a shell; other modules call more."""
 
     def __init__(
         self,
@@ -75,6 +117,18 @@ class Run(Subscribing, Compaction, Watching, Displayed):
         ports = f"({', '.join(self.input_ports)}) -> ({', '.join(self.output_ports)})"
         ticks, rows = counted(self.tick, "tick"), counted(self.state_rows, "row")
         return f"<run of '{self.graph.name}': {ports}, {ticks}, {rows} stored>"
+
+    def __dir__(self) -> list[str]:
+        return list(self.public_names)
+
+    if not TYPE_CHECKING:  # a type checker reports unknown attributes itself
+
+        def __getattr__(self, name):
+            # Copy, pickle and others look up names with underscores, also before there are ports.
+            known = {} if name.startswith("_") else vars(self)
+            if "input_ports" not in known or "output_ports" not in known:
+                raise AttributeError(name)
+            raise unknown_member(name, self.public_names, known["input_ports"], known["output_ports"])
 
     def __reduce__(self) -> NoReturn:
         raise CircuitError(

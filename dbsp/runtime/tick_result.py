@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.data.zset import ZSet
 from dbsp.display.displayed import Displayed
+from dbsp.runtime.unknown_members import unknown_part
 from dbsp.runtime.unknown_names import UnknownOutputError
 
 
@@ -64,3 +66,9 @@ class TickResult(Mapping[str, ZSet], Displayed):
     def __repr__(self) -> str:
         changed = ", ".join(f"{name}: {delta!r}" for name, delta in self.items() if delta)
         return f"<tick {self.number}: {changed or 'no change'}>"
+
+    if not TYPE_CHECKING:  # a type checker reports unknown attributes itself
+
+        def __getattr__(self, name):
+            # Copy, pickle and others look up names with underscores, also before there are deltas.
+            raise AttributeError(name) if name.startswith("_") else unknown_part(name, self._deltas)

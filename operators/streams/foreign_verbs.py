@@ -77,3 +77,31 @@ def unknown_verb(name: str, methods: Iterable[str], columns: Iterable[str]) -> A
     else:
         advice = f"; write {_VERBS[name]}" if name in _VERBS else suggestion(name, methods)
     return AttributeError(f"a stream has no '{name}'{advice}")
+
+
+_AGGREGATES = {
+    "avg": "mean",
+    "count_distinct": "count_distinct",
+    "max": "max",
+    "mean": "mean",
+    "median": "median",
+    "min": "min",
+    "nunique": "count_distinct",
+    "std": "std",
+    "sum": "sum",
+    "var": "var",
+}
+"""Functions of groups in other libraries, with the methods of expressions."""
+
+
+def unknown_group_verb(name: str) -> AttributeError:
+    """Return the error for an attribute of the groups of a stream."""
+    if name in _AGGREGATES:
+        advice = f"; write .agg(name=col(...).{_AGGREGATES[name]}())"
+    elif name in ("count", "len", "size"):
+        advice = "; write .agg(n=count())"
+    elif name in ("head", "top_k", "rank", "limit"):
+        advice = "; write s.top_k(n, by=..., partition=...) or s.rank(by=..., partition=...) on the stream"
+    else:
+        advice = "; write .agg(name=aggregate)"
+    return AttributeError(f"the groups of a stream have no '{name}'{advice}")

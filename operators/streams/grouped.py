@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Never, TypeVar
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
@@ -14,6 +14,7 @@ from dbsp.operators.groups.order_statistics import FinishAggregates
 from dbsp.operators.streams.aggregate_calls import LinearAggregateCall
 from dbsp.operators.streams.aggregate_plan import AggregatePlan
 from dbsp.operators.streams.fit import expect_names, expect_stream, located
+from dbsp.operators.streams.foreign_verbs import unknown_group_verb
 from dbsp.operators.streams.row_methods import RowMethods, mapped
 from dbsp.operators.streams.stream_columns import own_values
 from dbsp.operators.time.closing import Close, PerTick
@@ -58,6 +59,12 @@ class Grouped(Generic[S]):
 
     _not_a_value = "call .agg(...) on it first"
 
+    if not TYPE_CHECKING:  # a type checker reports unknown attributes itself
+
+        def __getattr__(self, name):
+            # Copy, pickle and others look up names with underscores.
+            raise AttributeError(name) if name.startswith("_") else unknown_group_verb(name)
+
     def __repr__(self) -> str:
         return f"<groups of {self._stream!r} by ({', '.join(self._columns)})>"
 
@@ -66,7 +73,7 @@ class Grouped(Generic[S]):
         return self._stream.graph
 
     @located("Aggregate")
-    def agg(self, **calls: Aggregated) -> S:
+    def agg(self, *unnamed: Never, **calls: Aggregated) -> S:
         """Compute one row per group: the grouping columns and one column per aggregate.
 
             agg(s) = { (k, f(s_k)) : groups k of s }      s_k the rows of the group k
@@ -87,7 +94,7 @@ class Grouped(Generic[S]):
             SchemaError: a column does not exist or has the wrong type for its aggregate, there is
                 no call, a call has no aggregate or reads a column outside of one, or a name is
                 already that of a grouping column.
-            ArgumentError: a call is not an aggregate.
+            ArgumentError: a call is not an aggregate, or has no name.
 
         Examples:
             >>> circuit = Circuit("shops")
@@ -106,6 +113,11 @@ class Grouped(Generic[S]):
             >>> circuit.start().step({"sale": [("a", 3), ("a", 9), ("b", 5)]})["range"].rows()
             [('a', 6), ('b', 0)]
         """
+        if unnamed:
+            raise ArgumentError(
+                f"agg expects a name for each aggregate, such as total={shorten(unnamed[0])}, got "
+                f"{shorten(unnamed[0])} without a name"
+            )
         return self._aggregated(calls, lambda aggregate, values: aggregate(values))
 
     @located("Aggregate")

@@ -53,6 +53,10 @@ NAMES: list[tuple[Build, str]] = [
         lambda c, a: a.join(a, on=5),
         "on= expects column names, or pairs (name on the left, name on the right)",
     ),
+    (
+        lambda c, a: a.group_by("s").agg(col("x").sum()),
+        'agg expects a name for each aggregate, such as total=col("x").sum(), got col("x").sum() without',
+    ),
     (lambda c, a: c.output([], a), "the name of an output: expected a string, got [] of type list"),
     (lambda c, a: c.input([], x=int), "the name of an input: expected a string, got [] of type list"),
     (lambda c, a: multiway_join([a("x", "s")], select=5), "select= expects a column name or a list"),
@@ -434,3 +438,20 @@ def test_the_reprs_of_groups_and_of_scopes() -> None:
         scope.define(v, (v + a).distinct())
     assert repr(scope) == "<fixpoint 'f' of <circuit 'c': 2 nodes>: complete>"
     assert repr(col("x").sum()) == 'col("x").sum()' and repr(count()) == "count()"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("sum", "write .agg(name=col(...).sum())"),
+        ("avg", "write .agg(name=col(...).mean())"),
+        ("size", "write .agg(n=count())"),
+        ("head", "write s.top_k(n, by=..., partition=...)"),
+        ("apply", "write .agg(name=aggregate)"),
+    ],
+)
+def test_an_unknown_attribute_of_groups(name: str, advice: str) -> None:
+    groups = Circuit("c").input("a", x=int, s=str).group_by("s")
+    with pytest.raises(AttributeError) as caught:
+        getattr(groups, name)
+    assert str(caught.value).startswith(f"the groups of a stream have no '{name}'; {advice}")

@@ -32,6 +32,18 @@ def test_dir_shows_the_documented_members(page: str, public: type) -> None:
     assert dir(value) == expected
 
 
+ATTRIBUTES_OF_RUNS = [
+    *("asserted", "drift", "evaluations", "graph", "join_terms", "kept_changes", "log", "prepare", "tick")
+]
+"""Those that guides explain, and the reference does not list."""
+
+
+def test_dir_of_a_run_shows_the_documented_members() -> None:
+    run = Circuit("c").start()
+    assert dir(run) == sorted([*documented("runs.md", "Run"), *ATTRIBUTES_OF_RUNS])
+    assert all(hasattr(run, name) for name in dir(run))
+
+
 @pytest.mark.parametrize("hidden", ["add", "append", "entering", "outer_of", "node", "graph"])
 def test_completion_offers_no_internal_member(hidden: str) -> None:
     circuit = Circuit("c")
