@@ -67,6 +67,7 @@ from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.observation import measurements
 from dbsp.runtime.run import Run
 from dbsp.runtime.ticks import Ticks
+from dbsp.runtime.unknown_members import unknown_before_start
 from dbsp.runtime.update_report import state_lines
 
 if TYPE_CHECKING:
@@ -95,6 +96,28 @@ class Program(QuestionMethods, Displayed):
         [(1,)]
     """
 
+    public_names = (
+        "circuit",
+        "columns",
+        "counted",
+        "draw",
+        "explain",
+        "files",
+        "inputs",
+        "open",
+        "outputs",
+        "plans_for",
+        "query",
+        "relations",
+        "start",
+        "text",
+        "warnings",
+        "why",
+        "why_changed",
+        "why_not",
+    )
+    """The names that `dir` shows, and so the completion of a shell; other modules call more."""
+
     def __init__(self, source: SourceText, options: CompileOptions) -> None:
         self.source = source
         self.options = options
@@ -102,6 +125,17 @@ class Program(QuestionMethods, Displayed):
         super().__init__(COMPILER.run(source, context, until="assemble"))
         self._rewrite(context)
         self._texts = dict(context.report.sources)
+
+    def __dir__(self) -> list[str]:
+        return list(self.public_names)
+
+    if not TYPE_CHECKING:  # a type checker reports unknown attributes itself
+
+        def __getattr__(self, name):
+            # Copy, pickle and others look up names with underscores.
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise unknown_before_start("program", name, self.public_names, Run.public_names)
 
     def _rewrite(self, context: CompileContext) -> None:
         """Rewrite and plan the checked program."""

@@ -1,6 +1,7 @@
-"""Errors for attributes that a run and the result of a tick do not have, with what to write.
+"""Errors for attributes that runs and results of ticks do not have, with what to write.
 
-Other libraries have other names for what runs do, and relations are not attributes.
+Other libraries have other names for what runs do, relations are not attributes, and circuits and
+programs do nothing before they are started.
 """
 
 from __future__ import annotations
@@ -69,6 +70,19 @@ def unknown_member(
     else:
         advice = suggestion(name, members)
     return AttributeError(f"a run has no '{name}'{advice}")
+
+
+def unknown_before_start(
+    kind: str, name: str, members: Iterable[str], members_of_runs: Collection[str]
+) -> AttributeError:
+    """Return the error for an attribute of a circuit or program (the `kind`) with these members."""
+    if name in _INSTEAD:
+        advice = f"; write run = {kind}.start(), then {_INSTEAD[name]}"
+    elif name in members_of_runs:
+        advice = f"; write run = {kind}.start(), then run.{name}"
+    else:
+        advice = suggestion(name, members)
+    return AttributeError(f"a {kind} has no '{name}'{advice}")
 
 
 def unknown_part(name: str, outputs: Collection[str]) -> AttributeError:

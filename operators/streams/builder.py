@@ -50,6 +50,7 @@ from dbsp.runtime.checkpoints import Checkpoint, open_checkpoint
 from dbsp.runtime.memory import capacity_of
 from dbsp.runtime.run import Run
 from dbsp.runtime.ticks import Ticks
+from dbsp.runtime.unknown_members import unknown_before_start
 
 if TYPE_CHECKING:
     from dbsp.circuit.circuit_drawing import CircuitDrawing, Stages
@@ -119,6 +120,14 @@ class Circuit(graph.Graph):
         super().__init__(name)
         self._strategy = choice("strategy", JoinStrategy, strategy)
         self._relations: dict[str, set[str]] = {"input": set(), "output": set()}
+
+    if not TYPE_CHECKING:  # a type checker reports unknown attributes itself
+
+        def __getattr__(self, name):
+            # Copy, pickle and others look up names with underscores.
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise unknown_before_start("circuit", name, self.public_names, Run.public_names)
 
     @property
     def strategy(self) -> JoinStrategy:

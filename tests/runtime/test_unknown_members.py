@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 
+import dbsp
 from dbsp import Circuit, CircuitError, Run
 
 
@@ -42,6 +43,24 @@ def test_an_unknown_attribute_of_a_result() -> None:
     assert str(raised.value) == "the result of a tick has no 'big'; the delta is result[\"big\"]"
     with pytest.raises(AttributeError, match=r"^the result of a tick has no 'rows'$"):
         result.rows  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("step", "; write run = {}.start(), then run.step"),
+        ("run", "; write run = {}.start(), then run.step({{name: rows}})"),
+        ("insert", "; write run = {}.start(), then run.input(name).insert(rows)"),
+        ("strat", "; did you mean 'start'?"),
+        ("qqqq", ""),
+    ],
+)
+def test_an_unknown_attribute_of_a_circuit_and_of_a_program(name: str, advice: str) -> None:
+    program = dbsp.compile(".decl a(x: number)")
+    for kind, value in (("circuit", Circuit("c")), ("program", program)):
+        with pytest.raises(AttributeError) as raised:
+            getattr(value, name)
+        assert str(raised.value) == f"a {kind} has no '{name}'" + advice.format(kind)
 
 
 def test_results_are_copied_and_runs_are_not() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import dbsp
 from dbsp import Circuit, Stream
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "api"
@@ -38,10 +39,12 @@ ATTRIBUTES_OF_RUNS = [
 """Those that guides explain, and the reference does not list."""
 
 
-def test_dir_of_a_run_shows_the_documented_members() -> None:
-    run = Circuit("c").start()
+def test_dir_of_runs_and_programs_shows_the_documented_members() -> None:
+    run, program = Circuit("c").start(), dbsp.compile(".decl a(x: number)")
     assert dir(run) == sorted([*documented("runs.md", "Run"), *ATTRIBUTES_OF_RUNS])
-    assert all(hasattr(run, name) for name in dir(run))
+    assert dir(program) == sorted([*documented("programs.md", "Program"), "counted", "plans_for", "text"])
+    for value in (run, program):
+        assert all(hasattr(value, name) for name in dir(value))
 
 
 @pytest.mark.parametrize("hidden", ["add", "append", "entering", "outer_of", "node", "graph"])
