@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -63,10 +64,11 @@ class Trace(MergingStack):
     def of_runs(width: int, runs: Sequence[SortedRun], journal: list[Journalled]) -> Trace:
         """Return a trace with the committed runs of another one, oldest first. O(number of runs).
 
-        Runs never change, so the new trace keeps its contents while the other one changes.
+        Rows never change, so the new trace keeps its contents while the other one changes. The runs
+        are copies: the other trace may move the rows of its own to files.
         """
         trace = Trace(width, journal)
-        trace.restore(runs)
+        trace.restore([copy(run) for run in runs])
         return trace
 
     def append(self, rows: StoredRows, weights: Codes) -> None:

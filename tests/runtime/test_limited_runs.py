@@ -123,6 +123,27 @@ def test_replanning_and_compacting_keep_the_state_in_files() -> None:
         assert limited.view(name).to_dict() == free.view(name).to_dict()
 
 
+def test_a_query_moves_the_rows_that_it_reads_to_files() -> None:
+    """Its rows do not fit the limit, so the run moves a relation that the query still reads."""
+    program = dbsp.compile("""
+        .decl edge(x: number, y: number) .input edge
+        .decl first(x: number, y: number) .input first
+        .decl found(x: number) .output found
+        found(z) :- first(y, z), edge(x, y).
+        .decl path(x: number, y: number)
+        path(x, y) :- first(x, y).
+        path(x, z) :- edge(x, y), path(y, z).
+    """)
+    deltas = []
+    for limit in (None, 400_000):
+        run = program.start(memory_limit=limit)
+        run.step({"edge": [(x, x + 1) for x in range(10_000) if (x + 1) % 100]})
+        run.step({"first": [(x, x) for x in range(99, 10_000, 100)]})
+        deltas.append(run.subscribe("path(x, y), x >= 0").deltas())
+    assert sum(map(len, deltas[0])) == 10_000
+    assert deltas[0] == deltas[1]
+
+
 # --- the options ----------------------------------------------------------------------------------
 
 

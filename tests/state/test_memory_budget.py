@@ -364,3 +364,17 @@ def test_a_folder_that_is_gone_is_an_error_with_its_name(tmp_path: Path) -> None
     assert owner.value == interval(0, 3000)
     with pytest.raises(CheckpointError, match="No such file or directory"):
         load(owner, 6)
+
+
+def test_a_trace_of_the_runs_of_another_one_keeps_their_rows() -> None:
+    """Its run table has the addresses of these rows, which the other trace moves to files."""
+    owner, more = LimitedOwner(limit=150_000), LimitedOwner()
+    owner.tick(interval(0, 3000))
+    more.trace = Trace(2, more.journal, owner.budget)
+    other = Trace.of_runs(2, owner.trace.runs, [])
+    assert not owner.trace.file_bytes
+    more.append(interval(0, 3000))
+    more.append(interval(0, 3000))
+    assert owner.trace.file_bytes
+    assert [tuple(entry) for entry in other.table[: other.count]] == [run.entry() for run in other.runs]
+    assert model_of(other.contents()) == interval(0, 3000)
