@@ -398,8 +398,9 @@ class SubscriptionHub:
 
     def _make_again(self) -> None:
         """Make the parts and groups again. If this is interrupted, call it again."""
-        run, old, before = self._run, self._parts, self._before
+        run, before = self._run, self._before
         self._groups, self._sums, self._failed = {}, {}, {}
+        self._parts.release()  # first: it ends the hold on deltas, which the new parts may begin again
         self._parts = LiveParts(run, run.live_program)
         deliveries: deque[Delivery] = deque()
         members = dict.fromkeys(each for each in self._members if not each.closed)
@@ -417,7 +418,6 @@ class SubscriptionHub:
                 if change:
                     deliveries.append((member, ZSet.wrap(member.columns, run.interner, change)))
         call_undisturbed(self._made_again, members, deliveries)
-        old.release()
 
     def _made_again(self, members: dict[RunSubscription, None], deliveries: deque[Delivery]) -> None:
         self._members = members

@@ -369,6 +369,24 @@ def test_deltas_of_a_large_tick_are_complete() -> None:
 DIVISION = ".decl a(x: number) .input a .decl b(x: number) .output b b(x) :- a(x)."
 
 
+def test_deltas_of_a_large_tick_after_an_undone_transaction_are_complete() -> None:
+    """A large tick releases the deltas that nobody holds."""
+    program = dbsp.compile("""
+        .decl sale(shop: number, amount: number) .input sale
+        .decl open(shop: number) .output open
+        open(s) :- sale(s, a), a > 0.
+        .decl best(shop: number) .output best
+        best(s) :- open(s), sale(s, s).
+    """)
+    run = program.start({"sale": [(1, 1)]})
+    subscription = run.subscribe("open")
+    with pytest.raises(KeyError), run.transaction() as tx:
+        tx.step({"sale": [(2, 2)]})
+        raise KeyError
+    run.step({"sale": [(shop, 1) for shop in range(1, 3_000)]})
+    assert [len(delta) for delta in subscription.deltas()] == [1, 2_998]
+
+
 def test_an_error_in_a_query_ends_it_and_leaves_the_tick_and_the_others() -> None:
     run = dbsp.compile(DIVISION).start({"a": [(1,), (2,)]})
     calls: list[ZSet] = []
