@@ -7,6 +7,7 @@ import csv
 import itertools
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from dbsp.io.unpacking_stream import UnpackingStream
 from dbsp.lazy_dataclass import dataclass
 
 _BLOCK = 2**24
+_RELEASE_SECONDS = 1.0
+"""The longest wait for the threads of PyArrow; it takes less than a millisecond."""
 _CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): (?:Row #(?P<row>\d+): )?CSV conversion error to (?P<type>[^:]+): "
     r"(?P<reason>.*)",
@@ -156,29 +159,35 @@ class CsvRows(FileRows):
             types[weight] = pa.int64()
         if texts:
             types = dict.fromkeys(types, pa.string())
-        reader = arrow_csv.open_csv(
-            pa.PythonFile(stream, mode="r"),
-            read_options=arrow_csv.ReadOptions(
-                use_threads=use_threads, block_size=_BLOCK, column_names=names, encoding=given.encoding
-            ),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter=given.delimiter,
-                quote_char=given.quote if given.quote is not None else False,
-                newlines_in_values=given.quote is not None,
-                # In a file of one column an empty line is an empty text.
-                ignore_empty_lines=len(fields.names) != 1 or self.wanted is not None,
-            ),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=types,
-                null_values=list(given.null_values),
-                strings_can_be_null=False,
-                true_values=["true", "True", "TRUE", "1"],
-                false_values=["false", "False", "FALSE", "0"],
-            ),
-        )
-        with reader:
-            yield pa.RecordBatch.from_pylist([], reader.schema)  # so that the names are checked
-            yield from reader
+        released = threading.Event()
+        reader: Any = None
+        try:
+            reader = arrow_csv.open_csv(
+                pa.PythonFile(_ArrowSource(stream, released), mode="r"),
+                read_options=arrow_csv.ReadOptions(
+                    use_threads=use_threads, block_size=_BLOCK, column_names=names, encoding=given.encoding
+                ),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=given.delimiter,
+                    quote_char=given.quote if given.quote is not None else False,
+                    newlines_in_values=given.quote is not None,
+                    # In a file of one column an empty line is an empty text.
+                    ignore_empty_lines=len(fields.names) != 1 or self.wanted is not None,
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=types,
+                    null_values=list(given.null_values),
+                    strings_can_be_null=False,
+                    true_values=["true", "True", "TRUE", "1"],
+                    false_values=["false", "False", "FALSE", "0"],
+                ),
+            )
+            with reader:
+                yield pa.RecordBatch.from_pylist([], reader.schema)  # so that the names are checked
+                yield from reader
+        finally:
+            reader = None
+            released.wait(_RELEASE_SECONDS)
 
     def _part(self, batch: Any, fields: Schema) -> Part:
         import pyarrow as pa
@@ -314,6 +323,31 @@ class _CountedQuotes(UnpackingStream):
         if self._quote is not None:
             self.quotes += data.count(self._quote)
         return data
+
+
+class _ArrowSource:
+    """A stream for `pyarrow.PythonFile` that sets an event when PyArrow no longer holds it.
+
+    After an error, a thread of PyArrow can hold the stream for a while. At the exit of the
+    interpreter, such a thread ends the process by a signal.
+    """
+
+    def __init__(self, stream: UnpackingStream, released: threading.Event) -> None:
+        self._stream = stream
+        self._released = released
+
+    def __del__(self) -> None:
+        self._released.set()
+
+    def read(self, size: int = -1) -> bytes:
+        return self._stream.read(size)
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.closed
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def _lines(stream: UnpackingStream, encoding: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ import datetime as dt
 import gzip
 import json
 import sys
+import weakref
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -328,6 +329,28 @@ def test_an_odd_number_of_quotation_marks(tmp_path: Path, text: str, rows: list[
     circuit = Circuit("odd")
     circuit.output("out", circuit.input("a", x=int, s=str))
     assert circuit.start().step({"a": dbsp.read_csv(path)})["out"].rows() == rows
+
+
+def test_no_thread_holds_a_csv_file_after_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # At the exit of the interpreter, a thread of PyArrow that releases an object of Python aborts
+    # the process.
+    sources: list[weakref.ref[Any]] = []
+    wrapped = pa.PythonFile
+
+    def python_file(source: Any, **options: Any) -> Any:
+        sources.append(weakref.ref(source))
+        return wrapped(source, **options)
+
+    monkeypatch.setattr(pa, "PythonFile", python_file)
+    path = tmp_path / "a.csv"
+    for text, message in (
+        ("x,s,f\n1,a,NA\n", "row 1, column 'f': expected float, got 'NA'"),
+        ("x,s,f\n1,a\n", "row 1: expected 3 columns, got 2: 1,a"),
+        ("", "expected a line with the names of the columns"),
+    ):
+        path.write_text(text)
+        refused(dbsp.read_csv(path), message, x=int, s=str, f=float)
+    assert [source() for source in sources] == [None] * len(sources) != []
 
 
 def test_decimals_in_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
