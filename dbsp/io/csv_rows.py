@@ -29,6 +29,7 @@ _CONVERSION = re.compile(
 )
 _REFUSED = re.compile(r"In CSV column #(?P<column>\d+): Row #(?P<row>\d+): (?P<reason>.*)", re.DOTALL)
 _PARSE = re.compile(r"CSV parse error: (?:Row #(?P<row>\d+): )?(?P<reason>.*)", re.DOTALL)
+_NO_NAMES = "cannot infer number of columns"
 _DELIMITER = re.compile(r"[;,\t|]")
 _VALUE = re.compile(r"invalid value '(.*)'", re.DOTALL)
 
@@ -125,12 +126,14 @@ class CsvRows(FileRows):
     def parts(self, file: DataFile, fields: Schema, advance: Callable[[int], None]) -> Iterator[Part]:
         import pyarrow as pa
 
-        stream = _CountedQuotes(file, self.max_unpacked, advance, self._format.quote)
+        stream = _CsvBytes(file, self.max_unpacked, advance, self._format)
         try:
             for batch in self._batches(stream, fields, use_threads=True):
                 yield self._part(batch, fields)
         except pa.ArrowInvalid as error:
             raise self._error(file, fields, error) from None
+        except UnicodeDecodeError:
+            raise self._wrong_encoding(file, "the names of the columns: ") from None
         # PyArrow takes the rest of the file as the last text if its quotation mark is not closed.
         if stream.quotes % 2:
             lines = _lines(self._opened(file), self._format.encoding)
@@ -211,14 +214,12 @@ class CsvRows(FileRows):
         """Return the error of a file; the file is read again, by one thread, to find the row."""
         import pyarrow as pa
 
-        if str(error) == "Empty CSV file":
+        if str(error) == "Empty CSV file" or _NO_NAMES in str(error):
             if self._format.header is not True:
                 return self.unreadable(file, error)
-            return InputError(
-                "expected a line with the names of the columns, got an empty file",
-                where=file.shown,
-                code="invalid-line",
-            )
+            text = "expected a line with the names of the columns"
+            text += ", got an empty file" if str(error) == "Empty CSV file" else " at the beginning"
+            return InputError(text, where=file.shown, code="invalid-line")
         try:
             for _ in self._batches(self._opened(file), fields, use_threads=False):
                 pass
@@ -244,8 +245,7 @@ class CsvRows(FileRows):
             return error
         column = f"{self._row(match, ', ')}column {name!r}: "
         if "invalid UTF8" in match["reason"]:
-            text = f"{column}expected UTF-8 text; or pass the encoding of the file, such as encoding='latin1'"
-            return InputError(text, where=file.shown, code="invalid-encoding")
+            return self._wrong_encoding(file, column)
         type_ = fields.type_of(name) if name in fields.names else match["type"]
         value = _VALUE.fullmatch(match["reason"])
         got = f"got {shorten(value[1])}" if value else match["reason"]
@@ -253,6 +253,13 @@ class CsvRows(FileRows):
         if name == self.weight_in_file(fields):
             type_, code = INT, "invalid-weight"
         return InputError(f"{column}expected {type_}, {got}", where=file.shown, code=code)
+
+    def _wrong_encoding(self, file: DataFile, before: str) -> InputError:
+        hint = "or pass the encoding of the file, such as encoding='latin1'"
+        if self.relation is not None:  # `.input` has no such parameter
+            hint = "convert the file to UTF-8"
+        text = f"{before}expected UTF-8 text; {hint}"
+        return InputError(text, where=file.shown, code="invalid-encoding")
 
     def _refused_text(self, file: DataFile, fields: Schema, match: re.Match[str]) -> DbspError:
         """Return the error for a text that PyArrow refuses without naming it, such as a decimal."""
@@ -308,20 +315,27 @@ class CsvRows(FileRows):
         )
 
 
-class _CountedQuotes(UnpackingStream):
-    """A stream of bytes that counts the quotation marks in it."""
+class _CsvBytes(UnpackingStream):
+    """The bytes of a CSV file, whose last line always has its end; counts the quotation marks.
+
+    PyArrow refuses a file that has only the names of the columns if their line has no end.
+    """
 
     def __init__(
-        self, file: DataFile, limit: int | None, advance: Callable[[int], None], quote: str | None
+        self, file: DataFile, limit: int | None, advance: Callable[[int], None], format_: CsvFormat
     ) -> None:
         super().__init__(file, limit, advance)
-        self._quote = None if quote is None else quote.encode()
+        self._quote = None if format_.quote is None else format_.quote.encode()
+        self._ends_lines = "\n".encode(format_.encoding) == b"\n"
         self.quotes = 0
 
     def read(self, size: int = -1) -> bytes:
         data = super().read(size)
         if self._quote is not None:
             self.quotes += data.count(self._quote)
+        is_end = size < 0 or len(data) < size
+        if data and is_end and self._ends_lines and not data.endswith((b"\n", b"\r")):
+            data += b"\n"
         return data
 
 

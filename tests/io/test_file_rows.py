@@ -283,6 +283,15 @@ def test_a_wrong_value_names_its_row(
         refused(read(tmp_path / "a"), r"a: row 1, column 'x': expected int, got '0' of type str", x=int)
 
 
+@pytest.mark.parametrize("text", ["x,s", "\ufeffx,s", "x,s\r\n", '"x","s"'])
+def test_a_csv_file_that_has_only_names(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.csv"
+    for data in (text.encode(), gzip.compress(text.encode())):
+        path.write_bytes(data)
+        assert rows_of(dbsp.read_csv(path), x=int, s=str) == []
+        refused(dbsp.read_csv(path), r"missing: 'y'; unknown: 's'", x=int, y=str)
+
+
 CSV: list[tuple[str, str]] = [
     ("x,s\n1,a\n1\n", r"row 2: expected 2 columns, got 1: 1 \[invalid-line\]"),
     (
@@ -292,6 +301,8 @@ CSV: list[tuple[str, str]] = [
     ('x,s\n1,"a""', r"row 1: a quotation mark is not closed until the end of the file \[invalid-line\]"),
     ("y,s\n1,a\n", r"expected the columns \(x: int, s: str\), got \(y, s\); missing: 'x'; unknown: 'y'"),
     ("", r"expected a line with the names of the columns, got an empty file \[invalid-line\]"),
+    ("\n", r"expected a line with the names of the columns at the beginning \[invalid-line\]"),
+    ('"x,s', r"expected a line with the names of the columns at the beginning \[invalid-line\]"),
     ("x,x\n1,2\n", r"column 'x' occurs twice in \(x, x\)"),
     ("x,s\n99999999999999999999,a\n", r"row 1, column 'x': expected int, got '99999999999999999999'"),
     ("x\ts\n1\ta\n", r".*got \(x\ts\); pass the delimiter of the file, delimiter='\\t' \[unknown-column"),
@@ -306,6 +317,15 @@ CSV: list[tuple[str, str]] = [
     ("x,s,weight\n1,a,1.5\n", r"row 1, column 'weight': expected int, got '1.5' \[invalid-weight\]"),
     ("x,s\n,a\n", r"row 1, column 'x': expected int, got None"),
 ]
+
+
+def test_names_of_csv_columns_that_are_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("x,größe\n1,a\n".encode("latin1"))
+    rows = dbsp.read_csv(tmp_path / "a.csv")
+    message = r"a\.csv: the names of the columns: expected UTF-8 text; or pass the encoding of the file"
+    refused(rows, message, x=int, s=str)
+    rows.relation = "a"  # as `.input`, which has no parameter for it
+    refused(rows, r"the columns: expected UTF-8 text; convert the file to UTF-8 \[inval", x=int, s=str)
 
 
 @pytest.mark.parametrize("number", range(len(CSV)))
