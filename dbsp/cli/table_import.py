@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from dbsp.cli.transaction_files import open_text
 from dbsp.datomic import Connection
 from dbsp.datomic.database_schema import Attribute
 from dbsp.edn import Keyword
-from dbsp.errors import DbspError, InputError
+from dbsp.errors import DbspError, InputError, counted, shorten
 from dbsp.io.csv_rows import CsvFormat, expect_closed
 from dbsp.io.problems import missing_file
 from dbsp.lazy_dataclass import dataclass
@@ -67,6 +70,8 @@ def read_table_batches(path: Path, connection: Connection, size: int) -> Iterato
     try:
         yield from _batches(path, connection, size)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        if _format(path) == "csv":
+            _check_lines(path)
         raise InputError(f"cannot be read: {error}", where=str(path), code="unreadable-file") from None
 
 
@@ -103,16 +108,22 @@ def _csv(path: Path, size: int) -> Iterator[pa.Table]:
         expect_closed(lines, CsvFormat(), str(path))
     with pa.input_stream(str(path), compression="detect") as stream:
         names = _header(path)
-        reader = arrow_csv.open_csv(
-            stream,
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                null_values=[""],
-            ),
-        )
+        try:
+            reader = arrow_csv.open_csv(
+                stream,
+                parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    null_values=[""],
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            # PyArrow refuses a file of one line, the names, if this line has no end.
+            if "cannot infer number of columns" in str(error) and names:
+                return
+            raise
         table: pa.Table | None = None
         for batch in reader:
             table = pa.Table.from_batches([*(() if table is None else table.to_batches()), batch])
@@ -123,9 +134,35 @@ def _csv(path: Path, size: int) -> Iterator[pa.Table]:
             yield table
 
 
+def _check_lines(path: Path) -> None:
+    """Raise InputError for the first line of a CSV file that PyArrow refuses."""
+    width = 0
+    for line, cells in _numbered_rows(path):
+        width = width or len(cells)
+        if len(cells) != width:
+            message = f"expected {counted(width, 'column')}, got {len(cells)}: {shorten(','.join(cells))}"
+            raise InputError(message, where=f"{path}:{line}", code="invalid-line")
+        _check_encoding(cells, f"{path}:{line}")
+    if not width:
+        message = "expected a line with the names of the columns"
+        raise InputError(message, where=f"{path}:1", code="invalid-line")
+
+
+def _check_encoding(cells: list[str], where: str) -> None:
+    for place, cell in enumerate(cells):
+        try:
+            cell.encode()
+        except UnicodeEncodeError:
+            message = f"column {place + 1}: expected UTF-8 text"
+            raise InputError(message, where=where, code="invalid-encoding") from None
+
+
 def _header(path: Path) -> list[str]:
-    with open_text(path) as lines:
-        return next(csv.reader(lines), [])
+    """Return the names of the columns of a CSV file."""
+    with closing(_numbered_rows(path)) as rows:
+        line, names = next(rows, (1, []))
+    _check_encoding(names, f"{path}:{line}")
+    return names
 
 
 def _attributes(names: list[str], connection: Connection, path: Path) -> dict[str, Attribute | None]:
@@ -171,13 +208,19 @@ def table_error(error: DbspError, path: Path, first_row: int) -> DbspError:
 
 def _line(path: Path, row: int) -> int:
     """Return the line on which a row of a CSV file starts; the first row has the number 0."""
-    with open_text(path) as lines:
-        rows = csv.reader(lines)
-        start = 1
-        for cells in rows:
-            if cells:
-                if row < 0:
-                    return start
-                row -= 1
-            start = rows.line_num + 1
-        return start
+    return next(itertools.islice(_numbered_rows(path), row + 1, None))[0]
+
+
+def _numbered_rows(path: Path) -> Generator[tuple[int, list[str]], None, None]:
+    """Yield the rows of a CSV file, from that of the names, and the line on which each starts."""
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        with open_text(path) as lines:
+            rows = csv.reader(lines)
+            start = 1
+            for cells in rows:
+                if cells:
+                    yield start, cells
+                start = rows.line_num + 1
+    finally:
+        csv.field_size_limit(limit)

@@ -318,17 +318,29 @@ def test_parquet_values(typed: Path, run: Command) -> None:
         ("name,agee\nAda,1\n", "p.csv:1: unknown attribute :agee; did you mean :age?"),
         ("name,a b\nAda,1\n", "p.csv:1: expected the name of a keyword"),
         ("name,name\nAda,Ada\n", "p.csv:1: column name occurs twice [duplicate-column]"),
-        ("name,age\nAda\n", "p.csv: cannot be read: CSV parse error: Expected 2 columns, got 1"),
-        ("", "p.csv: cannot be read: Empty CSV file [unreadable-file]"),
+        ('name,age\n"A\nB",1\n\nAda\n', "p.csv:5: expected 2 columns, got 1: 'Ada' [invalid-line]"),
+        ("name,age\nAda,1,2\n", "p.csv:2: expected 2 columns, got 3: 'Ada,1,2' [invalid-line]"),
+        ("name,age\nAda,\udcff\n", "p.csv:2: column 2: expected UTF-8 text [invalid-encoding]"),
+        ("name,\udcff\nAda,1\n", "p.csv:1: column 2: expected UTF-8 text [invalid-encoding]"),
+        ("name,age\n" + "A" * 140_000 + ",1\nEva,x\n", "p.csv:3: column :age: expected a value of type"),
+        ("", "p.csv:1: expected a line with the names of the columns [invalid-line]"),
+        ("\n\n", "p.csv:1: expected a line with the names of the columns [invalid-line]"),
         ("code,age\nA,1\n\nB,2\nA,3\n", "p.csv:5: "),
     ],
 )
 def test_errors_of_tables(people: Path, run: Command, text: str, error: str) -> None:
-    (people / "p.csv").write_text(text)
+    (people / "p.csv").write_bytes(text.encode(errors="surrogateescape"))
     done = run("db", "import", "people", "p.csv")
     assert done.code == 1
     assert done.err.startswith(f"dbsp: error: {error}")
     assert sizes() == []
+
+
+def test_a_table_that_has_only_names(people: Path, run: Command) -> None:
+    (people / "p.csv").write_text("name,age")
+    done = run("db", "import", "people", "p.csv")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("imported 0 datoms")
 
 
 def test_errors_of_later_batches_and_of_parquet(people: Path, run: Command) -> None:
