@@ -28,7 +28,7 @@ undo                     undo the latest tick or update; again: the one before i
 loop(x) :- edge(x, x).   add a rule, on one or several lines; also .decl, .output and .input
 rules [NAME]             list the rules, or those of a relation, with their numbers
 drop N|RULE              drop a rule by its number or its text
-? path(1, x), x > 2      print the rows of a query
+? path(1, x), x > 2      print the rows of a query; also 'query ...'
 watch path(1, x)         print the rows of a query, and with each tick their changes
 watches, unwatch [N]     list the watched queries; stop watching one, or all
 show path                print the rows of a result
@@ -39,6 +39,18 @@ load FILE.dl             the same with another program
 quit                     exit (as at the end of the input)"""
 
 FILE = "<stdin>"
+
+_AT_TERMINALS = {
+    "explain": "; 'dbsp explain' prints how rules are evaluated",
+    "graph": "; 'dbsp graph' draws the circuit",
+    "pending": "",
+    "relations": "",
+    "rels": "",
+    "rollback": "",
+    "stats": "; 'dbsp top' measures a run",
+    "why": "; 'dbsp why' proves rows of a program with its facts, or of a checkpoint",
+}
+"""The commands that only the prompt has, with what else does the same."""
 
 
 def show_initial(program: Program, run: Run) -> None:
@@ -74,6 +86,7 @@ class Conversation:
         self._editing = ProgramCommands(self._source, self._changed, self._refuse_pending)
         self._by_name: dict[str, Callable[[str], None]] = {
             "help": self._help,
+            "query": self._query,
             "show": self._show,
             "save": self._save,
             "load": self._load,
@@ -125,6 +138,10 @@ class Conversation:
         elif text.startswith("?"):
             self._reader.line += 1
             self._attempt(lambda: self._query(text[1:]))
+        elif word in _AT_TERMINALS:
+            self._reader.line += 1
+            message = f"'{word}' is a command for the prompt of a terminal{_AT_TERMINALS[word]}"
+            self._reject(InputError(message, where=f"{FILE}:{self._reader.line}", code="invalid-command"))
         else:
             self._take(line)
         return True
@@ -141,14 +158,18 @@ class Conversation:
         report(error)
         self.failed = True
 
+    def _reject(self, error: DbspError) -> None:
+        """Report an invalid line, and reject the tick that it is in."""
+        self._report(error)
+        self._invalid_lines += 1
+        if self._tick is None:
+            self._tick = ScriptTick(self._reader.line, self._reader.line)
+
     def _take(self, line: str) -> None:
         try:
             changes = self._reader.feed(line)
         except DataError as error:
-            self._report(error)
-            self._invalid_lines += 1
-            if self._tick is None:
-                self._tick = ScriptTick(self._reader.line, self._reader.line)
+            self._reject(error)
             return
         if isinstance(changes, CommitLine):
             self._commit(changes.line)

@@ -264,6 +264,23 @@ path(y, x) :- edge(x, y)
     assert done.code == 1
 
 
+def test_a_command_of_the_prompt_rejects_its_tick_in_a_script(folder: Path, run: Command) -> None:
+    lines = ["+edge(1, 2)", "rollback", "commit", "why path(1, 2)", "+edge(2, 2)", "commit"]
+    lines += ["+edge(3, 4)", "commit", "query path(x, y)"]
+    done = run("live", "reach.dl", stdin="\n".join(lines))
+    terminal = "is a command for the prompt of a terminal"
+    rejected = "the tick was not applied and changed nothing: 1 line is invalid [invalid-line]"
+    assert done.err.splitlines() == [
+        f"dbsp: error: <stdin>:2: 'rollback' {terminal} [invalid-command]",
+        f"dbsp: error: <stdin>:1-3: {rejected}",
+        f"dbsp: error: <stdin>:4: 'why' {terminal}; 'dbsp why' proves rows of a program with its facts, or "
+        "of a checkpoint [invalid-command]",
+        f"dbsp: error: <stdin>:4-6: {rejected}",
+    ]
+    assert done.out == "+path(3, 4)\ncommit  // tick 1\n3\t4\n"
+    assert done.code == 1
+
+
 def test_a_program_with_an_error_does_not_replace_the_running_one(folder: Path, run: Command) -> None:
     (folder / "wrong.dl").write_text(REACH + "path(x) :- edge(x, _).\n")
     done = run("live", "reach.dl", stdin="update wrong.dl\n+edge(1, 1)\n")
