@@ -84,6 +84,7 @@ class Grouped(Generic[S]):
         functions of the same call.
 
         Parameters:
+            unnamed: none; an aggregate without a name is an error.
             calls: an aggregate for each new column, such as `n=count()` or
                 `total=col("price").sum()`, or an expression over aggregates and grouping columns.
 
