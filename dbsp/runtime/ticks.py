@@ -167,7 +167,7 @@ class Ticks(StagedInputs):
             if port is None:
                 raise unknown_input(name, self.input_ports, self.output_ports)
             arity = port.columns.arity
-            if not isinstance(batch, Batch) or batch.rows.shape[1] != arity:
+            if not isinstance(batch, Batch) or batch.arity != arity:
                 raise wrong_argument(f"staged[{name!r}]", f"a batch of {counted(arity, 'column')}", batch)
         return staged
 

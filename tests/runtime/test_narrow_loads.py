@@ -184,6 +184,23 @@ def test_which_loads_are_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not isinstance(other, RunBatch) and len(other) >= 4_000
 
 
+def test_staged_loads_are_checked_without_a_wide_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow_rows, "LOAD", 5_000)
+    shop = Circuit("shop")
+    shop.output("all", shop.input("e", x=int, y=int, kind="set"))
+    run = shop.start()
+    batches = run.prepare({"e": columns_of([(x, -x) for x in range(8_000)], "xy")})
+    genuine = RunBatch.__getattr__
+
+    def read(batch: RunBatch, name: str) -> Any:
+        assert name != "rows" or batch is not batches["e"]
+        return genuine(batch, name)
+
+    monkeypatch.setattr(RunBatch, "__getattr__", read)
+    run.step_staged(batches)
+    assert run.state_rows == 8_000
+
+
 def test_a_failed_tick_leaves_the_caller_and_the_run_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrow_rows, "LOAD", 5_000)
     shop = Circuit("shop")
