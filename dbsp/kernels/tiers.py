@@ -207,6 +207,8 @@ def _measure_of(kernel: Callable[..., Any]) -> Callable[[tuple[Any, ...]], int]:
         return _work_of_transposition
     if "slots" in names or names[:2] == ["table", "numbers"]:
         return _measure_in_table(names)
+    if names[0] == "word" and "rows" in names:
+        return _measure_at_address(names)
     if "first" in names:
         return _work_of_sum
     if "runs" not in names:
@@ -235,6 +237,17 @@ def _measure_in_table(names: list[str]) -> Callable[[tuple[Any, ...]], int]:
     def work(arguments: tuple[Any, ...]) -> int:
         rows = arguments[used] if numbers < 0 else len(arguments[numbers])
         return int(rows * (arguments[table].shape[1] + 1))
+
+    return work
+
+
+def _measure_at_address(names: list[str]) -> Callable[[tuple[Any, ...]], int]:
+    """Return the work of a kernel that gets rows as the word of their address, and their number."""
+    rows = names.index("rows")
+    k, columns = (names.index(name) if name in names else -1 for name in ("k", "columns"))
+
+    def work(arguments: tuple[Any, ...]) -> int:
+        return int(arguments[rows] * (len(arguments[columns]) if k < 0 else arguments[k]))
 
     return work
 

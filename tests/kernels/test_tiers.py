@@ -16,7 +16,7 @@ import pytest
 import dbsp
 import dbsp.kernels
 from benchmarks.every_kernel import use_every_kernel
-from dbsp.kernels import frontier, group_search, hashing, jit, kernel_cache, tiers
+from dbsp.kernels import frontier, group_search, hashing, jit, kernel_cache, narrow_keys, tiers
 from dbsp.kernels.compiled import signature_of
 from dbsp.kernels.jit import KERNELS, entries
 from dbsp.kernels.kernel_cache import ready_for_calls
@@ -265,6 +265,15 @@ def test_spare_room_of_a_table_is_no_work() -> None:
         hashing.place_rows: (table, 9, slots),
     }.items():
         assert tiers._measure_of(kernel)(arguments) == 9 * (3 + 1), kernel.__name__
+
+
+def test_rows_that_a_kernel_gets_by_their_address_are_work() -> None:
+    for kernel, arguments in {
+        narrow_keys.count_different: (8, 3, 1_000),
+        narrow_keys.narrow_limits: (8, 1_000, np.arange(3)),
+        narrow_keys.sum_repeated: (8, 3, 1_000, np.zeros(1, np.int64)),
+    }.items():
+        assert tiers._measure_of(kernel)(arguments) == 3 * 1_000, kernel.__name__
 
 
 def test_an_interrupt_waits_until_an_interpreted_kernel_has_stored_all() -> None:
