@@ -100,16 +100,24 @@ def _change(
 def _check(
     facts: Facts, rows: AttributeRows, computed: Mapping[int, tuple[Any, ...]], places: OperationPlaces
 ) -> None:
-    """Raise InputError if an asserted tuple is not the computed one."""
+    """Raise InputError if an asserted tuple is not the computed one, or if there is none."""
+    names = " ".join(map(str, rows.attribute.tuple_attributes))
     for entity, code, place in zip(
         rows.entities.tolist(), rows.codes.tolist(), rows.places.tolist(), strict=True
     ):
-        if facts.interner.encode(computed[entity]) != code:
-            names = " ".join(map(str, rows.attribute.tuple_attributes))
-            raise places.error(
-                place,
-                f"{rows.attribute} is computed from [{names}], which are {value_text(computed[entity])} "
-                f"after the transaction, and cannot be {value_text(facts.interner.decode(code))}; assert "
-                "the values of those attributes",
-                code="invalid-transaction",
+        tuple_ = computed[entity]
+        asserted = facts.interner.decode(code)
+        if all(each is None for each in tuple_):
+            problem = f"the entity has none of them after the transaction, so it has no {rows.attribute}"
+        elif facts.interner.encode(tuple_) != code:
+            problem = (
+                f"which are {value_text(tuple_)} after the transaction, and cannot be {value_text(asserted)}"
             )
+        else:
+            continue
+        raise places.error(
+            place,
+            f"{rows.attribute} is computed from [{names}], {problem}; assert the values of those attributes",
+            code="invalid-transaction",
+            part=asserted,
+        )

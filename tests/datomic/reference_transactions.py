@@ -82,7 +82,8 @@ class Reference:
                 after = {fact for fact in after if fact[:2] != (e, a)}
                 if any(value is not None for value in values):
                     after.add((e, a, values))
-                if any(v != values for e2, a2, v in asserted if (e2, a2) == (e, a)):
+                given = {v for e2, a2, v in asserted if (e2, a2) == (e, a)}
+                if given and (given != {values} or values == (None,) * len(values)):
                     raise Refused("composite")
         return after
 

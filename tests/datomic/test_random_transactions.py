@@ -35,7 +35,7 @@ known = st.one_of(entity_ids, entity_ids, lookups)
 entities = st.one_of(entity_ids, tempids, tempids, lookups)
 targets = st.one_of(entity_ids, entity_ids, entity_ids, lookups, tempids)
 small = st.integers(0, 3)
-pairs = st.tuples(words, entity_ids)
+pairs = st.tuples(words | st.none(), entity_ids | st.none())
 
 
 def values(a: str) -> st.SearchStrategy[Any]:

@@ -363,6 +363,19 @@ CASES: list[tuple[Any, str, str]] = [
         "invalid-transaction",
         ":a+b is computed from [:a :b], which are [1 nil] after the transaction, and cannot be [1 2]; assert",
     ),
+    *(
+        (
+            tx_data,
+            "invalid-transaction",
+            "[:a :b], the entity has none of them after the transaction, so it has no :a+b; assert",
+        )
+        for tx_data in (
+            [[":db/add", 1, ":a+b", [None, None]]],
+            [{":db/id": "new", ":a+b": [None, None]}],
+            [[":db/add", 1, ":a+b", [1, 2]]],
+            [[":db/retract", 4, ":a"], [":db/add", 4, ":a+b", [None, None]]],
+        )
+    ),
     # --- time
     (
         [{":db/id": "datomic.tx", ":db/txInstant": EARLY}],
@@ -670,6 +683,13 @@ TEXTS = [
 (t.edn:1:2) and 2 [transaction-conflict]
      [:db/add 1 :person/age 2]]
      ^^^^^^^^^^^^^^^^^^^^^^^^^""",
+    ),
+    (
+        "[[:db/add 4 :a+b [4 5]]]",
+        """t.edn:1:18: error: :a+b is computed from [:a :b], which are [1 nil] after the transaction, and \
+cannot be [4 5]; assert the values of those attributes [invalid-transaction]
+    [[:db/add 4 :a+b [4 5]]]
+                     ^^^^^""",
     ),
     (
         "[:db/add 1 :person/age 1]",
