@@ -67,8 +67,8 @@ class LivePull:
             self._add(row)
 
     def rows(self) -> list[Row]:
-        """Return the rows with the pulled values."""
-        return [pulled.value for pulled in self._pulled.values()]
+        """Return the rows with the pulled values, in the order of the rows without them."""
+        return [self._pulled[key].value for key in sorted(self._pulled)]
 
     def step(
         self, delta: Iterable[tuple[Row, int]], schema: Schema, changed: Mapping[int, Batch]

@@ -139,6 +139,20 @@ def test_values_that_are_not_entities_cannot_be_pulled(value: Any) -> None:
             ask("[:find (pull ?n [*]) :where [_ :name ?n]]")
 
 
+def test_live_rows_have_the_order_of_an_answer() -> None:
+    conn = connect(schema={":name": {}, ":age": {}})
+    conn.transact([{":db/id": 1, ":name": "a", ":age": 1}, {":db/id": 2, ":name": "b", ":age": 1}])
+    queries = (
+        "[:find (pull ?e [:name]) ?e :where [?e :age]]",
+        "[:find (pull ?e [:name]) ?age :where [?e :age ?age] :order-by ?age :desc :limit 2]",
+        "[:find (pull ?e [:name]) . :where [?e :age]]",
+    )
+    lives = [conn.subscribe(query) for query in queries]
+    for tx_data in ([{":db/id": 3, ":age": 1}], [[":db/add", 1, ":name", "z"]], [[":db/retract", 2, ":age"]]):
+        conn.transact(tx_data)
+        assert [live.result() for live in lives] == [conn.db().q(query) for query in queries]
+
+
 def test_a_changed_schema_changes_pulled_values() -> None:
     conn = connect(schema={":name": {}, ":part": {":db/valueType": ":db.type/ref"}})
     conn.transact([{":db/id": 1, ":name": "a", ":part": 2}, {":db/id": 2, ":name": "b"}])
