@@ -25,6 +25,7 @@ from dbsp.datomic.relation_counts import RelationCounts
 from dbsp.datomic.shared_values import SHARED_INTERNER
 from dbsp.diagnostics import ProgramSources
 from dbsp.errors import InvariantError
+from dbsp.runtime.located_errors import without_rollback
 from dbsp.runtime.run import Run
 from dbsp.state.external_traces import ExternalTraces
 
@@ -90,7 +91,8 @@ class CompiledQuery:
             raise InvariantError("expected a planned query; this is a defect of dbsp")
         self._traces.source = SourceTraces(self.program.bases, facts)
         try:
-            return self._run.preview(staged)[FOUND]
+            with without_rollback():
+                return self._run.preview(staged)[FOUND]
         finally:
             self._traces.source = _NO_FACTS  # a remembered query keeps no database alive
 

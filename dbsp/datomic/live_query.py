@@ -15,6 +15,7 @@ from dbsp.datomic.query import BoundQuery
 from dbsp.datomic.query_results import Row, has_pull, plain_rows, weighted_rows
 from dbsp.datomic.query_sources import SourceTraces, TracedFacts, relation_key
 from dbsp.kernels import consolidate
+from dbsp.runtime.located_errors import without_rollback
 
 if TYPE_CHECKING:
     from dbsp.datomic.database_facts import Facts
@@ -44,7 +45,8 @@ class LiveQuery:
         self._looks_up = False
         """Whether an argument is an ident or a lookup ref, whose entity may change."""
         self._arguments = bound.batches(self._entity)
-        self._run.step_staged(self._arguments)
+        with without_rollback():
+            self._run.step_staged(self._arguments)
         find = bound.query.find
         self._pulled: LivePull | None = None
         if has_pull(find):
@@ -65,7 +67,8 @@ class LiveQuery:
             staged |= self._changed_arguments()
         if self._pulled is None and not staged:
             return []
-        delta = weighted_rows(self._run.step_staged(staged)[FOUND])
+        with without_rollback():
+            delta = weighted_rows(self._run.step_staged(staged)[FOUND])
         return delta if self._pulled is None else self._pulled.step(delta, indices.schema, changed)
 
     def _changed_arguments(self) -> dict[str, Batch]:

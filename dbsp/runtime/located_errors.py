@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator_roles import RowPlacing
 from dbsp.circuit.program_place import ProgramPlace
@@ -49,3 +53,17 @@ def _computing(node: Node) -> Node:
     while isinstance(node.operator, RowPlacing):
         node = node.inputs[0].node
     return node
+
+
+@contextlib.contextmanager
+def without_rollback() -> Iterator[None]:
+    """Leave the rollback of the tick out of the errors of a block whose caller knows of no tick."""
+    try:
+        yield
+    except DbspError as error:
+        error.message = error.message.removesuffix(f"; {_ROLLED_BACK}")
+        found = error.diagnostic
+        if found is not None:
+            notes = [note for note in (found.note or "").split("\n") if note not in ("", _ROLLED_BACK)]
+            error.diagnostic = replace(found, message=error.message, note="\n".join(notes) or None)
+        raise

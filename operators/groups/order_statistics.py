@@ -24,7 +24,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
 from dbsp.data.values import decode_value
-from dbsp.errors import SchemaError, UserFunctionError, cause_text, shorten
+from dbsp.errors import EvaluationError, SchemaError, UserFunctionError, cause_text, shorten
 from dbsp.kernels import change_digits, consolidate, divide_sorted, quantile_places, values_between
 from dbsp.kernels.arrays import Codes, Rows
 from dbsp.kernels.float_results import FLOATS, HALF_EVEN, INTS
@@ -319,9 +319,14 @@ class FinishAggregates(Operator):
 
 
 def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return function(*arguments); its exception becomes the cause of a UserFunctionError."""
+    """Return function(*arguments); its exception becomes the cause of a UserFunctionError.
+
+    An EvaluationError, which says itself what has no value, is raised as it is.
+    """
     try:
         return function(*arguments)
+    except EvaluationError:
+        raise
     except Exception as error:
         raise UserFunctionError(
             f"function {function_name(function)} raised {cause_text(error)} for "

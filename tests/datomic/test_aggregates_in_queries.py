@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbsp.datomic import Database, connect, q
-from dbsp.errors import UserFunctionError
+from dbsp.errors import DbspError, EvaluationError
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,37 @@ def test_arguments_come_before_the_values(database: Database) -> None:
     assert q(query, database, functions["my/top"], 1) == ("Zoe",)
 
 
-def test_errors_of_aggregates_name_the_aggregate(database: Database) -> None:
-    with pytest.raises(
-        UserFunctionError, match="function sum raised EvaluationError: sum: expected a number"
-    ):
-        q("[:find (sum ?n) :where [_ :name ?n]]", database)
+@pytest.mark.parametrize(
+    ("element", "message"),
+    [
+        ("(sum ?n)", "sum: expected a number, got 'Ada' of type string [wrong-value-type]"),
+        ("(min ?x)", "cannot compare 'Ada' of type string with 3 of type long [not-comparable]"),
+        ("(max 2 ?x)", "cannot compare 'Ada' of type string with 3 of type long [not-comparable]"),
+        (
+            "(f ?x)",
+            "function f raised ZeroDivisionError: division by zero for [(3, 1), ('Ada', 1)] [user-function]",
+        ),
+    ],
+)
+def test_errors_of_aggregates_are_about_the_query(database: Database, element: str, message: str) -> None:
+    query = f"[:find {element} :in $ [?x ...] :where [_ :name ?n]]"
+    conn = connect(":memory:", schema={":name": {}})
+    conn.transact([{":name": "Ada"}])
+    for ask in (database.q, conn.subscribe):
+        with pytest.raises(DbspError) as caught:
+            ask(query, [3, "Ada"], functions={"f": lambda values: 1 / 0})
+        assert str(caught.value).split("\n") == [
+            f"query:1:8: error: {message}",
+            f"    {query}",
+            f"           {'^' * len(element)}",
+        ]
+
+
+def test_the_error_of_a_live_query_has_no_tick() -> None:
+    conn = connect(":memory:", schema={":age": {":db/cardinality": ":db.cardinality/many"}})
+    conn.transact([{":age": 3}])
+    live = conn.subscribe("[:find ?a :where [_ :age ?a] [(< ?a 5)]]")
+    conn.transact([{":age": "old"}])
+    with pytest.raises(EvaluationError, match="cannot compare 'old' of type string with 5") as caught:
+        live.rows()
+    assert "tick" not in str(caught.value)
