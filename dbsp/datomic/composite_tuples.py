@@ -120,4 +120,5 @@ def _check(
             f"{rows.attribute} is computed from [{names}], {problem}; assert the values of those attributes",
             code="invalid-transaction",
             part=asserted,
+            attribute=rows.attribute.ident,
         )

@@ -88,7 +88,7 @@ class EntityReferences:
         found = self._facts.entities(attribute, code)
         if not found:
             value = decode_one(attribute, code, self._facts.interner)
-            raise self._places.located(place, no_entity(attribute, value))
+            raise self._places.located(place, no_entity(attribute, value), form)
         return found[0]
 
     def _reference(self, form: Any, place: int, *, tempids: bool) -> int:
@@ -106,7 +106,7 @@ class EntityReferences:
             return self._tagged(form, place, tempids)
         if isinstance(form, list | tuple):
             return self._lookup(form, place)
-        ident = self._located(lambda: as_ident(form), place)
+        ident = self._located(lambda: as_ident(form), place, form)
         if ident is None:
             raise self._error(
                 place,
@@ -132,6 +132,7 @@ class EntityReferences:
                 f"the tempid {value_text(form)} is a new entity, and this operation needs a known one; "
                 "use an id, an ident or a lookup ref",
                 code="invalid-tempid",
+                part=form,
             )
         return self.placeholders.tempid(key, place)
 
@@ -139,7 +140,7 @@ class EntityReferences:
         """Return the entity of `#db/id [:db.part/user -1]`."""
         parts = form.value
         if form.tag.text != "db/id" or not isinstance(parts, tuple) or not 1 <= len(parts) <= 2:
-            raise self._error(place, f"expected #db/id [partition number], got {value_text(form)}")
+            raise self._error(place, f"expected #db/id [partition number], got {value_text(form)}", part=form)
         partition = as_ident(parts[0])
         if partition is Keyword("db.part/tx"):
             return self._transaction(form)
@@ -147,25 +148,30 @@ class EntityReferences:
             return self.placeholders.new(place)
         number = parts[-1]
         if len(parts) == 2 and (type(number) is not int or number >= 0):
-            raise self._error(place, f"expected a negative number in #db/id, got {value_text(number)}")
+            raise self._error(
+                place, f"expected a negative number in #db/id, got {value_text(number)}", part=form
+            )
         return self._tempid(number, form, place, allowed)
 
     def _lookup(self, form: Any, place: int) -> int:
-        ident = self._located(lambda: as_ident(form[0]), place) if len(form) == 2 else None
+        ident = self._located(lambda: as_ident(form[0]), place, form) if len(form) == 2 else None
         if ident is None:
-            raise self._error(place, f"expected a lookup ref [unique-attribute value], got {described(form)}")
-        attribute = self._located(lambda: self._facts.schema.attribute(ident), place)
+            raise self._error(
+                place, f"expected a lookup ref [unique-attribute value], got {described(form)}", part=form
+            )
+        attribute = self._located(lambda: self._facts.schema.attribute(ident), place, ident)
         if attribute.unique is None:
             raise self._error(
                 place,
                 f"the lookup ref {form_text(tuple(form))} needs a unique attribute, "
                 f"{attribute} is not unique",
+                part=form,
             )
         value = form[1]
         if attribute.is_ref:
             value = self.found_now(self.known_entity(value, place), value, place)
         value = self.plain_value(attribute, value, place)
-        code = self._located(lambda: encode_one(attribute, value, self._facts.interner), place)
+        code = self._located(lambda: encode_one(attribute, value, self._facts.interner), place, form)
         return self.placeholders.lookup(attribute, code, place)
 
     def found_ident(self, ident: Keyword) -> int | None:
@@ -182,11 +188,11 @@ class EntityReferences:
             found = self._idents[ident] = entities[0]
         return found
 
-    def _located(self, function: Callable[[], Any], place: int) -> Any:
+    def _located(self, function: Callable[[], Any], place: int, part: Any) -> Any:
         try:
             return function()
         except DbspError as error:
-            raise self._places.located(place, error) from None
+            raise self._places.located(place, error, part) from None
 
     def _error(self, place: int, message: str, code: str = "unknown-entity", part: Any = None) -> DbspError:
         return self._places.error(place, message, code, part)

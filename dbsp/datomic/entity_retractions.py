@@ -48,7 +48,10 @@ def _retract_entity(
     if entity >= TX0:
         what = "the schema" if entity >= DB0 else "the log of transactions"
         raise places.error(
-            place, f"entity {entity} belongs to {what} and cannot be retracted", code="invalid-transaction"
+            place,
+            f"entity {entity} belongs to {what} and cannot be retracted",
+            code="invalid-transaction",
+            part=places.form(place)[1],
         )
     waiting, seen = [entity], {entity}
     while waiting:

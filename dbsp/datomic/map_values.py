@@ -41,7 +41,7 @@ class MapOperations(Protocol):
 
     def read_map(self, form: Mapping[Any, Any], place: int) -> int: ...
 
-    def error(self, place: int, message: str) -> DbspError: ...
+    def error(self, place: int, message: str, *, part: Any) -> DbspError: ...
 
 
 def assert_value(
@@ -102,5 +102,6 @@ def _nested(operations: MapOperations, column: AssertedColumn, form: Mapping[Any
             place,
             f"the nested map of {attribute} would be an entity that nothing identifies; give it a "
             f":db/id or a unique attribute, or make {attribute} a component (:db/isComponent true)",
+            part=form,
         )
     return operations.read_map(form, place)

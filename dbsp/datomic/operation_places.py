@@ -50,17 +50,22 @@ class OperationPlaces:
         caller, position, _ = self._returned[place - count]
         return f"{self.path(caller)}[{position}]"
 
-    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
+    def located(
+        self, place: int, error: DbspError, part: Any = None, attribute: Keyword | None = None
+    ) -> DbspError:
         """Return an error with the path and the text of its operation in front of its message.
 
         `part` is the value that the error is about; its place is shown if the operation is text.
+        A value of an attribute is the one after the name of the `attribute`.
         """
         message = f"{self.path(place)}: {form_text(self.form(place))}: {error.message}"
         return type(error)(message, code=error.code)
 
-    def error(self, place: int, message: str, code: str, part: Any = None) -> DbspError:
-        """Return the InputError for an operation."""
-        return self.located(place, InputError(message, code=code), part)
+    def error(
+        self, place: int, message: str, code: str, part: Any = None, attribute: Keyword | None = None
+    ) -> DbspError:
+        """Return the InputError for an operation; `part` and `attribute` are as for `located`."""
+        return self.located(place, InputError(message, code=code), part, attribute)
 
 
 def form_text(form: Any) -> str:

@@ -190,6 +190,7 @@ class Operations:
                 raise self.error(
                     place,
                     f"{ident} reverses {forward}, which is not a ref; only refs can be reversed",
+                    part=ident,
                 )
             column = Column(forward, reverse=True)
         else:
@@ -243,7 +244,9 @@ class Operations:
         if attribute.tuple_attributes:
             parts = " ".join(map(str, attribute.tuple_attributes))
             raise self.error(
-                place, f"the composite tuple {attribute} is computed; retract the values of [{parts}]"
+                place,
+                f"the composite tuple {attribute} is computed; retract the values of [{parts}]",
+                part=attribute.ident,
             )
         entity = self.references.known_entity(form[1], place)
         if len(form) == 3:
@@ -264,7 +267,9 @@ class Operations:
         attribute = self.attribute(name, place)
         if attribute.many:
             raise self.error(
-                place, f":db/cas needs an attribute of cardinality one, {attribute} has cardinality many"
+                place,
+                f":db/cas needs an attribute of cardinality one, {attribute} has cardinality many",
+                part=attribute.ident,
             )
         if new is None:
             raise self.error(place, "the new value of :db/cas is nil; use :db/retract to remove a value")

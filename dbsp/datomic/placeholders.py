@@ -18,8 +18,8 @@ from dbsp.datomic.value_codes import decode_one
 from dbsp.errors import DbspError
 from dbsp.kernels.arrays import Codes
 
-Located = Callable[[int, DbspError], DbspError]
-"""Names the operation at a place in an error."""
+Located = Callable[[int, DbspError, Any], DbspError]
+"""Names the operation at a place, and a part of it, in an error."""
 
 
 class Placeholders:
@@ -87,7 +87,8 @@ class Placeholders:
             self._targets[numbers[positions]] = entities
             for at in np.flatnonzero(self._targets[numbers] < 0).tolist():
                 value = decode_one(attribute, codes[at], facts.interner)
-                raise located(self.places[int(numbers[at])], missing(attribute, value))
+                error = missing(attribute, value)
+                raise located(self.places[int(numbers[at])], error, (attribute.ident, value))
 
     def ids(self, column: Codes) -> Codes:
         """Return a column with the id, or the representative, of each placeholder."""

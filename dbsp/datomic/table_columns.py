@@ -42,7 +42,9 @@ class RowPlaces(OperationPlaces):
     def path(self, place: int) -> str:
         return f"row {place}"
 
-    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
+    def located(
+        self, place: int, error: DbspError, part: Any = None, attribute: Keyword | None = None
+    ) -> DbspError:
         return type(error)(f"row {place}: {error.message}", code=error.code)
 
 

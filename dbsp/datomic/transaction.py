@@ -175,12 +175,15 @@ def _encoded(
     def located_in(parts: list[Any]) -> Callable[[int, DbspError], DbspError]:
         return lambda position, error: places.located(numbers[position], error, parts[position])
 
+    def located_value(position: int, error: DbspError) -> DbspError:
+        value = column.values[position]
+        return places.located(numbers[position], error, value, column.attribute.ident)
+
     entities = placeholders.ids(id_column(column.entities, located_in(column.entities)))
-    located = located_in(column.values)
     if column.attribute.is_ref:
-        codes = placeholders.ids(id_column(column.values, located))
+        codes = placeholders.ids(id_column(column.values, located_value))
     else:
-        codes = encode_values(column.attribute, column.values, facts.interner, located)
+        codes = encode_values(column.attribute, column.values, facts.interner, located_value)
     return AttributeRows(column.attribute, entities, codes, np.array(numbers, np.int64))
 
 
@@ -211,7 +214,7 @@ def _check_compared(
             try:
                 expected = [encode_one(attribute, old, facts.interner)]
             except DbspError as error:
-                raise places.located(place, error) from None
+                raise places.located(place, error, old, attribute.ident) from None
         if codes != expected:
             wanted, got = (
                 value_text(decode_one(attribute, each[0], facts.interner)) if each else "nil"
@@ -222,6 +225,8 @@ def _check_compared(
                 f":db/cas expected the value {wanted} of {attribute} of entity {entity}, got {got}; read the "
                 "value again and retry",
                 code="cas-failed",
+                part=places.form(place)[3],
+                attribute=attribute.ident,
             )
 
 

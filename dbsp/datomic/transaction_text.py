@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dbsp.datomic.operation_places import OperationPlaces
@@ -28,10 +28,11 @@ class TextPlaces(OperationPlaces):
     def path(self, place: int) -> str:
         return str(read_forms(self._text, self._file)[0].items[place].span)
 
-    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
+    def located(
+        self, place: int, error: DbspError, part: Any = None, attribute: Keyword | None = None
+    ) -> DbspError:
         (transaction,) = read_forms(self._text, self._file)
-        form = transaction.items[place]
-        return at_form((None if part is None else _part(form, part)) or form, error)
+        return at_form(_part(transaction.items[place], part, attribute), error)
 
 
 class FormPlaces(OperationPlaces):
@@ -44,9 +45,10 @@ class FormPlaces(OperationPlaces):
     def path(self, place: int) -> str:
         return str(self._placed[place].span)
 
-    def located(self, place: int, error: DbspError, part: Any = None) -> DbspError:
-        form = self._placed[place]
-        return at_form((None if part is None else _part(form, part)) or form, error)
+    def located(
+        self, place: int, error: DbspError, part: Any = None, attribute: Keyword | None = None
+    ) -> DbspError:
+        return at_form(_part(self._placed[place], part, attribute), error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +66,27 @@ def at_form(form: Form, error: DbspError) -> DbspError:
     return found
 
 
-def _part(form: Form, value: Any) -> Form | None:
-    """Return the first form in a form with a value; numbers and booleans are never equal."""
+def _part(form: Form, value: Any, attribute: Keyword | None) -> Form:
+    """Return the first form in a form with a value, if possible after an attribute; else the form.
+
+    Numbers and booleans are never equal.
+    """
+    if value is None:
+        return form
+    forms = list(_nested(form))
+    places = [at for at, each in enumerate(forms) if type(each.value) is type(value) and each.value == value]
+    start = next((at for at, each in enumerate(forms) if each.value is attribute), 0)
+    after = [at for at in places if at > start]
+    return forms[(after or places)[0]] if places else form
+
+
+def _nested(form: Form) -> Iterator[Form]:
+    """Yield a form and the forms in it, in the order of the text."""
     waiting = [form]
     while waiting:
         each = waiting.pop()
-        if type(each.value) is type(value) and each.value == value:
-            return each
+        yield each
         waiting.extend(reversed(each.items))
-    return None
 
 
 def forms_of(tx_data: Any, file: str) -> tuple[Sequence[Any], OperationPlaces]:

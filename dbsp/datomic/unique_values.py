@@ -33,10 +33,12 @@ def check_unique(facts: Facts, change: NetChange, places: OperationPlaces) -> No
 
 def _conflict(facts: Facts, change: NetChange, row: int, owner: str, places: OperationPlaces) -> DbspError:
     added = change.added
-    value = value_text(decode_one(added.attribute, int(added.codes[row]), facts.interner))
+    value = decode_one(added.attribute, int(added.codes[row]), facts.interner)
     return places.error(
         int(added.places[row]),
-        f"the value {value} of the unique attribute {added.attribute} cannot belong to entity "
+        f"the value {value_text(value)} of the unique attribute {added.attribute} cannot belong to entity "
         f"{added.entities[row]}: it belongs to {owner}",
         code="unique-conflict",
+        part=value,
+        attribute=added.attribute.ident,
     )

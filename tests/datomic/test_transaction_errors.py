@@ -708,6 +708,39 @@ cannot be [4 5]; assert the values of those attributes [invalid-transaction]
 ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[:db/cas 1 :person/age <"36"> 36]',
+        "[:db/cas 1 :person/age <1> 2]",
+        "[:db/cas 36 :person/age <1> 2]",
+        '[:db/cas <"new"> :person/age 1 2]',
+        '[:db/cas <[:person/email "zz"]> :person/age 1 2]',
+        '[:db/cas 1 <:person/aliases> "a" "b"]',
+        '[:db/cas 1 :person/boss <"new"> 2]',
+        '[:db/retract <"new"> :person/age 1]',
+        '[:db/retract <[:person/email "zz"]> :person/age]',
+        "[:db/retract <[:person/email 5]> :person/age]",
+        "[:db/retract <[:person/age 5]> :person/age]",
+        "[:db/retract 4 <:a+b>]",
+        "[:db/retract 1 :person/name <1>]",
+        "[:db/retractEntity <:person/age>]",
+        "[:db/add 5 :person/name <5>]",
+        "{:person/age 5 :db/id 5 :person/name <5>}",
+        '{:db/id 9 :person/name "ada" :person/email <"ada">}',
+        "{:db/id 9 <:person/_email> 1}",
+        '{:db/id 9 :person/friend <{:person/name "x"}>}',
+    ],
+)
+def test_errors_of_text_show_the_part(db: SetFacts, text: str) -> None:
+    """The part in angle brackets is marked with carets."""
+    start, end = text.index("<"), text.index(">") - 1
+    text = text.replace("<", "").replace(">", "")
+    with pytest.raises(DbspError) as caught:
+        db.prepare(f"[{text}]")
+    assert str(caught.value).split("\n")[1:] == [f"    [{text}]", " " * (5 + start) + "^" * (end - start)]
+
+
 @pytest.mark.parametrize("entity", [10**21, DB0 + 9999])
 @pytest.mark.parametrize(
     "form",
