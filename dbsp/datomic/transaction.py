@@ -135,7 +135,7 @@ def finish(
     asserted, retracted, placeholders = rows.asserted, rows.retracted, rows.placeholders
     interner = facts.interner
     tx = TX0 + facts.basis_t + 1
-    resolve_upserts(facts, list(asserted.values()), placeholders, _upsert_conflict(facts, places))
+    resolve_upserts(facts, list(asserted.values()), placeholders, places)
     next_entity, next_schema_entity = allocate_ids(
         facts, asserted, placeholders, places, len(rows.new_attributes)
     )
@@ -228,20 +228,6 @@ def _check_compared(
                 part=places.form(place)[3],
                 attribute=attribute.ident,
             )
-
-
-def _upsert_conflict(
-    facts: Facts, places: OperationPlaces
-) -> Callable[[int, Attribute, int, int, int], DbspError]:
-    def conflict(place: int, attribute: Attribute, code: int, first: int, second: int) -> DbspError:
-        value = value_text(decode_one(attribute, code, facts.interner))
-        return places.error(
-            place,
-            f"the entity is {first} by another unique attribute, and {second} by {attribute} {value}",
-            code="upsert-conflict",
-        )
-
-    return conflict
 
 
 def _instant(

@@ -301,7 +301,7 @@ CASES: list[tuple[Any, str, str]] = [
     (
         [{":db/id": "t", ":person/email": "ada"}, {":db/id": "t", ":person/email": "bob"}],
         "upsert-conflict",
-        'the entity is 1 by another unique attribute, and 2 by :person/email "bob"',
+        'the entity is 1 by :person/email "ada", and 2 by :person/email "bob"',
     ),
     (
         [
@@ -310,7 +310,24 @@ CASES: list[tuple[Any, str, str]] = [
             {":db/id": 9, ":account/owner": 1},
         ],
         "upsert-conflict",
-        "the entity is 8 by another unique attribute, and 9 by :account/owner 1",
+        'the entity is 8 by :person/email "new", and 9 by :account/owner 1',
+    ),
+    (
+        [
+            {":db/id": "t", ":person/email": "ada", ":account/owner": 5},
+            {":db/id": "u", ":person/email": "bob", ":account/owner": 5},
+        ],
+        "upsert-conflict",
+        'the entity is 1 by :person/email "ada", and 2 by :person/email "bob"; both have :account/owner 5',
+    ),
+    (
+        [
+            {":db/id": "t", ":person/email": "ada", ":account/owner": "v"},
+            {":db/id": "u", ":person/email": "bob", ":account/owner": "v"},
+            {":db/id": "v", ":person/name": "new"},
+        ],
+        "upsert-conflict",
+        '2 by :person/email "bob"; both have :account/owner of a new entity',
     ),
     # --- cas
     (
