@@ -102,7 +102,12 @@ def same_numbers(left: object, right: object) -> bool:
 
 
 def compare_numbers(left: Number, right: Number) -> int:
-    """Return -1, 0 or 1. The comparison is exact, also between a float and an integer."""
+    """Return -1, 0 or 1. The comparison is exact, also between a float and an integer.
+
+    NaN is neither before nor after any number, as in Clojure.
+    """
+    if left != left or right != right:
+        return 0
     if isinstance(left, Fraction) and isinstance(right, Decimal):
         right = Fraction(right)
     elif isinstance(left, Decimal) and isinstance(right, Fraction):
@@ -155,7 +160,12 @@ def _not_comparable(left: object, right: object) -> EvaluationError:
 
 
 def _total_order(left: Any, right: Any) -> int:
-    """An order of all values, for results that do not depend on the order of the input."""
+    """An order of all values, for results that do not depend on the order of the input.
+
+    NaN is after all other numbers, as in the order of the engine.
+    """
+    if is_number(left) and is_number(right) and (left != left or right != right):
+        return _three_way(left != left, right != right) or _three_way(type_name(left), type_name(right))
     names = type_name(left), type_name(right)
     if names[0] == names[1] and names[0] in ("vector", "set", "map", "tagged value"):
         left, right = _items(left), _items(right)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
 from dbsp.compiler.datomic.meaning.clojure_numbers import add, greatest, least
-from dbsp.compiler.datomic.meaning.clojure_order import equal_values, is_number, total_order, type_name
+from dbsp.compiler.datomic.meaning.clojure_order import is_number, total_order, type_name
 from dbsp.edn.edn_writer import display_text
 from dbsp.errors import EvaluationError, shorten
 from dbsp.lazy_dataclass import dataclass
@@ -57,16 +58,14 @@ def total(values: Values) -> Any:
     """Return the sum. A sum with floats is rounded once, so that no order of the values matters."""
     _check_numbers("sum", values)
     if any(isinstance(value, float) for value in values):
-        return _float_sum(values)
+        special = _special_sum(values)
+        return _double("sum", _exact_sum(values)) if special is None else special
     return add(*sorted(values, key=total_order))
 
 
 def average(values: Values) -> float:
     """Return the mean, a float."""
-    _check_numbers("avg", values)
-    if any(isinstance(value, float) for value in values):
-        return _float_sum(values) / len(values)
-    return float(_exact_sum(values) / len(values))
+    return _mean("avg", values)
 
 
 def minimum(values: Values, number: int | None = None) -> Any:
@@ -88,17 +87,17 @@ def median(values: Values) -> Any:
     _check_numbers("median", values)
     ordered = sorted(values, key=total_order)
     middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else average(ordered[middle - 1 : middle + 1])
+    return ordered[middle] if len(ordered) % 2 else _mean("median", ordered[middle - 1 : middle + 1])
 
 
 def variance(values: Values) -> float:
     """Return the variance of the values as a population: the mean squared distance to the mean."""
     _check_numbers("variance", values)
-    if not all(math.isfinite(value) for value in values):
+    if _special_sum(values) is not None:
         return math.nan
     exact = [Fraction(value) for value in values]
     mean = sum(exact, Fraction(0)) / len(exact)
-    return float(sum(((value - mean) ** 2 for value in exact), Fraction(0)) / len(exact))
+    return _double("variance", sum(((value - mean) ** 2 for value in exact), Fraction(0)) / len(exact))
 
 
 def standard_deviation(values: Values) -> float:
@@ -126,7 +125,7 @@ def sample(values: Values, number: int) -> tuple[Any, ...]:
 def _distinct(values: Values) -> list[Any]:
     found: list[Any] = []
     for value in sorted(values, key=total_order):
-        if not found or not equal_values(found[-1], value):
+        if not found or total_order(found[-1]) != total_order(value):
             found.append(value)
     return found
 
@@ -139,15 +138,27 @@ def _exact_sum(values: Values) -> Fraction:
     return sum((Fraction(value) for value in values), Fraction(0))
 
 
-def _float_sum(values: Values) -> float:
-    """The rounded exact sum; infinite and NaN as IEEE 754 adds them."""
-    special = [value for value in values if not math.isfinite(value)]
-    if special:
-        return float(sum(special))
+def _mean(name: str, values: Values) -> float:
+    _check_numbers(name, values)
+    special = _special_sum(values)
+    return _double(name, _exact_sum(values) / len(values)) if special is None else special
+
+
+def _special_sum(values: Values) -> float | None:
+    """The sum of the infinite and NaN values, as IEEE 754 adds them; None if there are none."""
+    special = [value for value in values if isinstance(value, float | Decimal) and not _is_finite(value)]
+    return float(sum(map(float, special))) if special else None
+
+
+def _is_finite(value: float | Decimal) -> bool:
+    return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
+
+
+def _double(name: str, exact: Fraction) -> float:
     try:
-        return float(_exact_sum(values))
+        return float(exact)
     except OverflowError:
-        message = "sum: the sum is beyond the range of a double"
+        message = f"{name}: the result is beyond the range of a double"
         raise EvaluationError(message, code="value-out-of-range") from None
 
 

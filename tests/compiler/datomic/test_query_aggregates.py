@@ -6,13 +6,14 @@ import math
 import statistics
 from decimal import Decimal
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbsp.compiler.datomic.meaning.clojure_order import equal_values
+from dbsp.compiler.datomic.meaning.clojure_order import equal_values, total_order
 from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES, known_aggregates, user_aggregate
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import EvaluationError
@@ -70,8 +71,30 @@ def test_infinite_and_missing_numbers() -> None:
     assert math.isnan(aggregate("sum", [math.inf, -math.inf]))
     assert math.isnan(aggregate("variance", [math.inf, 1.0]))
     assert aggregate("avg", [math.inf, 1]) == math.inf
-    with pytest.raises(EvaluationError, match="sum: the sum is beyond the range of a double"):
+    with pytest.raises(EvaluationError, match="sum: the result is beyond the range of a double"):
         aggregate("sum", [1e308, 1e308])
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("sum", [1e308, 1e308]),
+        ("sum", [0.5, 10**400]),
+        ("avg", [10**400, 1]),
+        ("median", [10**400, 10**400 + 1]),
+        ("variance", [1e308, -1e308]),
+        ("variance", [Decimal("1e400"), 1]),
+    ],
+)
+def test_results_beyond_a_double(name: str, values: list[Any]) -> None:
+    with pytest.raises(EvaluationError, match=f"^{name}: the result is beyond the range of a double"):
+        aggregate(name, values)
+
+
+def test_results_within_a_double_of_values_that_are_not() -> None:
+    assert aggregate("avg", [1e308, 1.5e308]) == 1.25e308
+    assert aggregate("avg", [0.5, 10**400, -(10**400)]) == 0.5 / 3
+    assert aggregate("variance", [10**400, 10**400 + 2]) == 1.0
 
 
 @pytest.mark.parametrize("name", ["sum", "avg", "median", "variance", "stddev"])
@@ -105,8 +128,8 @@ def test_numbers_of_values(name: str, number: Any) -> None:
 NUMBERS = st.lists(
     st.one_of(
         st.integers(-5, 5),
-        st.floats(-10, 10, allow_nan=False),
-        st.sampled_from([Decimal("0.1"), Decimal("2.5")]),
+        st.floats(-10, 10),
+        st.sampled_from([math.nan, Decimal("0.1"), Decimal("2.5")]),
     ),
     min_size=1,
     max_size=8,
@@ -121,7 +144,15 @@ def test_no_aggregate_depends_on_the_order_of_the_values(values: list[Any], rand
         for count in found.counts:
             arguments = (3,) * count
             first, second = aggregate(name, values, *arguments), aggregate(name, shuffled, *arguments)
-            assert equal_values(first, second), name
+            assert total_order(first) == total_order(second), name
+
+
+def test_nan_is_after_all_numbers() -> None:
+    for values in permutations([2.0, math.nan, 1, Decimal("1.5")]):
+        assert aggregate("min", list(values), 3) == (1, Decimal("1.5"), 2.0)
+        assert repr(aggregate("max", list(values), 2)) == "(nan, 2.0)"
+        assert math.isnan(aggregate("max", list(values)))
+        assert aggregate("count-distinct", [*values, math.nan]) == 4
 
 
 @given(st.lists(st.integers(-100, 100), min_size=1))

@@ -461,6 +461,13 @@ def test_the_total_order_is_one(a: Any, b: Any, c: Any) -> None:
         assert first < third
 
 
+def test_nan_has_no_order_with_numbers_of_any_type() -> None:
+    for missing in (math.nan, Decimal("NaN")):
+        for number in (1, 1.5, Fraction(1, 2), Decimal(1), math.inf):
+            assert compare_values(missing, number) == compare_values(number, missing) == 0
+            assert total_order(number) < total_order(missing)
+
+
 @given(VALUES)
 def test_values_equal_themselves(value: Any) -> None:
     assert equal_values(value, value)
