@@ -9,7 +9,7 @@ from typing import Any
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind
 from dbsp.compiler.datomic.circuits.query_inputs import kind_of_values
-from dbsp.compiler.datomic.meaning.argument_checks import check_arguments
+from dbsp.compiler.datomic.meaning.argument_checks import at_input, check_arguments
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
 from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.text.rule_parser import parse_rules
@@ -47,7 +47,7 @@ def match_arguments(query: tree.Query, values: Sequence[Any]) -> MatchedArgument
                 if isinstance(value, EntityAccess):
                     found.sources[name] = value
                     continue
-                found.sources[name] = rows = _tuples(name, value, query.file)
+                found.sources[name] = rows = _tuples(query, given, value)
                 found.kinds |= _kinds_of_tuples(name, rows)
             case tree.RulesInput():
                 found.rules_key = value if isinstance(value, str) else repr(value)
@@ -68,22 +68,25 @@ def _parsed_rules(text: str) -> tree.Rules:
     return parse_rules(text)
 
 
-def _tuples(name: str, value: Any, file: str) -> list[Sequence[Any]]:
+def _tuples(query: tree.Query, given: tree.SourceInput, value: Any) -> list[Sequence[Any]]:
     """Return the tuples of a source that is not a database."""
+    name = given.name
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        raise InputError(
-            f"{file}: expected a database or a collection of tuples for the source {name}, got "
-            f"{shorten(value)}; pass conn.db()",
+        error = InputError(
+            f"expected a database or a collection of tuples for the source {name}, got {shorten(value)}; "
+            "pass conn.db()",
             code="invalid-argument",
         )
+        raise at_input(query, given, error)
     rows = list(value)
     for row in rows:
         if not isinstance(row, Sequence):
-            raise InputError(
-                f"{file}: expected a collection of tuples for the source {name}, got the item "
-                f"{shorten(row)}; write each item as a tuple or a list",
+            error = InputError(
+                f"expected a collection of tuples for the source {name}, got the item {shorten(row)}; write "
+                "each item as a tuple or a list",
                 code="invalid-argument",
             )
+            raise at_input(query, given, error)
     return rows
 
 

@@ -11,7 +11,7 @@ from dbsp.datomic import Connection, connect, explain, q
 from dbsp.datomic.compiled_query import CompiledQuery, QueryCache, query_cache
 from dbsp.datomic.query import BoundQuery, bind_query
 from dbsp.datomic.shared_values import SHARED_INTERNER
-from dbsp.errors import CompileError, InputError
+from dbsp.errors import CompileError, DbspError, InputError
 
 SCHEMA: dict[str, Any] = {":value": {}, ":name": {}, ":next": {":db/valueType": ":db.type/ref"}}
 LONG = "[:find ?e :in $ ?x :where [?e :value ?x]]"
@@ -177,6 +177,63 @@ def test_an_item_of_a_source_that_is_no_tuple_is_refused(given: Any) -> None:
     with pytest.raises(InputError, match="expected a collection of tuples for the source \\$") as caught:
         q("[:find ?x :in $ :where [$ ?x]]", given)
     assert caught.value.code == "invalid-argument"
+
+
+MAIL = {":mail": {":db/valueType": ":db.type/string", ":db/unique": ":db.unique/identity"}}
+
+
+@pytest.mark.parametrize(
+    ("query", "value", "message"),
+    [
+        (
+            "[:find ?p :in $ <?p> :where [?p :mail]]",
+            (":mail", 5),
+            "the value of ?p: attribute :mail expects a string, got the long 5 [wrong-type]",
+        ),
+        (
+            "[:find ?p :in $ <[?p ...]> :where [?p :mail]]",
+            [1, (":mial", "a")],
+            "the value of ?p: unknown attribute :mial; did you mean :mail? [unknown-attribute]",
+        ),
+        (
+            "[:find ?p :in $ <[[?x ?p]]> :where [?p :mail]]",
+            [(1, 2**64)],
+            "the value of ?p: expected an int from -2**63 to 2**63 - 1, got 18446744073709551616 "
+            "[value-out-of-range]",
+        ),
+        (
+            "[:find ?x :in $ <?x>]",
+            bytearray(b"x"),
+            "the value of ?x: bytearray(b'x') of type bytearray cannot be a value: it is not "
+            "hashable [unsupported-value]",
+        ),
+        (
+            "[:find ?x :in $ <$c> :where [$c ?x]]",
+            [1],
+            "expected a collection of tuples for the source $c, got the item 1; write each item as a tuple "
+            "or a list [invalid-argument]",
+        ),
+        (
+            "[:find ?x :in $ <$c> :where [$c ?x]]",
+            [(bytearray(b"x"),)],
+            "an item of a tuple of $c: bytearray(b'x') of type bytearray cannot be a value: it is not "
+            "hashable [unsupported-value]",
+        ),
+    ],
+)
+def test_errors_of_inputs_show_the_input(query: str, value: Any, message: str) -> None:
+    """The input in angle brackets is marked with carets."""
+    start, end = query.index("<"), query.index(">") - 1
+    query = query.replace("<", "").replace(">", "")
+    conn = connect(schema=MAIL)
+    for ask in (conn.db().q, conn.subscribe):
+        with pytest.raises(DbspError) as caught:
+            ask(query, value)
+        assert str(caught.value).split("\n") == [
+            f"query:1:{start + 1}: error: {message}",
+            f"    {query}",
+            " " * (4 + start) + "^" * (end - start),
+        ]
 
 
 # --- plans ----------------------------------------------------------------------------------------

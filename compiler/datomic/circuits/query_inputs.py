@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, Kind, type_of
+from dbsp.compiler.datomic.meaning.argument_checks import at_input
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
 from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.meaning.checked_rules import CheckedQuery, storable
@@ -16,6 +17,7 @@ from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
 from dbsp.data.values import encode_value
+from dbsp.errors import DbspError
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
@@ -129,10 +131,27 @@ class QueryInputs:
         for at, (parameter, kind) in enumerate(zip(columns, kinds, strict=True)):
             type_ = type_of(kind)
             for number, row in enumerate(rows):
-                value = _entity(row[at], resolve) if parameter.entity else row[at]
-                codes[number, at] = encode_value(type_, storable(value) if kind == VALUE else value, interner)
+                try:
+                    value = _entity(row[at], resolve) if parameter.entity else row[at]
+                    value = storable(value) if kind == VALUE else value
+                    codes[number, at] = encode_value(type_, value, interner)
+                except DbspError as error:
+                    raise self._located(name, parameter, error) from None
         batch = Batch(*consolidate(codes, np.ones(len(rows), np.int64)))
         return Batch(batch.rows, np.ones(len(batch.rows), np.int64))  # a set: repeated rows count once
+
+    def _located(self, name: str, parameter: Parameter, error: DbspError) -> DbspError:
+        """Return the error for a value of a column, at the item of `:in` that it comes from."""
+        for given in self._query.inputs:
+            match given:
+                case tree.BindingInput(binding) if parameter.name in binding_variables(binding):
+                    message = f"the value of {parameter.name}: {error.message}"
+                case tree.SourceInput(source) if source == name.partition(" ")[0]:
+                    message = f"an item of a tuple of {source}: {error.message}"
+                case _:
+                    continue
+            return at_input(self._query, given, type(error)(message, code=error.code))
+        return error
 
 
 def _entity(value: Any, resolve: Resolve) -> Any:

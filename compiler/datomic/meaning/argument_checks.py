@@ -22,7 +22,8 @@ from dbsp.compiler.datomic.tree.query_tree import (
     SourceInput,
     Variable,
 )
-from dbsp.errors import EvaluationError, counted, shorten
+from dbsp.diagnostics import SourceSpan
+from dbsp.errors import DbspError, EvaluationError, counted, shorten
 
 
 def check_arguments(query: Query, arguments: Sequence[Any]) -> None:
@@ -60,9 +61,20 @@ def check_arguments(query: Query, arguments: Sequence[Any]) -> None:
     for given, argument in zip(inputs, arguments, strict=True):
         problem = _problem(given, argument, functions)
         if problem is not None:
-            span = given.span if given.span.file else query.find.span
-            report.error(problem, span, code="query-arguments")
+            report.error(problem, _span(query, given), code="query-arguments")
     report.raise_errors()
+
+
+def at_input(query: Query, given: Input, error: DbspError) -> DbspError:
+    """Return an error about the argument of an input, at the place of the input."""
+    found = type(error)(error.message, code=error.code)
+    found.locate(query.sources.diagnostic(error.message, _span(query, given), error.code))
+    return found
+
+
+def _span(query: Query, given: Input) -> SourceSpan:
+    """Return the place of an input; that of `:find` for the database of a query without `:in`."""
+    return given.span if given.span.file else query.find.span
 
 
 def input_text(given: Input) -> str:
