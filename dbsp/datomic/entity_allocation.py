@@ -64,10 +64,8 @@ def allocate_ids(
 def _nothing_asserted(number: int, placeholders: Placeholders, places: OperationPlaces) -> DbspError:
     keys = [key for key, placeholder in placeholders.tempids.items() if placeholder == -1 - number]
     place = placeholders.places[number]
-    if keys:
-        message = f"the tempid {value_text(keys[0])} is only a value; assert something about its entity"
-    else:
-        message = "nothing is asserted about a new entity; give it a value of an attribute"
+    about, what = (f"the tempid {value_text(keys[0])}", "its entity") if keys else ("a new entity", "it")
+    message = f"nothing is asserted about {about}; give {what} a value of an attribute"
     return places.error(place, message, code="invalid-tempid", part=keys[0] if keys else None)
 
 

@@ -231,9 +231,9 @@ CASES: list[tuple[Any, str, str]] = [
     (
         [[":db/add", 1, ":person/friend", "t"]],
         "invalid-tempid",
-        'the tempid "t" is only a value; assert something about its entity',
+        'nothing is asserted about the tempid "t"; give its entity a value of an attribute',
     ),
-    ([{":db/id": "t"}], "invalid-tempid", 'the tempid "t" is only a value'),
+    ([{":db/id": "t"}], "invalid-tempid", 'nothing is asserted about the tempid "t"'),
     (
         [{":db/id": 1, ":person/address": {}}],
         "invalid-tempid",
