@@ -123,19 +123,22 @@ class NdjsonRows(FileRows):
         rows: list[dict[str, Any]] = []
         expected = self._expected(fields)
         names: dict[str, None] = dict.fromkeys(expected)
+        decoder = json.JSONDecoder(object_pairs_hook=_members)
         for line in block.splitlines():
             if not line.strip():
                 continue
             where = f"row {first + len(rows)}"
             try:
-                row = json.loads(line.decode("utf-8"))
+                row = decoder.decode(line.decode("utf-8"))
             except UnicodeDecodeError:
                 raise InputError(
                     f"{where}: expected UTF-8 text", where=file.shown, code="invalid-encoding"
                 ) from None
+            except _MemberTwice as error:
+                raise InputError(f"{where}: {error}", where=file.shown, code="invalid-json") from None
             except (ValueError, RecursionError) as error:
                 raise InputError(
-                    f"{where}: invalid JSON: {error}", where=file.shown, code="invalid-json"
+                    f"{where}: invalid JSON: {_problem(error)}", where=file.shown, code="invalid-json"
                 ) from None
             if not isinstance(row, dict):
                 raise InputError(
@@ -161,6 +164,27 @@ _NULL_LATER = re.compile(rb"\n[ \t\r]*null")
 _PARSED_LATER = ("time", "timestamptz")
 """The kinds that PyArrow parses in texts, but not in JSON."""
 _IN_TEXTS = ("date", "time", "timestamp", "timestamptz", "decimal", "bytes")
+
+
+class _MemberTwice(ValueError):
+    """An object has two members of the same name."""
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object. Raises `_MemberTwice`: which of them counts is a guess."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _MemberTwice(f"member {twice!r} occurs twice in an object")
+    return members
+
+
+def _problem(error: Exception) -> str:
+    """Return why a line is not JSON, without advice for programmers of Python."""
+    if isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return "nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
 
 
 def _value(type_: Type | None, value: Any) -> Any:

@@ -473,6 +473,10 @@ NDJSON: list[tuple[bytes, str]] = [
     (b'{"x":1,"s":"\xff"}\n', r"row 1: expected UTF-8 text \[invalid-encoding\]"),
     (b'{"x":9223372036854775808,"s":"a"}\n', r"row 1, column 'x': expected an int from .*, got 92233720"),
     (b"[" * 100_000, r"row 1: invalid JSON: .*"),
+    (b'{"x":1,"s":"a"}\n{"x":1,"x":2,"s":"a"}\n', r"row 2: member 'x' occurs twice .* \[invalid-json\]"),
+    (b'{"x":1,"s":null,"\\u0073":"a"}\n', r"row 1: member 's' occurs twice in an object"),
+    (b'{"x":1,"s":"a","t":[{"u":1,"u":1}]}\n', r"row 1: member 'u' occurs twice in an object"),
+    (b'{"x":%s,"s":"a"}\n' % (b"9" * 5000), r"row 1: invalid JSON: a number has too many digits \["),
 ]
 
 
