@@ -9,7 +9,7 @@ from dbsp.data.int_range import IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import InputError, counted, shorten
-from dbsp.io.cell_text import CELLS, check_range, code_of
+from dbsp.io.cell_text import CELLS, code_of, in_range
 from dbsp.io.term_text import value_of
 
 MOST_ROWS = 1_000
@@ -83,8 +83,7 @@ def _value(type_: Type, cell: object, place: str, range_: IntRange | None) -> An
         )
     try:
         cell.encode()
-        value = value_of(type_.required(), cell)
-        check_range(range_, value)
+        value = in_range(range_, value_of, type_.required(), cell)
     except UnicodeEncodeError:
         raise InputError(f"{place}: expected UTF-8 text, got half a character", code="wrong-type") from None
     except ValueError as error:

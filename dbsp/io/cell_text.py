@@ -18,10 +18,27 @@ class OutOfRange(ValueError):
     code = "value-out-of-range"
 
 
-def check_range(range_: IntRange | None, value: Any) -> None:
-    """Raise OutOfRange for a value outside of the range, if there is a range."""
-    if range_ is not None and value not in range_:
+class NotInt64(OutOfRange):
+    """A whole number has more than 64 bits."""
+
+    def __init__(self) -> None:
+        super().__init__("a whole number of 64 bits (-2^63 to 2^63-1)")
+
+
+def in_range(range_: IntRange | None, read: Callable[[Type, Any], Any], type_: Type, value: Any) -> Any:
+    """Return what `read(type_, value)` returns.
+
+    Raises OutOfRange, which names the range if there is one, for a value outside of it.
+    """
+    try:
+        found = read(type_, value)
+    except NotInt64:
+        if range_ is None:
+            raise
+        raise OutOfRange(range_.expected) from None
+    if range_ is not None and found not in range_:
         raise OutOfRange(range_.expected)
+    return found
 
 
 def code_of(error: ValueError) -> str:
@@ -51,7 +68,7 @@ def _integer(text: str) -> int:
         value = int(decimal)
     value = -value if sign == "-" else value
     if not INT64_MIN <= value <= INT64_MAX:
-        raise OutOfRange("a whole number of 64 bits (-2^63 to 2^63-1)")
+        raise NotInt64
     return value
 
 

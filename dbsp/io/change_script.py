@@ -23,7 +23,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError, counted
-from dbsp.io.cell_text import check_range, code_of
+from dbsp.io.cell_text import code_of, in_range
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file, unreadable
 from dbsp.io.script_literals import fit_value, read_number
 from dbsp.io.term_text import TermTextError, read_term
@@ -205,8 +205,7 @@ class ChangeScriptReader:
                 if type_.structure is not None:
                     row.append(value)
                     continue
-                fitted = fit_value(type_, value)
-                check_range(ranges.get(name), fitted)
+                fitted = in_range(ranges.get(name), fit_value, type_, value)
             except ValueError as error:
                 message = f"column '{name}' of relation '{relation}' expects {error}"
                 raise self._error(text, message, begin, end, code=code_of(error)) from None

@@ -16,7 +16,7 @@ from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import SchemaError, counted, shorten
-from dbsp.io.cell_text import CELLS, arrow_type, check_range, code_of
+from dbsp.io.cell_text import CELLS, arrow_type, code_of, in_range
 from dbsp.io.line_layout import is_header, layout_hint
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
@@ -201,9 +201,7 @@ class _Reader:
                 self.schema.names, self.schema.types, texts, columns, strict=True
             ):
                 try:
-                    value = value_of(type_, text)
-                    check_range(self.ranges.get(name), value)
-                    column.append(value)
+                    column.append(in_range(self.ranges.get(name), value_of, type_, text))
                 except ValueError as error:
                     message = (
                         f"column '{name}' of relation '{self.relation}' expects {error}, got {shorten(text)}"

@@ -14,7 +14,7 @@ from dbsp.data.types import Type
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import InputError, counted, shorten
-from dbsp.io.cell_text import OutOfRange, check_range, code_of
+from dbsp.io.cell_text import NotInt64, OutOfRange, code_of, in_range
 from dbsp.io.json_terms import Members, json_text, term_of_json
 from dbsp.io.problems import MAX_PROBLEMS, DataError
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -108,8 +108,7 @@ class _Reader:
         row = []
         for name, type_, cell in zip(names, self.schema.types, value, strict=True):
             try:
-                fitted = _fit(type_, cell)
-                check_range(self.ranges.get(name), fitted)
+                fitted = in_range(self.ranges.get(name), _fit, type_, cell)
             except ValueError as error:
                 shown = shorten(json.dumps(cell, ensure_ascii=False, default=_plain))
                 message = f"column '{name}' of relation '{self.relation}' expects {error}, got {shown}"
@@ -162,7 +161,7 @@ def _fit(type_: Type, value: Any) -> Any:
         if type(value) is not int:
             raise ValueError("a whole number")
         if not INT64_MIN <= value <= INT64_MAX:
-            raise OutOfRange("a whole number of 64 bits (-2^63 to 2^63-1)")
+            raise NotInt64
         return value
     if type_.kind == "float":
         if type(value) not in (int, float):

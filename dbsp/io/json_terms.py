@@ -13,7 +13,7 @@ from typing import Any
 
 from dbsp.data.terms import Branch, Record, parts_of
 from dbsp.data.types import Constructor, Field, Structure, Type
-from dbsp.io.cell_text import OutOfRange, check_range
+from dbsp.io.cell_text import OutOfRange, in_range
 
 
 class Members:
@@ -98,8 +98,7 @@ def term_of_json(structure: Structure, value: Any, scalar: Callable[[Type, Any],
 
 def _fitted(field: Field, part: Any, scalar: Callable[[Type, Any], Any]) -> Any:
     try:
-        fitted = scalar(field.type, part)
-        check_range(field.range, fitted)
+        fitted = in_range(field.range, scalar, field.type, part)
     except ValueError as error:
         class_ = OutOfRange if isinstance(error, OutOfRange) else ValueError
         raise class_(f"{error} as field '{field.name}'") from None

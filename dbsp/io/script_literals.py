@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dbsp.data.types import Type
-from dbsp.io.cell_text import OutOfRange
+from dbsp.io.cell_text import NotInt64, OutOfRange
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 
 
@@ -40,7 +40,7 @@ def _fit_int(value: Any) -> int:
     if type(value) is not int:
         raise ValueError(f"a whole number, got {_describe(value)}")
     if not INT64_MIN <= value <= INT64_MAX:
-        raise OutOfRange("a whole number of 64 bits (-2^63 to 2^63-1)")
+        raise NotInt64
     return value
 
 

@@ -17,7 +17,7 @@ from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.diagnostics import did_you_mean
 from dbsp.errors import InputError, counted, shorten
-from dbsp.io.cell_text import OutOfRange, check_range, code_of
+from dbsp.io.cell_text import OutOfRange, code_of, in_range
 from dbsp.io.problems import MAX_PROBLEMS, missing_file
 from dbsp.io.results import text_of
 from dbsp.io.term_text import value_of
@@ -83,8 +83,7 @@ def _fitted(row: tuple[Any, ...], schema: Schema, ranges: Mapping[str, IntRange]
             # A REAL column may store whole numbers.
             if type_.kind == "int" and isinstance(value, float) and value.is_integer():
                 text = str(int(value))
-            fit = value_of(type_, text)
-            check_range(ranges.get(name), fit)
+            fit = in_range(ranges.get(name), value_of, type_, text)
         except UnicodeDecodeError:
             raise ValueError(f"column '{name}' expects UTF-8 text, got {shorten(value)}") from None
         except ValueError as error:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from dbsp.data.terms import Branch, Record
 from dbsp.data.types import Constructor, Field, Structure, Type
 from dbsp.errors import expect_present
-from dbsp.io.cell_text import CELLS, check_range, code_of
+from dbsp.io.cell_text import CELLS, code_of, in_range
 
 _BLANKS = re.compile(r"[ \t]*")
 _NAME = re.compile(r"\$[ \t]*([A-Za-z_?][A-Za-z0-9_?.]*)")
@@ -151,8 +151,7 @@ class _Reader:
         text = self.text[position:end]
         try:
             if field.type.kind != "str":
-                value = CELLS[field.type.kind](text.strip())
-                check_range(field.range, value)
+                value = in_range(field.range, value_of, field.type, text.strip())
             elif self.unquote is None:
                 quoted = text.startswith('"') and _QUOTED.fullmatch(text)
                 value = _ESCAPED.sub(r"\1", text[1:-1]) if quoted else text

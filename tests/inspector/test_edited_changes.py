@@ -75,7 +75,8 @@ def test_the_last_edit_of_a_row_counts() -> None:
             [edit("small", "-1")],
             "column 'n': expected an unsigned number of 32 bits (0 to 2^32-1), got '-1' [value-out-of-range]",
         ),
-        ([edit("item", "9" * 5000, "1", "", None)], "column 'n': expected a whole number of 64 bits"),
+        ([edit("small", f"{2**64}")], "column 'n': expected an unsigned number of 32 bits (0 to 2^32-1)"),
+        ([edit("item", "9" * 5000, "1", "", None)], "column 'n': expected a whole number of 32 bits"),
         (
             [edit("item", "1", "1", "\ud800", None)],
             "column 'name': expected UTF-8 text, got half a character [wrong-type]",

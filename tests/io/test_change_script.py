@@ -207,8 +207,9 @@ def test_the_wrong_type(line: str, message: str) -> None:
     assert message in refused(line)
 
 
-def test_unsigned_columns() -> None:
-    message = refused("+edge(1, -2)\n", ranges={"edge": {"y": UNSIGNED}})
+@pytest.mark.parametrize("number", [-2, 2**63, -(2**64)])
+def test_unsigned_columns(number: int) -> None:
+    message = refused(f"+edge(1, {number})\n", ranges={"edge": {"y": UNSIGNED}})
     assert "column 'y' of relation 'edge' expects an unsigned number (0 to 2^63-1)" in message
     assert "[value-out-of-range]" in message
 

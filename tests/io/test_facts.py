@@ -209,8 +209,9 @@ def test_a_number_beyond_64_bits_does_not_wrap(tmp_path: Path, text: str) -> Non
 
 def test_unsigned_columns_refuse_negative_numbers(tmp_path: Path) -> None:
     assert read(tmp_path, "-1\t1\n", EDGE, ranges={"y": UNSIGNED}) == [(-1, 1)]
-    message = refused(tmp_path, "1\t-1\n", EDGE, ranges={"y": UNSIGNED})
-    assert "expects an unsigned number (0 to 2^63-1), got '-1' [value-out-of-range]" in message
+    for text in ("-1", str(2**63), f"-{2**64}"):
+        message = refused(tmp_path, f"1\t{text}\n", EDGE, ranges={"y": UNSIGNED})
+        assert f"expects an unsigned number (0 to 2^63-1), got '{text}' [value-out-of-range]" in message
 
 
 def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:

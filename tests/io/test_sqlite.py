@@ -44,7 +44,11 @@ def test_any_table_or_view_can_be_read(tmp_path: Path) -> None:
 def test_tables_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"d.sqlite: there is no such database \(for relation 'rel'\)"):
         from_table(tmp_path, NAMED)
-    database(tmp_path / "d.sqlite", "CREATE TABLE rel (a)", "INSERT INTO rel VALUES (1), (1.5), ('x'), (-1)")
+    database(
+        tmp_path / "d.sqlite",
+        "CREATE TABLE rel (a)",
+        "INSERT INTO rel VALUES (1), (1.5), ('x'), (-1), ('9223372036854775808')",
+    )
     with pytest.raises(
         InputError, match=r"d.sqlite: unknown table 'rle'.*; did you mean 'rel'\? \[unknown-table\]"
     ):
@@ -60,7 +64,9 @@ def test_tables_that_do_not_fit(tmp_path: Path) -> None:
         f"{where} 2 of 'rel' (for relation 'rel'): column 'u' expects a whole number, got 1.5",
         f"{where} 3 of 'rel' (for relation 'rel'): column 'u' expects a whole number, got 'x'",
         f"{where} 4 of 'rel' (for relation 'rel'): column 'u' expects an unsigned number "
-        "(0 to 2^63-1), got -1 [wrong-type]",
+        "(0 to 2^63-1), got -1",
+        f"{where} 5 of 'rel' (for relation 'rel'): column 'u' expects an unsigned number "
+        f"(0 to 2^63-1), got '{2**63}' [wrong-type]",
     ]
     database(tmp_path / "d.sqlite", "CREATE TABLE bytes (a)", "INSERT INTO bytes VALUES (X'FF')")
     with pytest.raises(InputError, match=r"column 's' expects UTF-8 text, got b'\\xff' \[wrong-type\]$"):

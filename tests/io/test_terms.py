@@ -72,6 +72,10 @@ def test_terms_in_other_files(tmp_path: Path, way: dict[str, str]) -> None:
             '[[null, ["$Node", ["$Leaf"], "", -1, ["$Leaf"]]]]',
             "an unsigned number (0 to 2^63-1) as field 'size'",
         ),
+        (
+            f'[[null, ["$Node", ["$Leaf"], "", {2**64}, ["$Leaf"]]]]',
+            "an unsigned number (0 to 2^63-1) as field 'size'",
+        ),
     ],
 )
 def test_terms_of_json_that_do_not_fit(tmp_path: Path, data: str, message: str) -> None:
@@ -92,6 +96,11 @@ def test_terms_of_json_that_do_not_fit(tmp_path: Path, data: str, message: str) 
         ),
         (
             '+r(nil, $Node($Leaf, "a", -7, $Leaf))',
+            27,
+            "column 't' of 'r' expects an unsigned number (0 to 2^63-1) in field 'size' [value-out-of-range]",
+        ),
+        (
+            f'+r(nil, $Node($Leaf, "a", {2**64}, $Leaf))',
             27,
             "column 't' of 'r' expects an unsigned number (0 to 2^63-1) in field 'size' [value-out-of-range]",
         ),
