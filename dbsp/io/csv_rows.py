@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from dbsp.data.plain_codes import ANY_INT
 from dbsp.data.schema import Schema, named_twice
 from dbsp.data.types import INT
-from dbsp.errors import ArgumentError, DbspError, InputError, shorten, wrong_argument
+from dbsp.errors import ArgumentError, DbspError, InputError, ValueOutOfRangeError, shorten, wrong_argument
 from dbsp.io.data_files import DataFile, Source
 from dbsp.io.file_rows import ColumnChoice, FileRows, Part
 from dbsp.io.unpacking_stream import UnpackingStream
@@ -31,6 +32,7 @@ _REFUSED = re.compile(r"In CSV column #(?P<column>\d+): Row #(?P<row>\d+): (?P<r
 _PARSE = re.compile(r"CSV parse error: (?:Row #(?P<row>\d+): )?(?P<reason>.*)", re.DOTALL)
 _NO_NAMES = "cannot infer number of columns"
 _DELIMITER = re.compile(r"[;,\t|]")
+_WHOLE = re.compile(r"-?[0-9]+")
 _VALUE = re.compile(r"invalid value '(.*)'", re.DOTALL)
 
 
@@ -252,6 +254,8 @@ class CsvRows(FileRows):
         code = "wrong-type"
         if name == self.weight_in_file(fields):
             type_, code = INT, "invalid-weight"
+        elif type_ == INT and value and _WHOLE.fullmatch(value[1]):
+            return ValueOutOfRangeError(f"{column}expected {ANY_INT}, {got}", where=file.shown)
         return InputError(f"{column}expected {type_}, {got}", where=file.shown, code=code)
 
     def _wrong_encoding(self, file: DataFile, before: str) -> InputError:

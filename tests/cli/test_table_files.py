@@ -179,6 +179,11 @@ def test_the_range_of_a_column(tmp_path: Path, run: Command) -> None:
     (tmp_path / "r.csv").write_text("x\n1\n-1\n")
     result = run("run", f"{tmp_path}/p.dl", "-F", str(tmp_path), "-D", "-")
     assert result.code == 1 and "relation 'r', column 'x': expected" in result.err and "got -1" in result.err
+    for number in (2**63, -(2**64)):
+        (tmp_path / "r.csv").write_text(f"x\n1\n{number}\n")
+        result = run("run", f"{tmp_path}/p.dl", "-F", str(tmp_path), "-D", "-")
+        expected = f"row 2, column 'x': expected an unsigned number (0 to 2^63-1), got '{number}' [value-out"
+        assert result.code == 1 and expected in result.err
 
 
 def test_records_are_refused(tmp_path: Path, run: Command) -> None:

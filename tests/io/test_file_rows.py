@@ -304,7 +304,7 @@ CSV: list[tuple[str, str]] = [
     ("\n", r"expected a line with the names of the columns at the beginning \[invalid-line\]"),
     ('"x,s', r"expected a line with the names of the columns at the beginning \[invalid-line\]"),
     ("x,x\n1,2\n", r"column 'x' occurs twice in \(x, x\)"),
-    ("x,s\n99999999999999999999,a\n", r"row 1, column 'x': expected int, got '99999999999999999999'"),
+    ("x,s\n99999999999999999999,a\n", r"row 1, column 'x': expected an int from .*, got '999999999999999"),
     ("x\ts\n1\ta\n", r".*got \(x\ts\); pass the delimiter of the file, delimiter='\\t' \[unknown-column"),
     ("x;s;t\n1;a;b\n", r".*got \(x;s;t\); pass the delimiter of the file, delimiter=';'"),
     ("x,x\n1,a\n", r"column 'x' occurs twice in \(x, x\); rename one of the two \[duplicate-column\]"),
