@@ -12,6 +12,7 @@ from dbsp.cli.console import QuitConsole, remark
 from dbsp.cli.paging import paged
 from dbsp.cli.program_commands import PROGRAM, ProgramCommands
 from dbsp.cli.program_reload import LiveProgram, ProgramChange
+from dbsp.cli.program_words import declared_types
 from dbsp.cli.result_outputs import FolderOutput, report_ambiguous, tick_lines
 from dbsp.cli.rule_entry import begins_entry, is_rule_of
 from dbsp.cli.tables import LIMIT, aligned, table_of
@@ -267,7 +268,9 @@ class ConsoleCommands:
         parameters = {"filename": path.name, "IO": TABLE_FILES.get(path.suffix, "file")}
         place = fact_source(name, parameters, path.parent)
         rows = program_files.read_place_of(self.program, name, place)
-        self._print(self._source.step({name: rows}))
+        with declared_types(self.program, [name]):
+            result = self._source.step({name: rows})
+        self._print(result)
 
     def _refuse_pending(self) -> None:
         if self.pending:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dbsp.cli.console import loading, remark
 from dbsp.cli.functor_files import load_functors
 from dbsp.cli.options import Compilation, invalid_option
+from dbsp.cli.program_words import declared_types
 from dbsp.compiler.compile import compile
 from dbsp.compiler.datalog.compiler_passes import REWRITES
 from dbsp.compiler.datalog.meaning.directives import fact_source
@@ -178,6 +179,7 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
     total = sum(_size(source) for _, source in sources)
     initial: dict[str, Any] = {}
     errors: list[InputError] = []
+    tables: set[str] = set()
     with loading(total) as advance:
         for name, source in sources:
             try:
@@ -188,6 +190,7 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
             initial[name] = _concatenate(initial[name], facts) if name in initial else facts
             text = f"reading {name if source.path is None else source.path.name}"
             if isinstance(facts, FileRows):  # the tick reads it
+                tables.add(name)
                 facts.watcher = partial(_advance, advance, text)
             else:
                 advance(_size(source), text)
@@ -196,7 +199,8 @@ def facts_of(program: Program, folder: Path, changes_from_stdin: bool = False) -
         if errors:
             raise FactFileErrors(errors)
         advance(None, "computing the first tick")
-        yield initial
+        with declared_types(program, tables):
+            yield initial
 
 
 def _advance(advance: Callable[[int | None, str], None], text: str, size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import dbsp
+from dbsp.cli.commands import ConsoleCommands
 from dbsp.io import unpack
 from tests.cli.support import REACH, Command
 
@@ -145,7 +148,9 @@ def test_names_of_other_columns(tmp_path: Path, run: Command, format_: str) -> N
     write(tmp_path / "in" / f"edge.{format_}", EDGES.rename_columns(["a", "b"]))
     done = run("run", program(tmp_path), "-F", f"{tmp_path}/in")
     assert done.code == 1
-    expected = "expected the columns (x: int, y: int), got (a, b); a column of the file needs the name that"
+    expected = (
+        "expected the columns (x: number, y: number), got (a, b); a column of the file needs the name that"
+    )
     assert expected in done.err
     hint = "; write .input edge(IO=csv, headers=false) if the first line has values"
     assert (hint in done.err) == (format_ == "csv")
@@ -171,7 +176,7 @@ def test_wrong_tables(tmp_path: Path, run: Command, format_: str) -> None:
     assert f"dbsp: error: relation 'edge', {tmp_path}/edge.{format_}: expected the columns" in wrong.err
     assert "missing: 'y'; unknown: 'z'" in wrong.err
     write(tmp_path / f"edge.{format_}", pa.table({"x": [1, 2], "y": [3, None]}))
-    assert "row 2, column 'y': expected int, got None" in run(*command).err
+    assert "row 2, column 'y': expected number, got no value [missing-value]" in run(*command).err
 
 
 def test_the_range_of_a_column(tmp_path: Path, run: Command) -> None:
@@ -184,6 +189,37 @@ def test_the_range_of_a_column(tmp_path: Path, run: Command) -> None:
         result = run("run", f"{tmp_path}/p.dl", "-F", str(tmp_path), "-D", "-")
         expected = f"row 2, column 'x': expected an unsigned number (0 to 2^63-1), got '{number}' [value-out"
         assert result.code == 1 and expected in result.err
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "message"),
+    [
+        ("r.csv", "i,u,s,f\n1,1,a,1\nx,1,a,1\n", "row 2, column 'i': expected number, got 'x' [wrong-type]"),
+        ("r.csv", "i,u,s,f\n1,-x,a,1\n", "column 'u': expected an unsigned number (0 to 2^63-1), got '-x'"),
+        ("r.csv", f"i,u,s,f\n{2**63},1,a,1\n", "column 'i': expected a number from -2^63 to 2^63-1, got '92"),
+        ("r.csv", "i,u,s,f\n1,,a,1\n", "column 'u': expected an unsigned number (0 to 2^63-1), got no value"),
+        ("r.csv", "i,u,s\n", "expected the columns (i: number, u: Id, s: symbol, f: float), got (i, u, s)"),
+        (
+            "r.ndjson",
+            '{"i":1,"u":1,"s":5,"f":1}',
+            "column 's': expected symbol, got 5 of type number [wrong-ty",
+        ),
+        ("r.ndjson", '{"i":"a","u":1,"s":"a","f":1}', "column 'i': expected number, got 'a' of type symbol"),
+        ("r.ndjson", '{"i":1,"u":1,"s":"a"}', "column 'f': expected float, got no value [missing-value]"),
+    ],
+)
+def test_errors_have_the_types_of_the_program(
+    tmp_path: Path, run: Command, file: str, data: str, message: str
+) -> None:
+    (tmp_path / "p.dl").write_text(
+        ".type Id <: unsigned\n.decl r(i: number, u: Id, s: symbol, f: float)\n.input r\n.output r\n"
+    )
+    (tmp_path / file).write_text(data)
+    result = run("run", f"{tmp_path}/p.dl", "-F", str(tmp_path), "-D", "-")
+    assert result.code == 1 and message in result.err
+    program = dbsp.compile(tmp_path / "p.dl")
+    with pytest.raises(dbsp.DbspError, match=re.escape(message)):
+        ConsoleCommands(program, program.start(), timed=False).handle(f"load {tmp_path}/{file}")
 
 
 def test_records_are_refused(tmp_path: Path, run: Command) -> None:
