@@ -20,7 +20,7 @@ from dbsp.compiler.datalog.meaning.word_size import WORD_SIZES
 from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import ArgumentError, CompileError, choice, wrong_argument
+from dbsp.errors import ArgumentError, CompileError, broken_link, choice, wrong_argument
 from dbsp.io.allowed_folders import AllowedFolders
 from dbsp.operators.planner.strategy import Strategy, StrategyName
 from dbsp.operators.recursion.modes import Recursion, RecursionName
@@ -175,6 +175,7 @@ def _read(path: Path) -> str:
         raise CompileError(message, code="unreadable-file") from None
     except OSError as error:
         code = "file-not-found" if isinstance(error, FileNotFoundError) else "unreadable-file"
-        raise CompileError(f"cannot read {path}: {error.strerror}", code=code) from None
+        reason = broken_link(path) or error.strerror
+        raise CompileError(f"cannot read {path}: {reason}", code=code) from None
     except ValueError as error:  # the path has a NUL character
         raise CompileError(f"cannot read {str(path)!r}: {error}", code="unreadable-file") from None

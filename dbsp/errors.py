@@ -6,6 +6,7 @@ do.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -246,6 +247,20 @@ def cause_text(error: Exception) -> str:
     """
     message = error.message if isinstance(error, DbspError) else error
     return f"{type(error).__name__}: {message}"
+
+
+def broken_link(path: str | os.PathLike[str]) -> str | None:
+    """Return where a link to nothing leads, for a message; None for other paths."""
+    if not os.path.islink(path) or os.path.exists(path):
+        return None
+    return f"it is a link to {os.readlink(path)}, which does not exist"
+
+
+def system_reason(error: OSError, folder: str | os.PathLike[str]) -> str:
+    """Return why the system refused to make or use a folder."""
+    if isinstance(error, FileExistsError):
+        return broken_link(folder) or "it is a file"
+    return error.strerror or str(error)
 
 
 def expect_present(value: T | None, what: str, *, where: str | None = None) -> T:

@@ -18,7 +18,7 @@ from dbsp.datomic import Connection, Database, connect
 from dbsp.datomic.connection import Durability
 from dbsp.datomic.time_points import TimePoint
 from dbsp.edn import Symbol, read
-from dbsp.errors import CheckpointError, EdnError, InputError, counted, shorten
+from dbsp.errors import CheckpointError, EdnError, InputError, broken_link, counted, shorten
 from dbsp.io.problems import read_file
 from dbsp.lazy_dataclass import dataclass
 
@@ -32,9 +32,8 @@ def opened(folder: Path, *, read_only: bool, group: bool = False) -> Iterator[Co
     With `group`, transactions are durable a short time after they are complete.
     """
     if not (folder / "log.sqlite").is_file():
-        raise CheckpointError(
-            f"{folder} has no database; create one: dbsp db init {folder}", code="checkpoint-unreadable"
-        )
+        remedy = broken_link(folder) or f"create one: dbsp db init {folder}"
+        raise CheckpointError(f"{folder} has no database; {remedy}", code="checkpoint-unreadable")
     durability = Durability.GROUP if group else Durability.COMMIT
     with connect(folder, read_only=read_only, durability=durability) as connection:
         yield connection
@@ -81,6 +80,11 @@ def argument_text(argument: str, name: str) -> tuple[str, str]:
     """Return the text of an argument that is EDN, a file or `-`, and its name in errors."""
     if is_text(argument):
         return argument, name
+    if not argument.strip():
+        raise InputError(
+            f"expected a {name}, the name of its file or - for standard input, got an empty text",
+            code="query-arguments",
+        )
     if argument == "-":
         return "".join(stdin_lines()), STDIN
     return file_text(Path(argument)), argument

@@ -12,7 +12,6 @@ after the process or the machine has failed.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import struct
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dbsp.datomic.group_flush import GroupFlush
-from dbsp.errors import CheckpointError
+from dbsp.errors import CheckpointError, system_reason
 
 FORMAT: Final = 1
 """The version of the format, which the file has as `user_version`."""
@@ -300,5 +299,5 @@ def _reported(path: Path) -> Iterator[None]:
             f"cannot read {path}: {error}; restore the file from a copy", code="checkpoint-unreadable"
         ) from None
     except OSError as error:
-        reason = error.strerror or os.strerror(error.errno or 0)
+        reason = system_reason(error, path.parent)
         raise CheckpointError(f"cannot write {path}: {reason}", code="checkpoint-write") from None

@@ -41,7 +41,7 @@ from dbsp.durable.sealed_files import (
     sealed_json,
     unreadable,
 )
-from dbsp.errors import CheckpointError
+from dbsp.errors import CheckpointError, system_reason
 from dbsp.lazy_dataclass import dataclass
 
 FORMAT = "dbsp delta log"
@@ -199,7 +199,8 @@ class Ledger:
             lock.acquire()
         except OSError as error:
             raise CheckpointError(
-                f"cannot use the folder {self.folder}: {error.strerror}", code="checkpoint-write"
+                f"cannot use the folder {self.folder}: {system_reason(error, self.folder)}",
+                code="checkpoint-write",
             ) from None
         try:
             for left in (self.folder / "drafts").iterdir():

@@ -53,6 +53,7 @@ from dbsp.errors import (
     CheckpointError,
     CheckpointWarning,
     expect_present,
+    system_reason,
 )
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
@@ -492,5 +493,5 @@ def _owned(folder: Path) -> FolderOwner:
         return call_undisturbed(FolderOwner, folder)
     except OSError as error:
         raise CheckpointError(
-            f"cannot use the folder {folder}: {error.strerror}", code="checkpoint-write"
+            f"cannot use the folder {folder}: {system_reason(error, folder)}", code="checkpoint-write"
         ) from None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dbsp.diagnostics import Diagnostic, did_you_mean, render_all
-from dbsp.errors import InputError
+from dbsp.errors import InputError, broken_link
 from dbsp.io.unpack import unpacked
 
 MAX_PROBLEMS = 10
@@ -33,6 +33,7 @@ class DataError(InputError):
 
 def missing_file(path: str, kind: str, hint: str | None = None) -> InputError:
     """Return the error for a file that does not exist."""
+    hint = broken_link(path) or hint
     message = f"there is no such {kind}" + (f"; {hint}" if hint else "")
     return InputError(message, where=path, code="file-not-found")
 

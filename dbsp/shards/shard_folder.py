@@ -32,7 +32,7 @@ from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest, read_manifest
 from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.shards_header import HEADER, ShardsHeader, read_shards_header
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
-from dbsp.errors import CheckpointError, CheckpointWarning, counted, expect_present
+from dbsp.errors import CheckpointError, CheckpointWarning, counted, expect_present, system_reason
 from dbsp.shards.placed_circuit import WrittenCircuit
 from dbsp.shards.shard_store import ShardPlace, is_of_circuit
 from dbsp.shards.snapshot_plan import ShardStatus, SnapshotPlan
@@ -388,7 +388,7 @@ def _owned(folder: Path) -> FolderOwner:
         return call_undisturbed(FolderOwner, folder)
     except OSError as error:
         raise CheckpointError(
-            f"cannot use the folder {folder}: {error.strerror}", code="checkpoint-write"
+            f"cannot use the folder {folder}: {system_reason(error, folder)}", code="checkpoint-write"
         ) from None
 
 

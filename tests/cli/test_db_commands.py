@@ -220,6 +220,8 @@ def test_inputs_and_rules(people: Path, run: Command) -> None:
             "the query has % in :in; give its rules: --rules FILE, or :rules at the prompt [query-arguments]",
         ),
         (NAMES, ["--rules", "rules.edn"], "--rules: the query has no %; add % to its :in [query-arguments]"),
+        ("", [], "expected a query, the name of its file or - for standard input, got an empty text [quer"),
+        (" ", [], "expected a query, the name of its file or - for standard input, got an empty text [quer"),
         (
             NAMES,
             ["--as-of", "yesterday"],

@@ -137,6 +137,30 @@ def test_a_goal_that_more_rows_match(folder: Path, run: Command) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run link", "cannot read link: it is a link to nowhere, which does not exist [file-not-found]"),
+        ("run reach.dl -F link", "the folder link does not exist [file-not-found]"),
+        (
+            "run reach.dl -F . -D -",
+            "edge.facts: there is no such fact file (for relation 'edge'); it is a link",
+        ),
+        ("live reach.dl --checkpoint link", "cannot use the folder link: it is a link to nowhere, which"),
+        ("db init reach.dl", "cannot write reach.dl/log.sqlite: it is a file [checkpoint-write]"),
+        ("db init link", "cannot write link/log.sqlite: it is a link to nowhere, which does not exist"),
+        ("db log link", "link has no database; it is a link to nowhere, which does not exist [checkpoint-"),
+    ],
+)
+def test_links_to_nothing(folder: Path, run: Command, command: str, message: str) -> None:
+    (folder / "link").symlink_to("nowhere")
+    (folder / "edge.facts").symlink_to("nowhere")
+    done = run(*command.split())
+    assert (done.code, done.out) == (1, "")
+    assert message in done.err
+    assert not (folder / "nowhere").exists()
+
+
 def test_results_that_cannot_be_written(folder: Path, run: Command) -> None:
     (folder / "out").write_text("a file, not a folder")
     done = run("run", "reach.dl", "-F", "facts", "-D", "out")
