@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -116,6 +116,28 @@ def slow_work(description: str) -> Iterator[Callable[[str], None]]:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
+_NO_SHARDS = "commands open runs without shards only; open it in Python with shards="
+_COMMAND_WORDS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "iteration-limit": [("max_iterations=", "--max-iterations ")],
+    "unpacked-too-large": [("max_unpacked=", "--max-unpacked ")],
+    "checkpoint-pickle": [
+        ("open it with Store(folder, allow_pickle=True)", "open it with --allow-pickle"),
+        ("allow_pickle=True", "--allow-pickle"),
+    ],
+    "checkpoint-other-program": [
+        (
+            "start the same query, start this one with update=True, or choose another folder",
+            "give the program of the checkpoint, or continue with this one: "
+            "dbsp live PROGRAM --checkpoint FOLDER",
+        ),
+        ("start the same query, ", "give the program of the checkpoint, "),
+        ("start the run with shards=", _NO_SHARDS),
+    ],
+    "outside-history": [("Store(folder, keep=...)", "dbsp live --checkpoint FOLDER --keep N|TIME")],
+}
+"""By the code of an error: texts about Python, and what users of the command line write."""
+
+
 def in_option_names(error: DbspError) -> str:
     """Return the text of an error that names options as the command line does.
 
@@ -123,8 +145,6 @@ def in_option_names(error: DbspError) -> str:
     'raise the limit with --max-iterations N [iteration-limit]'
     """
     text = str(error)
-    if error.code == "unpacked-too-large":
-        return text.replace("max_unpacked=", "--max-unpacked ")
-    if error.code == "checkpoint-pickle":
-        return text.replace("allow_pickle=True", "--allow-pickle")
-    return text.replace("max_iterations=", "--max-iterations ") if error.code == "iteration-limit" else text
+    for python, command in _COMMAND_WORDS.get(error.code or "", ()):
+        text = text.replace(python, command)
+    return text

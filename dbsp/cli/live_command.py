@@ -38,6 +38,7 @@ def live(
     ] = False,
     checkpoint: options.CheckpointFolder = None,
     keep: options.Keep = None,
+    allow_pickle: options.AllowPickle = False,
     compilation: options.Compilation,
     time: options.Timing = False,
     max_iterations: options.MaxIterations = 100_000,
@@ -63,8 +64,9 @@ def live(
     At a terminal, shows a prompt with history and completion and accepts more commands: proofs of
     rows, drawings. 'help' lists them.
     """
-    if keep is not None and checkpoint is None:
-        raise options.invalid_option("expected --checkpoint with --keep")
+    if checkpoint is None and (keep is not None or allow_pickle):
+        option = "--keep" if keep is not None else "--allow-pickle"
+        raise options.invalid_option(f"expected --checkpoint with {option}")
     from dbsp.cli import program_files
     from dbsp.cli.program_reload import LiveProgram
 
@@ -77,7 +79,7 @@ def live(
     from dbsp.cli.live_start import start_in_checkpoint
     from dbsp.durable.store import Store
 
-    store = Store(checkpoint, keep=_kept(keep))
+    store = Store(checkpoint, keep=_kept(keep), allow_pickle=allow_pickle)
     try:
         source = start_in_checkpoint(
             compiled,

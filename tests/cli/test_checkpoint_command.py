@@ -240,6 +240,25 @@ def test_as_of_needs_permission_for_pickled_values(run: Command, tmp_path: Path)
     assert done.code == 1
     assert "open it with --allow-pickle [checkpoint-pickle]" in done.err
     assert as_of(run, tmp_path, "--allow-pickle")[4:-1] == ["1\t2"]
+    live = ["live", str(tmp_path / "reach.dl"), "--checkpoint", str(tmp_path / "run")]
+    assert "open it with --allow-pickle [checkpoint-pickle]" in run(*live).err
+    assert run(*live, "--allow-pickle").code == 0
+
+
+def test_advice_is_about_commands(run: Command, made: Path) -> None:
+    (made / "other.dl").write_text(".decl other(x: number)\n.input other\n.output other\n")
+    folder = made / "run"
+    for command in ("compact", "as-of"):
+        done = run("checkpoint", command, str(folder), str(made / "other.dl"))
+        advice = "give the program of the checkpoint, or continue with this one: dbsp live PROGRAM --che"
+        assert advice in done.err and "update=True" not in done.err
+    sharded = dbsp.compile(made / "reach.dl").start(shards=1, checkpoint=made / "sharded")
+    sharded.close()
+    for command in ("compact", "as-of"):
+        done = run("checkpoint", command, str(made / "sharded"), str(made / "reach.dl"))
+        assert "commands open runs without shards only; open it in Python with shards=1" in done.err
+    outside = run("checkpoint", "as-of", str(folder), str(made / "reach.dl"), "2000-01-01")
+    assert "; dbsp live --checkpoint FOLDER --keep N|TIME keeps more of the past from now on" in outside.err
 
 
 def test_progress_of_long_work_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,6 +125,7 @@ def test_a_run_of_python_continues(folder: Path, run: Command) -> None:
 
 def test_refused_folders_and_options(folder: Path, run: Command) -> None:
     assert "expected --checkpoint with --keep" in run("live", "reach.dl", "--keep", "3").err
+    assert "expected --checkpoint with --allow-pickle" in run("live", "reach.dl", "--allow-pickle").err
     assert "--keep: expected a number of ticks" in run(*LIVE, "--keep", "3 apples").err
     assert not Path("state").exists()
     other = Circuit("other").start(checkpoint="state")
