@@ -148,6 +148,8 @@ def encode_arrow(column: pa.Array | pa.ChunkedArray, wanted: Type, interner: Int
         return encode_arrow_column(column, source, interner), source
     except pa.ArrowInvalid as error:
         raise ValueOutOfRangeError(str(error)) from None
+    except UnicodeDecodeError:
+        raise InputError("expected UTF-8 text", code="invalid-encoding") from None
 
 
 def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner) -> Codes:
@@ -419,7 +421,12 @@ def decode_table(
         columns.append(column)
     if not columns:
         return pa.table({"rows": pa.nulls(len(codes))}).select([])  # keeps the number of rows
-    return pa.table(dict(zip(schema.names, columns, strict=True)))
+    try:
+        return pa.table(dict(zip(schema.names, columns, strict=True)))
+    except UnicodeEncodeError as error:
+        raise SchemaError(
+            f"column {error.object!r}: Arrow needs a name of valid Unicode text", code="invalid-encoding"
+        ) from None
 
 
 # --- batches --------------------------------------------------------------------------------------

@@ -94,18 +94,42 @@ def read_csv(
         >>> circuit.start().step({"sale": dbsp.read_csv("sale.csv", delimiter=";")})["all"].rows()
         [(None, 'south'), (7, 'north')]
     """
-    for name, character in (("delimiter", delimiter), ("quote", quote)):
-        if character is not None and (not isinstance(character, str) or len(character) != 1):
-            raise wrong_argument(name, "one character", character)
-    if isinstance(null_values, str):
+    for name, character in (("delimiter", delimiter), ("quote", '"' if quote is None else quote)):
+        if not isinstance(character, str) or len(character) != 1 or not character.isascii():
+            raise wrong_argument(name, "one ASCII character", character)
+    nulls = _texts(null_values)
+    if nulls is None:
         raise wrong_argument("null_values", "a list of texts", null_values)
-    if isinstance(header, str):
+    names = header if isinstance(header, bool) else _texts(header)
+    if names is None or names == ():
         raise wrong_argument("header", "True, False or a list of names", header)
+    if not _is_encoding(encoding):
+        raise wrong_argument("encoding", "a text encoding, such as 'latin1'", encoding)
     if header is False and columns is not None:
         raise ArgumentError("columns= needs names of columns; pass them as header=[...]")
-    names = header if isinstance(header, bool) else tuple(header)
-    format_ = CsvFormat(delimiter, quote, names, tuple(null_values), encoding)
+    format_ = CsvFormat(delimiter, quote, names, nulls, encoding)
     return CsvRows(source, columns, filesystem, max_unpacked, format_)
+
+
+def _texts(values: object) -> tuple[str, ...] | None:
+    """Return the texts of a list; None if it is none, or has values that PyArrow refuses."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return None
+    texts = tuple(values)
+    try:
+        "".join(texts).encode()
+    except (TypeError, UnicodeEncodeError):
+        return None
+    return texts
+
+
+def _is_encoding(name: Any) -> bool:
+    """Whether Python knows a text encoding, and its decoder takes what PyArrow reads."""
+    try:
+        codecs.getincrementaldecoder(name)().decode(memoryview(b"x"))
+        return bool("\n".encode(name))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return False
 
 
 class CsvRows(FileRows):
@@ -136,6 +160,9 @@ class CsvRows(FileRows):
             raise self._error(file, fields, error) from None
         except UnicodeDecodeError:
             raise self._wrong_encoding(file, "the names of the columns: ") from None
+        except UnicodeError as error:  # UTF-16 without the mark of its byte order
+            text = f"expected text in {self._format.encoding}: {error}"
+            raise InputError(text, where=file.shown, code="invalid-encoding") from None
         # PyArrow takes the rest of the file as the last text if its quotation mark is not closed.
         if stream.quotes % 2:
             lines = _lines(self._opened(file), self._format.encoding)

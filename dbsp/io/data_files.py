@@ -60,7 +60,7 @@ def find_files(source: Source, endings: Sequence[str], filesystem: Any = None) -
 
 
 def _find(given: str, endings: Sequence[str], filesystem: Any) -> list[DataFile]:
-    from pyarrow import fs
+    from pyarrow import ArrowInvalid, fs
 
     system, path = _opened(given, filesystem)
     try:
@@ -70,7 +70,7 @@ def _find(given: str, endings: Sequence[str], filesystem: Any) -> list[DataFile]
             return _matching(system, path, given)
         if info.type == fs.FileType.Directory:
             return _inside(system, path, given, endings)
-    except OSError as error:
+    except (OSError, ArrowInvalid, UnicodeEncodeError) as error:  # also names that are not UTF-8
         raise InputError(f"cannot be read: {error}", where=given, code="unreadable-file") from error
     if info.type == fs.FileType.NotFound:
         raise _missing(given, system, path)
@@ -84,6 +84,8 @@ def _opened(given: str, filesystem: Any) -> tuple[Any, str]:
     if filesystem is not None:
         if isinstance(filesystem, fs.FileSystem):
             return filesystem, given
+        if not hasattr(filesystem, "info"):
+            raise wrong_argument("filesystem", "a file system of PyArrow or fsspec", filesystem)
         return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), given
     if not _SCHEME.match(given):
         return fs.LocalFileSystem(), os.path.expanduser(given)

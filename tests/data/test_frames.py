@@ -386,3 +386,14 @@ def test_types_of_decoded_columns() -> None:
     ]
     assert schema_of_arrow(table) == schema
     assert decode_table(np.empty((0, 1), np.int64), Schema(("o",), (OBJECT,)), Interner()).num_rows == 0
+
+
+def test_names_and_texts_that_are_not_unicode() -> None:
+    with pytest.raises(SchemaError, match=r"column 'x\\ud800': Arrow needs a name of valid Unicode text"):
+        ZSet({(1,): 1}, schema=Schema(("x\ud800",), (INT,))).to_arrow()
+    offsets = pa.py_buffer(bytes(4) + b"\1\0\0\0\2\0\0\0")
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"a\xff")])
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), texts)
+    for column in (texts, lists):
+        with pytest.raises(InputError, match=r"column 's': expected UTF-8 text \[invalid-encoding\]"):
+            ZSet.from_arrow(pa.table({"s": column}))

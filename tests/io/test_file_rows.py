@@ -451,14 +451,44 @@ def test_options_of_csv(tmp_path: Path) -> None:
     path.write_bytes(b"1,a,3\n")
     refused(dbsp.read_csv(path, header=False), r"row 1: expected 2 columns, got 3: 1,a,3", x=int, s=str)
     for options, message in (
-        ({"delimiter": ";;"}, "delimiter: expected one character, got ';;'"),
-        ({"quote": 5}, "quote: expected one character, got 5"),
+        ({"delimiter": ";;"}, "delimiter: expected one ASCII character, got ';;'"),
+        ({"delimiter": "é"}, "delimiter: expected one ASCII character, got 'é'"),
+        ({"delimiter": None}, "delimiter: expected one ASCII character, got None"),
+        ({"quote": 5}, "quote: expected one ASCII character, got 5"),
         ({"null_values": "NA"}, "null_values: expected a list of texts, got 'NA'"),
+        ({"null_values": [5]}, r"null_values: expected a list of texts, got \[5\]"),
+        ({"header": ["\ud800"]}, "header: expected True, False or a list of names, got "),
+        ({"header": []}, r"header: expected True, False or a list of names, got \[\]"),
+        ({"encoding": "foo"}, "encoding: expected a text encoding, such as 'latin1', got 'foo'"),
+        ({"encoding": "base64"}, "encoding: expected a text encoding, such as 'latin1', got 'base64'"),
+        ({"encoding": "punycode"}, "encoding: expected a text encoding, such as 'latin1', got 'puny"),
+        ({"encoding": None}, "encoding: expected a text encoding, such as 'latin1', got None"),
+        ({"filesystem": 5}, "filesystem: expected a file system of PyArrow or fsspec, got 5"),
         ({"header": "x"}, "header: expected True, False or a list of names, got 'x'"),
         ({"header": False, "columns": ["x"]}, r"columns= needs names of columns; pass them as header=\["),
     ):
         with pytest.raises(DbspError, match=message):
             dbsp.read_csv(path, **options)
+
+
+def test_a_csv_file_without_the_mark_of_utf16(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    source = dbsp.read_csv(tmp_path / "a.csv", encoding="utf16")
+    refused(source, r"a\.csv: expected text in utf16: .* \[invalid-encoding\]", x=int)
+
+
+@pytest.mark.parametrize("name", ["a\0b.csv", "\ud800.csv"])
+def test_names_that_no_file_has(tmp_path: Path, ending: str, name: str) -> None:
+    with pytest.raises(InputError, match=r"cannot be read: .* \[unreadable-file\]"):
+        FORMATS[ending][1](tmp_path / name)
+
+
+def test_parquet_with_text_that_is_not_utf8(tmp_path: Path) -> None:
+    offsets = pa.py_buffer(bytes(4) + b"\1\0\0\0\2\0\0\0")
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"a\xff")])
+    write_parquet(tmp_path / "a.parquet", pa.table({"s": texts}))
+    refused(dbsp.read_parquet(tmp_path / "a.parquet"), "column 's': expected UTF-8 text", s=str)
+    refused(pa.table({"s": texts}), r"column 's': expected UTF-8 text \[invalid-encoding\]", s=str)
 
 
 NDJSON: list[tuple[bytes, str]] = [
