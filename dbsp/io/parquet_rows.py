@@ -67,9 +67,14 @@ class ParquetRows(FileRows):
             with file.filesystem.open_input_file(file.path) as opened:
                 metadata = parquet.read_metadata(opened)
                 self._check_size(file, metadata)
-                names = list(metadata.schema.to_arrow_schema().names)
-                texts = [
-                    name for name in names if name in fields.names and fields.type_of(name).kind == "str"
+                written = metadata.schema.to_arrow_schema()
+                names = list(written.names)
+                texts = [  # PyArrow knows no lists, structs and maps by these names
+                    field.name
+                    for field in written
+                    if field.name in fields.names
+                    and fields.type_of(field.name).kind == "str"
+                    and not field.type.num_fields
                 ]
                 reader = parquet.ParquetFile(
                     opened, metadata=metadata, read_dictionary=texts, pre_buffer=True

@@ -471,6 +471,12 @@ def test_options_of_csv(tmp_path: Path) -> None:
             dbsp.read_csv(path, **options)
 
 
+@pytest.mark.parametrize("value", [[1], {"a": 1}, [{"a": "b"}]])
+def test_parquet_with_nested_values_in_a_column_of_texts(tmp_path: Path, value: Any) -> None:
+    write_parquet(tmp_path / "a.parquet", pa.table({"s": [value]}))
+    refused(dbsp.read_parquet(tmp_path / "a.parquet"), "row 1, column 's': expected str, got ", s=str)
+
+
 def test_a_csv_file_without_the_mark_of_utf16(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n1\n")
     source = dbsp.read_csv(tmp_path / "a.csv", encoding="utf16")
