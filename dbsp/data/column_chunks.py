@@ -200,7 +200,7 @@ def _error(column: Column, type_: Type, interner: Interner) -> DbspError | None:
 def _codes(column: Column, type_: Type, interner: Interner) -> Codes:
     """Return the codes of a column, int64[n]."""
     if isinstance(column, np.ndarray):
-        if (numbers := _number_codes(column)) is not None:
+        if (numbers := _number_codes(column, type_)) is not None:
             return _recoded(*numbers, type_, interner)
         if column.dtype.kind == "O":
             return encode_column(type_, column.tolist(), interner)
@@ -222,12 +222,12 @@ def _recoded(codes: Codes, source: Type, type_: Type, interner: Interner) -> Cod
         raise
 
 
-def _number_codes(column: npt.NDArray[Any]) -> tuple[Codes, Type] | None:
+def _number_codes(column: npt.NDArray[Any], wanted: Type) -> tuple[Codes, Type] | None:
     """Return the codes and the type of an array of numbers; None for other arrays."""
     kind = column.dtype.kind
     if isinstance(column, np.ma.MaskedArray) or kind not in "iufb":
         return None
-    if kind == "f":
+    if kind == "f" or (kind == "u" and wanted.kind == "float"):
         return float_codes(column.astype(np.float64)), FLOAT
     if kind == "u" and column.size and int(column.max()) > INT64_MAX:
         raise out_of_int_range(int(column.max()))

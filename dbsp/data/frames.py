@@ -125,11 +125,14 @@ def _source_type(column: pa.ChunkedArray, wanted: Type) -> Type:
     """Return the type to encode a column with, before it is converted to the wanted type.
 
     Decimals without digits after the point are ints in a column of ints, such as the sums of ints
-    of DuckDB. Lists and structs are tuples among objects. Those of an Arrow type without a type
-    here, such as a struct with a field of nulls only, are encoded value by value.
+    of DuckDB. Ints of uint64 are floats in a column of floats, where those beyond 2**63 fit. Lists
+    and structs are tuples among objects. Those of an Arrow type without a type here, such as a
+    struct with a field of nulls only, are encoded value by value.
     """
     if wanted.kind == "int" and pa.types.is_decimal(column.type) and column.type.scale == 0:
         return INT.optional() if column.null_count else INT
+    if wanted.kind == "float" and pa.types.is_uint64(column.type):
+        return FLOAT.optional() if column.null_count else FLOAT
     found = _found_type(column)
     if wanted.kind == "object" and found.kind in ("list", "struct"):
         return OBJECT.optional() if found.nullable else OBJECT
@@ -208,6 +211,8 @@ def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
         except pa.ArrowInvalid:
             raise out_of_int_range(_beyond(array)) from None
     if kind == "float":
+        if pa.types.is_integer(array.type):
+            array = array.cast(_FLOAT64, safe=False)  # rounds as Python does
         return float_codes(values_of(_converted(array, _FLOAT64), np.float64))
     if kind == "bool":
         return values_of(array, np.int64)

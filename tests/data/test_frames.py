@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbsp import Circuit
 from dbsp.data.frames import decode_table, encode_arrow_column, encode_table, schema_of_arrow
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
@@ -397,3 +398,15 @@ def test_names_and_texts_that_are_not_unicode() -> None:
     for column in (texts, lists):
         with pytest.raises(InputError, match=r"column 's': expected UTF-8 text \[invalid-encoding\]"):
             ZSet.from_arrow(pa.table({"s": column}))
+
+
+@pytest.mark.parametrize("number", [0, 2**53 + 1, 2**63, 2**64 - 1])
+def test_uint64_in_a_column_of_floats(number: int) -> None:
+    array = pa.array([number, None], pa.uint64())
+    for column in (array, pa.chunked_array([array])):
+        found = ZSet.from_arrow(pa.table({"x": column}), schema={"x": float | None})
+        assert found.rows() == [(None,), (float(number),)]
+    circuit = Circuit("t")
+    circuit.output("o", circuit.input("a", x=float))
+    for column in (np.array([number], np.uint64), pd.Series([number], dtype="uint64")):
+        assert circuit.start().step({"a": {"x": column}})["o"].rows() == [(float(number),)]
