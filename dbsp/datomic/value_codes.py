@@ -123,6 +123,10 @@ def _instant(value: Any) -> Any:
         raise _WrongValue(
             f"an instant has a time zone, got {value.isoformat()}; use tzinfo=datetime.UTC", code="wrong-type"
         )
+    if getattr(value, "nanosecond", 0):  # of pandas, also in Arrow tables
+        raise _WrongValue(
+            f"an instant is in whole microseconds, got {value.isoformat()}; round it to microseconds"
+        )
     return in_zone(instant(value), "UTC")
 
 

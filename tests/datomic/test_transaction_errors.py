@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dbsp.datomic.entity_ranges import DB0, TX0
@@ -601,6 +602,12 @@ WRONG_VALUES: list[tuple[str, Any, str, str]] = [
         dt.datetime(2020, 1, 1),
         "wrong-type",
         "attribute :v/instant: an instant has a time zone, got 2020-01-01T00:00:00; use tzinfo=datetime.UTC",
+    ),
+    (
+        ":v/instant",
+        pd.Timestamp(1_999, tz="UTC"),
+        "value-out-of-range",
+        "attribute :v/instant: an instant is in whole microseconds, got 1970-01-01T00:00:00.000001999+00:00",
     ),
     (":v/uuid", "a", "wrong-type", 'attribute :v/uuid expects a uuid, got the string "a"'),
     (":v/uri", 5, "wrong-type", "attribute :v/uri expects a uri, got the long 5"),
