@@ -18,8 +18,10 @@ from dbsp.edn import Keyword, Symbol, read
 from dbsp.errors import EdnError, InputError, shorten
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_NOT_FINITE = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _REAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TEXTS = ("string", "uri")
+_TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _ARROW = {"long": pa.int64(), "double": pa.float64()}
 """The Arrow types of the value types that Arrow reads from texts."""
 
@@ -37,19 +39,35 @@ def cell_values(column: Any, attribute: Attribute | None, is_csv: bool) -> Any:
             code="wrong-type",
         )
     if attribute is not None and attribute.value_type == "instant":
-        naive = pa.types.is_timestamp(type_) and type_.tz is None
-        if naive or pa.types.is_date(type_):
+        if pa.types.is_timestamp(type_):
+            return _instants(column, _name(attribute))
+        if pa.types.is_date(type_):
             return column.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-    if not (pa.types.is_string(type_) or pa.types.is_large_string(type_)):
+    inside = type_.value_type if pa.types.is_dictionary(type_) else type_
+    if not any(is_text(inside) for is_text in _TEXT_TYPES):
         return column
     value_type = "ref" if attribute is None else attribute.value_type
     if value_type in _TEXTS or (value_type is None and not is_csv):
         return column
-    return _parsed(column, value_type, _name(attribute))
+    return _parsed(column.cast(pa.large_string()), value_type, _name(attribute))
 
 
 def _name(attribute: Attribute | None) -> str:
     return ":db/id" if attribute is None else str(attribute)
+
+
+def _instants(column: Any, name: str) -> Any:
+    """Return timestamps with a zone, in microseconds."""
+    type_ = column.type
+    if type_.unit == "ns":
+        at = pc.index(pc.not_equal(pc.nanosecond(column), 0), True).as_py()
+        if at >= 0:
+            shown = column[at].cast(pa.string()).as_py()
+            raise InputError(
+                f"column {name}, row {at}: expected an instant in whole microseconds, got {shown}; round it",
+                code="value-out-of-range",
+            )
+    return column.cast(pa.timestamp("us", type_.tz or "UTC"))
 
 
 def _parsed(column: Any, value_type: str | None, name: str) -> Any:
@@ -78,6 +96,18 @@ def _integer(text: str) -> int:
     if _INTEGER.fullmatch(text.strip()) is None:
         raise ValueError
     return int(text)
+
+
+def _real(text: str) -> float:
+    if _REAL.fullmatch(text.strip()) is None and _NOT_FINITE.fullmatch(text.strip()) is None:
+        raise ValueError  # `float` also takes underscores, and digits of all scripts
+    return float(text)
+
+
+def _decimal(text: str) -> Decimal:
+    if _REAL.fullmatch(text.strip()) is None:
+        raise ValueError
+    return Decimal(text)
 
 
 def _boolean(text: str) -> bool:
@@ -130,14 +160,14 @@ _PARSERS: Mapping[str | None, Callable[[str], Any]] = {
     "long": _integer,
     "bigint": _integer,
     "ref": _entity,
-    "double": float,
-    "float": float,
+    "double": _real,
+    "float": _real,
     "boolean": _boolean,
     "keyword": lambda text: Keyword(text.removeprefix(":")),
     "symbol": Symbol,
     "instant": _instant,
     "uuid": uuid.UUID,
-    "bigdec": Decimal,
+    "bigdec": _decimal,
     "bytes": _bytes,
     "tuple": _tuple,
     None: _any,

@@ -260,12 +260,16 @@ def test_texts_of_all_types(typed: Path, run: Command) -> None:
         ("long", "x"),
         ("bigint", "1e3"),
         ("double", "x"),
+        ("double", "1_000"),
+        ("float", "١"),
         ("boolean", "1"),
         ("keyword", "a b"),
         ("symbol", "1"),
         ("instant", "yesterday"),
         ("uuid", "x"),
         ("bigdec", "x"),
+        ("bigdec", "1_000"),
+        ("bigdec", "NaN"),
         ("bytes", "?"),
         ("tuple", "1"),
         ("ref", "ada"),
@@ -310,6 +314,24 @@ def test_parquet_values(typed: Path, run: Command) -> None:
     }
     parquet.write_table(pa.table({"instant": pa.array([dt.date(2024, 5, 2)])}), typed / "v.parquet")
     assert run("db", "import", "people", "v.parquet").err == ""
+    for zone in (None, "Europe/Rome"):
+        times = pa.array([2000, 1], pa.timestamp("ns", zone))
+        parquet.write_table(pa.table({"instant": times}), typed / "v.parquet")
+        expected = "dbsp: error: v.parquet: row 2: column :instant: expected an instant in whole microseconds"
+        assert run("db", "import", "people", "v.parquet").err.startswith(expected)
+
+
+@pytest.mark.parametrize("arrow", [pa.string_view(), pa.large_string(), pa.dictionary("int8", "string")])
+def test_texts_of_all_arrow_types(typed: Path, run: Command, arrow: pa.DataType) -> None:
+    texts = {"long": "12", "double": "inf", "keyword": "k/w", "bigdec": "1.50", "ref": ":long", "string": "a"}
+    table = pa.table({name: pa.array([text]).cast(arrow) for name, text in texts.items()})
+    parquet.write_table(table, typed / "v.parquet")
+    assert run("db", "import", "people", "v.parquet").err == ""
+    with connect("people") as connection:
+        found = {datom.a.text: datom.v for datom in connection.db().datoms(":eavt", 1)}
+    found["ref"] = texts["ref"]
+    values = {"long": 12, "double": float("inf"), "keyword": Keyword("k/w"), "bigdec": Decimal("1.50")}
+    assert found == texts | values
 
 
 @pytest.mark.parametrize(
