@@ -202,8 +202,8 @@ def _power(call: syntax.Call, a: Expression, b: Expression) -> Expression:
     exponent = call.arguments[1]
     if isinstance(exponent, syntax.Constant) and isinstance(exponent.value, int) and exponent.value >= 0:
         return a**b
-    # 1 / a^-b, rounded toward zero: 0 for all bases but 1, -1 and 0.
-    small = lit(1).truncdiv(a ** (-b))
+    # 1 / a^-b, rounded toward zero: 0 for all bases but 1, -1 and 0, which b changes by its parity.
+    small = lit(1).truncdiv(a ** (lit(2) - b.truncmod(2)))
     return when(b >= 0).then(a**b).when((a > 1) | (a < -1)).then(0).otherwise(small)
 
 

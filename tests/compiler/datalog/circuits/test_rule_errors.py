@@ -494,3 +494,17 @@ def test_the_shown_part_fails_for_the_shown_values(
             value_of(part, values)
         _, line, carets, *_ = str(error).split("\n")
         assert line[carets.index("^") :][: carets.count("^")] == part
+
+
+def test_powers_with_negative_exponents() -> None:
+    program = dbsp.compile(
+        ".decl k(n: number, m: number)\n.input k\n.decl r(n: number, m: number, p: number)\n.output r\n"
+        "r(n, m, n ^ m) :- k(n, m).\n"
+    )
+    exponents = [-1, -2, -3, -63, -(2**63) + 1, -(2**63)]
+    rows = [(n, m) for n in (1, -1, 2, -2, -(2**63)) for m in exponents]
+    found = program.start({"k": rows}).view("r").rows()
+    assert found == sorted((n, m, n ** (m % 2) if abs(n) == 1 else 0) for n, m in rows)
+    for exponent in exponents:
+        with pytest.raises(EvaluationError, match="division by zero: n \\^ m with n = 0"):
+            program.start({"k": [(0, exponent)]})
