@@ -113,7 +113,7 @@ def _to_number(text: str) -> int:
 
 def _string_to_float(text: str) -> float:
     try:
-        if "_" in text:
+        if "_" in text or not text.isascii():  # `float` takes digits of all scripts
             raise ValueError
         return float(text)
     except ValueError:

@@ -139,6 +139,9 @@ def test_to_number_names_what_it_cannot_read(text: str) -> None:
 def test_to_float_names_what_it_cannot_read() -> None:
     with pytest.raises(EvaluationError, match=r"not a number: .* with s = '1_0'"):
         values_of(col("s").cast(float), Schema.of(s=str), [("1_0",)])
+    for number_type in (int, float):
+        with pytest.raises(EvaluationError, match="the string is not"):
+            values_of(col("s").cast(number_type), Schema.of(s=str), [("٣",)])
 
 
 def test_a_bad_pattern_is_named() -> None:
