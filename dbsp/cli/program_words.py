@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from dbsp.compiler.program import Program
 from dbsp.data.plain_codes import ANY_INT
+from dbsp.data.types import INT
+from dbsp.data.weights import weight_name
 from dbsp.errors import DbspError
 
 _WORDS = {"int": "number", "str": "symbol"}
@@ -32,13 +34,14 @@ def _worded(message: str, program: Program, name: str) -> str:
     schema, declared, ranges = program.inputs[name], program.type_names[name], program.ranges[name]
     columns = ", ".join(f"{column}: {declared[column]}" for column in schema.names)
     message = message.replace(f"({schema.describe()})", f"({columns})", 1)
-    for column, type_ in zip(schema.names, schema.types, strict=True):
+    typed = [*zip(schema.names, schema.types, strict=True), (weight_name(schema), INT)]
+    for column, type_ in typed:
         word = ranges[column].expected if column in ranges else _WORDS.get(str(type_), str(type_))
         place = f"column {column!r}: expected "
         for old, new in (
             (ANY_INT, _ANY_NUMBER),
             (f"{type_},", f"{word},"),
-            (f"a column of type {type_},", f"a column of type {declared[column]},"),
+            (f"a column of type {type_},", f"a column of type {declared.get(column, 'number')},"),
         ):
             message = message.replace(f"{place}{old}", f"{place}{new}", 1)
     message = message.replace(_GOT_NONE, "got no value")

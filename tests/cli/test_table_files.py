@@ -205,6 +205,7 @@ def test_the_range_of_a_column(tmp_path: Path, run: Command) -> None:
             "column 's': expected symbol, got 5 of type number [wrong-ty",
         ),
         ("r.ndjson", '{"i":"a","u":1,"s":"a","f":1}', "column 'i': expected number, got 'a' of type symbol"),
+        ("r.csv", "i,u,s,f,weight\n1,1,a,1,b\n", "column 'weight': expected number, got 'b' [invalid-w"),
         ("r.ndjson", '{"i":1,"u":1,"s":"a"}', "column 'f': expected float, got no value [missing-value]"),
     ],
 )
