@@ -28,7 +28,7 @@ import numpy as np
 
 from dbsp.durable.array_frames import read_frames
 from dbsp.durable.atomic_files import draft_of, sync_folder, sync_gently, write_all
-from dbsp.durable.sealed_files import decoding, is_sealed, read_sealed, unreadable
+from dbsp.durable.sealed_files import decoding, is_sealed, read_sealed, refused, unreadable
 from dbsp.durable.step_memory import read_batch
 from dbsp.errors import CheckpointError, counted
 from dbsp.kernels.arrays import StoredRows
@@ -123,7 +123,7 @@ def open_run_file(path: Path, name: str, digest: str, verify: bool) -> RunFile:
     except FileNotFoundError:
         raise unreadable(path, "the file is missing") from None
     except OSError as error:
-        raise unreadable(path, str(error)) from None
+        raise refused(path, error) from None
     file, content = _read_header(path, page, name, digest)
     if length != file.end:
         raise unreadable(path, f"expected {file.end:,} bytes, got {length:,}")
@@ -131,7 +131,7 @@ def open_run_file(path: Path, name: str, digest: str, verify: bool) -> RunFile:
         try:
             found = _content_digest(path)
         except OSError as error:
-            raise unreadable(path, str(error)) from None
+            raise refused(path, error) from None
         if found != content:
             raise unreadable(path, "its content does not match its checksum")
     return file

@@ -43,6 +43,13 @@ def unreadable(path: Path, problem: str) -> CheckpointError:
     return CheckpointError(f"cannot read {path}: {problem}; {_REMEDY}", code="checkpoint-unreadable")
 
 
+def refused(path: Path, error: OSError | MemoryError) -> CheckpointError:
+    """Return the error for a file that the system does not read: its content may be intact."""
+    if isinstance(error, PermissionError):
+        return CheckpointError(f"cannot read {path}: {error.strerror}", code="checkpoint-unreadable")
+    return unreadable(path, str(error))
+
+
 @contextmanager
 def decoding(path: Path) -> Iterator[None]:
     """Report content that has a valid checksum and another form than this version writes."""
@@ -152,7 +159,7 @@ def read_bytes(path: Path, start: int = 0) -> bytearray:
     except FileNotFoundError:
         raise unreadable(path, "the file is missing") from None
     except (OSError, MemoryError) as error:
-        raise unreadable(path, str(error)) from None
+        raise refused(path, error) from None
     return content
 
 

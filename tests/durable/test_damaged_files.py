@@ -19,7 +19,7 @@ import pytest
 
 import dbsp
 from dbsp import CheckpointError, Circuit, Run
-from dbsp.durable import DeltaLog, Inbox, Store, parquet_files
+from dbsp.durable import DeltaLog, Inbox, Store, parquet_files, sealed_files
 from dbsp.durable.folder_report import verify_folder
 from dbsp.errors import CheckpointWarning
 
@@ -67,6 +67,21 @@ def test_one_flipped_bit_of_the_journal(tmp_path: Path) -> None:
         f"cannot read {path}: tick 2 does not match its checksum; restore the folder from a copy, or start "
         "in an empty folder [checkpoint-unreadable]"
     )
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(tmp_path, 2)
+
+    def refuse(path: Path, *_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(sealed_files, "open", refuse, raising=False)
+    with pytest.raises(CheckpointError) as caught:
+        reopened(tmp_path)
+    expected = f"cannot read {tmp_path / 'manifest.json'}: Permission denied [checkpoint-unreadable]"
+    assert str(caught.value) == expected
 
 
 def test_ticks_of_the_journal_that_are_in_the_snapshot_are_not_read(tmp_path: Path) -> None:
