@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from dbsp.cli import program_files, why_answers
-from dbsp.cli.console import QuitConsole, remark
+from dbsp.cli.console import QuitConsole, remark, report
 from dbsp.cli.paging import paged
 from dbsp.cli.program_commands import PROGRAM, ProgramCommands
 from dbsp.cli.program_reload import LiveProgram, ProgramChange
@@ -20,7 +20,7 @@ from dbsp.cli.unquoted_texts import remark_in_answers
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.program import Program
 from dbsp.diagnostics import did_you_mean
-from dbsp.errors import InputError, shorten
+from dbsp.errors import DbspError, InputError, shorten
 from dbsp.io.change_script import CommitLine, ScriptTick
 from dbsp.io.places import write_place
 from dbsp.io.results import literal_of
@@ -161,11 +161,17 @@ class ConsoleCommands:
         return list(self._by_name)
 
     def handle(self, line: str) -> None:
-        """Run the command of a line; before it, update the program if its watched file changed."""
+        """Run the command of a line; before it, update the program if its watched file changed.
+
+        An error of this update is reported, and the line is a command for the program that stays.
+        """
         self._lines += 1
         text = line.strip()
         if not self.pending and not self.in_entry and self._source.changed():
-            self._editing.update("")
+            try:
+                self._editing.update("")
+            except DbspError as error:
+                report(error)
         word, _, argument = text.partition(" ")
         name = word.rstrip(";")
         command = self._by_name.get(name)

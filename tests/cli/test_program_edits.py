@@ -461,6 +461,20 @@ def test_the_file_of_a_watched_program_can_be_saved(folder: Path, capsys: pytest
     assert say(commands, capsys, "pending")[0].startswith("commit")
 
 
+def test_a_line_is_run_after_an_error_of_the_watched_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = dbsp.compile(Path("reach.dl"))
+    run = program.start({"edge": [(1, 2)]})
+    source = LiveProgram(program, run, watched=True)
+    commands = ConsoleCommands(program, run, timed=False, source=source)
+    (folder / "reach.dl").write_text(PROGRAM + "path(x, x) :- edge(x, _)\n")
+    commands.handle("watch far(x)")
+    shown = capsys.readouterr()
+    assert "reach.dl" in shown.err and "expected '.'" in shown.err
+    assert shown.out.splitlines()[0] == "+watch_1(2)"
+
+
 def test_a_relation_can_have_the_name_of_a_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = started(edge=[(1, 2)])
     say(commands, capsys, ".decl watch(x: number) .output watch")
