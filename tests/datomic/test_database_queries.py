@@ -9,6 +9,7 @@ import pytest
 
 import dbsp
 from dbsp.datomic import Connection, connect, q
+from dbsp.edn import Keyword
 from dbsp.errors import CompileError, InputError
 
 
@@ -80,6 +81,25 @@ def test_wrong_lookup_refs_are_refused(clause: str, message: str) -> None:
             ask(f"[:find ?x :where {clause}]")
         assert message in str(caught.value)
         assert caught.value.diagnostics[0].code == "unknown-entity"
+
+
+MAILS = {":mail": {":db/unique": ":db.unique/value"}, ":name": {}}
+
+
+@pytest.mark.parametrize("definitions", [1, 2])
+def test_constants_of_calls_of_rules_are_found_like_those_of_patterns(definitions: int) -> None:
+    rule = "[(named ?p ?n) [?p :name ?n]] " * definitions
+    conn = connect(schema={**MAILS, ":age": {}})
+    conn.transact([{":db/id": 1, ":name": "Ada", ":mail": "ada"}])
+    for clauses, expected in (
+        ('(named [:mail "ada"] ?n) [(identity [:mail "ada"]) ?x]', [("Ada", (Keyword("mail"), "ada"))]),
+        ('[_ :name ?n] [(ground 1) ?x] (not (named [:mail "no"] ?n))', [("Ada", 1)]),
+        ("[_ :name ?n] [(ground 1) ?x] (not (named 5.0 ?n))", [("Ada", 1)]),
+    ):
+        query = f"[:find ?n ?x :where {clauses} :rules {rule}]"
+        assert conn.db().q(query) == conn.subscribe(query).rows() == expected
+    with pytest.raises(CompileError, match="expected a lookup ref"):
+        conn.db().q(f"[:find ?n :where (named [:mail] ?n) :rules {rule}]")
 
 
 @pytest.mark.parametrize(

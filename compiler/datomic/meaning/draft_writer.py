@@ -83,7 +83,7 @@ class DraftWriter:
         """Note that the values of a variable are entities: an argument may be an ident."""
         for columns in (self.draft.parameters, *self.draft.inputs.values()):
             for parameter in columns:
-                if parameter.name == name:
+                if parameter.name == name and not parameter.is_constant:
                     parameter.entity = True
 
     # --- rules ------------------------------------------------------------------------------------

@@ -209,6 +209,31 @@ class QueryBody(ClauseLiterals):
 
     # --- composite clauses ------------------------------------------------------------------------
 
+    def inlined(self, clause: tree.Clause) -> list[tree.Clause]:
+        """Return the clauses of a rule in place of its call, if it is one of the inlined rules.
+
+        Its base relations are then parts of the same join.
+        """
+        found: list[tree.Clause] = []
+        waiting = [clause]
+        while waiting:
+            clause = waiting.pop()
+            if not isinstance(clause, tree.RuleCall) or clause.name not in self.writer.inlined:
+                found.append(clause)
+                continue
+            source = self.scope.sources[clause.source]
+            if source != self.scope.sources.get("$"):
+                found.append(clause)  # `$` in the rule is another source
+                continue
+            (definition,) = self.writer.rules[clause.name]
+            entities = self.writer.entities.of_rule(clause.name, source)
+            names = {name: self.writer.new(name) for name in sorted(every_variable(definition))}
+            for at, (variable, argument) in enumerate(zip(definition.head, clause.arguments, strict=True)):
+                name = self._entity(source, argument) if at in entities else self._name(argument)
+                names[variable.name] = name or names[variable.name]
+            waiting += [renamed(part, names) for part in reversed(definition.clauses)]
+        return found
+
     def _rule(self, clause: tree.RuleCall, later: Collection[str]) -> None:
         source = self.scope.sources[clause.source]
         entities = self.writer.entities.of_rule(clause.name, source)
@@ -289,9 +314,10 @@ def write_conjunction(
     span: SourceSpan,
 ) -> None:
     """Write the rule `head(output) :- start, clauses`; the variables `bound` have values."""
-    waiting = [part for clause in clauses for part in _inlined(writer, clause, scope)]
+    body = QueryBody(writer, head, list(start), {*bound}, scope)
+    waiting = [part for clause in clauses for part in body.inlined(clause)]
     used = {name for clause in waiting for name in variables_of(clause)}
-    body = QueryBody(writer, head, list(start), {*bound, *(used & writer.constants)}, scope)
+    body.bound |= used & writer.constants
     while waiting:
         ready = [clause for clause in waiting if body.is_ready(clause)]
         if not ready:
@@ -306,31 +332,6 @@ def write_conjunction(
         later = {name for part in waiting for name in variables_of(part)}
         body.add(clause, later.union(output))
     writer.rule(head, output, body.literals, span)
-
-
-def _inlined(writer: DraftWriter, clause: tree.Clause, scope: Scope) -> list[tree.Clause]:
-    """Return the clauses of a rule in place of its call, if it is one of the inlined rules.
-
-    Its base relations are then parts of the same join.
-    """
-    found: list[tree.Clause] = []
-    waiting = [clause]
-    while waiting:
-        clause = waiting.pop()
-        if not isinstance(clause, tree.RuleCall) or clause.name not in writer.inlined:
-            found.append(clause)
-        elif scope.sources[clause.source] != scope.sources.get("$"):
-            found.append(clause)  # `$` in the rule is another source
-        else:
-            (definition,) = writer.rules[clause.name]
-            names = {name: writer.new(name) for name in sorted(every_variable(definition))}
-            for variable, argument in zip(definition.head, clause.arguments, strict=True):
-                if isinstance(argument, tree.Variable):
-                    names[variable.name] = argument.name
-                elif isinstance(argument, tree.Constant):
-                    names[variable.name] = writer.constant(argument.value)
-            waiting += [renamed(part, names) for part in reversed(definition.clauses)]
-    return found
 
 
 def _urgency(clause: tree.Clause) -> int:
