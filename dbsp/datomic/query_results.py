@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dbsp.compiler.datomic.circuits.query_inputs import NO_ENTITY
 from dbsp.compiler.datomic.meaning.checked_rules import NIL
 from dbsp.compiler.datomic.meaning.clojure_order import total_order
 from dbsp.compiler.datomic.tree import query_tree as tree
@@ -58,7 +57,7 @@ def pulled_entity(facts: Facts, element: tree.FindPull, value: Any) -> int | Non
     does not name an entity.
     """
     try:
-        return None if type(value) is int and value == NO_ENTITY else entity_id(facts, value)
+        return entity_id(facts, value)
     except (InputError, SchemaError) as error:
         message = f"{element.span}: the value of {element.variable.name}: {error.message}"
         raise type(error)(message, code=error.code) from None

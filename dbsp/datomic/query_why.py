@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
-from dbsp.compiler.datomic.circuits.query_inputs import NO_ENTITY
 from dbsp.compiler.datomic.meaning.base_relations import Catalog
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
 from dbsp.compiler.datomic.meaning.binding_values import binding_rows
@@ -131,22 +130,23 @@ class WhyQuery:
             names = list(binding_variables(each.binding))
             if any(name in self._functions for name in names):
                 continue
-            rows = tuple(
+            rows = [
                 tuple(
                     self._entity(part) if name in entities else storable(part)
                     for name, part in zip(names, row, strict=True)
                 )
                 for row in binding_rows(each.binding, value)
-            )
-            found.append(Given(each.binding, rows, is_single(each.binding), each.span))
+            ]
+            present = tuple(row for row in rows if None not in row)
+            found.append(Given(each.binding, present, is_single(each.binding), each.span))
         return found
 
-    def _entity(self, value: Any) -> Any:
+    def _entity(self, value: Any) -> int | None:
         """Return the entity of an ident or of a lookup ref, in the first database that has it."""
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         found = (entity_id(as_facts(facts), value) for facts in self._facts.values())
-        return next((entity for entity in found if entity is not None), NO_ENTITY)
+        return next((entity for entity in found if entity is not None), None)
 
     def why(self, row: Sequence[Any], depth: int | None) -> Proof | Refusal:
         """Return a proof of a row, or why it is missing."""
@@ -192,8 +192,7 @@ class WhyQuery:
                         code="invalid-row",
                     )
                 value = entity
-            found = entity_id(as_facts(self._facts[element.source]), value)
-            return NO_ENTITY if found is None else found
+            value = entity_id(as_facts(self._facts[element.source]), value)
         return storable(value)
 
     def _wanted(self, values: Sequence[Any]) -> QueryRow | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import traceback
+from typing import Any
 
 import pytest
 
 import dbsp
-from dbsp.datomic import Connection, connect, q
+from dbsp.compiler.why.proof import Proof
+from dbsp.compiler.why.refusal import Refusal
+from dbsp.datomic import Connection, connect, q, why
 from dbsp.edn import Keyword
 from dbsp.errors import CompileError, InputError
 
@@ -84,6 +87,41 @@ def test_wrong_lookup_refs_are_refused(clause: str, message: str) -> None:
 
 
 MAILS = {":mail": {":db/unique": ":db.unique/value"}, ":name": {}}
+
+
+@pytest.mark.parametrize(
+    ("query", "with_one", "with_both"),
+    [
+        ("[:find ?n :in $ ?a [?b ...] :where [?a :name ?n]]", [], [("Bo",)]),
+        ("[:find ?b :in $ ?a [?b ...] :where (not [?b :age])]", [(1,)], [(1,), (2,)]),
+        ("[:find ?a :in $ ?a [?b ...] :where (not [?a :age])]", [], [(2,)]),
+        ("[:find ?n :in $ ?a [?b ...] :where [_ :name ?n] (not [?a :age])]", [], [("Ada",), ("Bo",)]),
+        ("[:find ?b :in $ ?a [?b ...] :where (or [?b :name] (not [?b :age]))]", [(1,)], [(1,), (2,)]),
+        ("[:find (count ?b) :in $ ?a [?b ...] :where (not [?b :age])]", [(1,)], [(2,)]),
+        ("[:find ?b ?x :in $ ?a [?b ...] :where [(get-else $ ?b :age 3) ?x]]", [(1, 3)], [(1, 3), (2, 3)]),
+        ("[:find ?b :in $ ?a [?b ...] :where [(missing? $ ?b :age)]]", [(1,)], [(1,), (2,)]),
+        ("[:find ?x :in $ ?a [?b ...] :where [?b] [(str ?b) ?x]]", [("1",)], [("1",), ("2",)]),
+        ("[:find ?b :in $ ?a [?b ...] :where [?b] [(< ?b 9)]]", [(1,)], [(1,), (2,)]),
+        ("[:find ?n :in $ ?a [?b ...] :where [?b :name ?n] (not (old ?a))]", [], [("Ada",), ("Bo",)]),
+        ("[:find ?b :in $ ?a [?b ...] :where [?b :name] (not (old ?b))]", [(1,)], [(1,), (2,)]),
+    ],
+)
+def test_inputs_without_an_entity_match_nothing(
+    query: str, with_one: list[Any], with_both: list[Any]
+) -> None:
+    conn = connect(schema={**MAILS, ":age": {}})
+    conn.transact([{":db/id": 1, ":name": "Ada", ":mail": "ada"}, {":db/id": 2, ":name": "Bo"}])
+    query = query[:-1] + " :rules [(old ?p) [?p :age]]]"
+    inputs = (":mail", "bo"), [(":mail", "ada"), (":mail", "bo"), (":mail", "cy"), ":an/ident"]
+    live = conn.subscribe(query, *inputs)
+    assert conn.db().q(query, *inputs) == live.rows() == with_one
+    assert isinstance(why(query, conn.db(), *inputs, row=(-1,) * len(with_both[0])), Refusal)
+    conn.transact([[":db/add", 2, ":mail", "bo"]])
+    assert conn.db().q(query, *inputs) == live.rows() == with_both
+    for row in with_both:
+        assert isinstance(why(query, conn.db(), *inputs, row=row), Proof)
+    conn.transact([[":db/retract", 2, ":mail"]])
+    assert live.rows() == with_one
 
 
 @pytest.mark.parametrize("definitions", [1, 2])

@@ -24,9 +24,6 @@ from dbsp.kernels.limits import INT64_MAX, INT64_MIN
 Resolve: TypeAlias = Callable[[Any], int | None]
 """Returns the entity of an ident or of a lookup ref, None if there is none."""
 
-NO_ENTITY = -1
-"""The id for an ident or a lookup ref without an entity; no datom has it."""
-
 
 def kind_of_value(value: Any) -> AnyKind:
     """Return the kind of a value in a circuit."""
@@ -89,6 +86,8 @@ class QueryInputs:
     ) -> dict[str, Batch]:
         """Return the rows of every input.
 
+        An ident or a lookup ref without an entity is nil: it matches nothing, so there is no row.
+
         Args:
             arguments: the value of each item of `:in`; those of sources and rules are not read.
             tuples: the collections of tuples, by source.
@@ -128,16 +127,22 @@ class QueryInputs:
     ) -> Batch:
         columns, kinds = self.columns[name], self._kinds[name]
         codes = np.empty((len(rows), len(columns)), np.int64)
+        missing: set[int] = set()
         for at, (parameter, kind) in enumerate(zip(columns, kinds, strict=True)):
             type_ = type_of(kind)
             for number, row in enumerate(rows):
                 try:
                     value = _entity(row[at], resolve) if parameter.entity else row[at]
+                    if value is None and parameter.entity:
+                        missing.add(number)
+                        continue
                     value = storable(value) if kind == VALUE else value
                     codes[number, at] = encode_value(type_, value, interner)
                 except DbspError as error:
                     raise self._located(name, parameter, error) from None
-        batch = Batch(*consolidate(codes, np.ones(len(rows), np.int64)))
+        if missing:
+            codes = np.delete(codes, sorted(missing), axis=0)
+        batch = Batch(*consolidate(codes, np.ones(len(codes), np.int64)))
         return Batch(batch.rows, np.ones(len(batch.rows), np.int64))  # a set: repeated rows count once
 
     def _located(self, name: str, parameter: Parameter, error: DbspError) -> DbspError:
@@ -157,5 +162,4 @@ class QueryInputs:
 def _entity(value: Any, resolve: Resolve) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    found = resolve(value)
-    return NO_ENTITY if found is None else found
+    return resolve(value)

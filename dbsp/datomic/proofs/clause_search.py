@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from dbsp.compiler.datomic.circuits.query_inputs import NO_ENTITY
 from dbsp.compiler.datomic.meaning.bindable import (
     Bindings,
     binding_variables,
@@ -272,6 +271,8 @@ class ClauseSearch:
     ) -> Iterator[tuple[Environment, Evidence]]:
         source = dollar if clause.source == "$" else clause.source
         arguments = self.arguments(clause, known, source)
+        if arguments is None:
+            return
         for row in self.calls.rows(clause.name, source, arguments):
             found: Environment | None = known
             for term, value in zip(clause.arguments, row, strict=True):
@@ -280,15 +281,21 @@ class ClauseSearch:
             if found is not None:
                 yield found, RuleRow(clause.name, source, row)
 
-    def arguments(self, clause: tree.RuleCall, known: Environment, source: str) -> tuple[Any, ...]:
-        """Return the arguments of a call of a rule; `UNBOUND` for those without a value."""
+    def arguments(self, clause: tree.RuleCall, known: Environment, source: str) -> tuple[Any, ...] | None:
+        """Return the arguments of a call of a rule; `UNBOUND` for those without a value.
+
+        Returns None if an ident or a lookup ref has no entity: no row of the rule matches.
+        """
         entities = self._entities.of_rule(clause.name, source)
         of = self.sources[source]
         found = []
         for at, term in enumerate(clause.arguments):
             value = _value(term, known)
             if at in entities and isinstance(term, tree.Constant) and isinstance(of, DatomSource):
-                value = next(iter(of.entities(term, known) or []), NO_ENTITY)
+                named = of.entities(term, known)
+                if not named:
+                    return None
+                value = named[0]
             found.append(value)
         return tuple(found)
 

@@ -212,7 +212,8 @@ class RowRefuter:
             case tree.RuleCall(name=name):
                 source = dollar if part.source == "$" else part.source
                 values = self.search.arguments(part, known, source)
-                return LiteralStatus("fails", text, f"is missing   {by}"), RuleRow(name, source, values)
+                wanted = None if values is None else RuleRow(name, source, values)
+                return LiteralStatus("fails", text, f"is missing   {by}"), wanted
             case tree.Not():
                 return LiteralStatus("fails", text, f"{self._blocking(part, known, dollar)}   {by}"), None
             case tree.Predicate(function="missing?"):

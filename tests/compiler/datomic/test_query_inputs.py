@@ -9,7 +9,6 @@ import pytest
 
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, Kind, type_of
 from dbsp.compiler.datomic.circuits.query_inputs import (
-    NO_ENTITY,
     QueryInputs,
     kind_of_value,
     kind_of_values,
@@ -126,7 +125,8 @@ def test_entities_are_found_by_idents_and_lookup_refs() -> None:
     assert one.given == {QUERY: [Kind.NUMBER], "in2": [Kind.NUMBER]}
     entities = {Keyword("red"): 5, (Keyword("c"), "x"): 6}
     found = one.rows(None, Keyword("red"), [(Keyword("c"), "x"), 7, Keyword("blue")], entities=entities)
-    assert found == {QUERY: [(5,)], "in2": [(NO_ENTITY,), (6,), (7,)]}
+    assert found == {QUERY: [(5,)], "in2": [(6,), (7,)]}
+    assert one.rows(None, Keyword("blue"), [7], entities=entities) == {QUERY: [], "in2": [(7,)]}
 
 
 def test_tuples_are_cut_to_the_width_that_is_read() -> None:
