@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, Kind
@@ -10,6 +11,7 @@ from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, KnownAttr
 from dbsp.data.interner import Interner
 from dbsp.datomic.database_schema import Attribute, Schema
 from dbsp.datomic.relation_key import Order, RelationKey
+from dbsp.datomic.value_codes import canonical
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import SchemaError
 from dbsp.lazy_dataclass import dataclass
@@ -71,6 +73,7 @@ def known_attribute(attribute: Attribute) -> KnownAttribute:
         attribute.is_ref,
         attribute.value_type in ("keyword", "ref"),
         attribute.unique is not None,
+        partial(canonical, attribute),
     )
 
 

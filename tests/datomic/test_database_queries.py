@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ import dbsp
 from dbsp.compiler.why.proof import Proof
 from dbsp.compiler.why.refusal import Refusal
 from dbsp.datomic import Connection, connect, q, why
-from dbsp.edn import Keyword
-from dbsp.errors import CompileError, InputError
+from dbsp.edn import Keyword, read
+from dbsp.errors import CompileError, DbspError, InputError
 
 
 @pytest.fixture
@@ -84,6 +85,56 @@ def test_wrong_lookup_refs_are_refused(clause: str, message: str) -> None:
             ask(f"[:find ?x :where {clause}]")
         assert message in str(caught.value)
         assert caught.value.diagnostics[0].code == "unknown-entity"
+
+
+REFS: dict[str, Any] = {
+    ":name": {},
+    ":mail": {":db/unique": ":db.unique/value", ":db/valueType": ":db.type/string"},
+    ":boss": {":db/unique": ":db.unique/value", ":db/valueType": ":db.type/ref"},
+    ":size": {":db/unique": ":db.unique/value", ":db/valueType": ":db.type/double"},
+    ":born": {":db/unique": ":db.unique/value", ":db/valueType": ":db.type/instant"},
+}
+
+
+@pytest.mark.parametrize(
+    ("ref", "message"),
+    [
+        ("[:mail 5]", "attribute :mail expects a string, got the long 5 [wrong-type]"),
+        ("[:boss [:mail 5]]", "attribute :mail expects a string, got the long 5 [wrong-type]"),
+        ("[:mail :ada]", "attribute :mail expects a string, got the keyword :ada [wrong-type]"),
+        ('[:size "1"]', 'attribute :size expects a double, got the string "1" [wrong-type]'),
+        (
+            "[:size 9007199254740993]",
+            "attribute :size: the long 9007199254740993 is not exactly a double [value-out-of-range]",
+        ),
+    ],
+)
+def test_values_of_lookup_refs_have_the_type_of_the_attribute(ref: str, message: str) -> None:
+    conn = connect(schema=REFS)
+    with pytest.raises(DbspError) as caught:
+        conn.db().q("[:find ?x :in $ ?p :where [?p :name ?x]]", read(ref))
+    assert str(caught.value).startswith(f"query:1:17: error: the value of ?p: {message}")
+    for clause in (
+        f"[{ref} :name ?x]",
+        f"[?x :boss {ref}]",
+        f"[(get-else $ {ref} :name 1) ?x]",
+        f"(named {ref} ?x)",
+    ):
+        query = f"[:find ?x :where {clause} :rules [(named ?p ?n) [?p :name ?n]]]"
+        for ask in (conn.db().q, conn.subscribe):
+            with pytest.raises(CompileError) as found:
+                ask(query)
+            assert str(found.value).startswith(f"query:1:{query.index(ref) + 1}: error: {message}")
+
+
+def test_values_of_lookup_refs_are_found_as_they_are_stored() -> None:
+    conn = connect(schema=REFS)
+    conn.transact([{":db/id": 1, ":name": "Ada", ":size": 5.0, ":born": datetime(2020, 1, 1, tzinfo=UTC)}])
+    for ref in ([":size", 5], (":born", datetime(2020, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))))):
+        query = [":find", "?x", ".", ":where", [ref, ":name", "?x"]]
+        assert conn.db().q(query) == conn.subscribe(query).result() == "Ada"
+        assert conn.db().q("[:find ?x . :in $ ?p :where [?p :name ?x]]", ref) == "Ada"
+        assert isinstance(why(query, conn.db(), row=("Ada",)), Proof)
 
 
 MAILS = {":mail": {":db/unique": ":db.unique/value"}, ":name": {}}

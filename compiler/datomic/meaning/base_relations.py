@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import field
 from typing import Any, Protocol
 
 from dbsp.compiler.datalog.tree.kinds import VALUE, AnyKind, Kind
@@ -16,7 +18,8 @@ class KnownAttribute:
     """An attribute of a database: its entity, and the kind of its values.
 
     `names_keyword` says that a text `":red"` of the Python form stands for a keyword here, and
-    `unique` that a lookup ref may have the attribute.
+    `unique` that a lookup ref may have the attribute. `stored` returns the form in which the
+    database stores a value, or raises a DbspError if the attribute does not accept it.
     """
 
     id: int
@@ -25,6 +28,7 @@ class KnownAttribute:
     is_ref: bool = False
     names_keyword: bool = False
     unique: bool = True
+    stored: Callable[[Any], Any] = field(default=lambda value: value, compare=False, repr=False)
 
 
 class Catalog(Protocol):

@@ -26,7 +26,7 @@ from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.diagnostics import SourceSpan
 from dbsp.edn.edn_values import Keyword
 from dbsp.edn.edn_writer import display_text
-from dbsp.errors import CompileError, expect_present
+from dbsp.errors import CompileError, DbspError, expect_present
 from dbsp.lazy_dataclass import dataclass
 
 _IDENTITIES = frozenset({"identity", "clojure.core/identity", "untuple"})
@@ -162,12 +162,21 @@ class ClauseLiterals:
             )
         if attribute is not None and attribute.is_ref:
             looked_up = self._entity(source, constant)
+        elif attribute is not None:
+            looked_up = self.writer.constant(self._stored(attribute, constant))
         else:
-            looked_up = self._value(constant, attribute)
+            looked_up = self._name(constant)
         entity = self.writer.new("entity")
         given = {"e": entity, "v": expect_present(looked_up, "the value of a lookup ref")}
         self._datoms(source, named, given, term.span)
         return entity
+
+    def _stored(self, attribute: KnownAttribute, constant: tree.Constant) -> Any:
+        """Return the value of a lookup ref as the database stores it."""
+        try:
+            return attribute.stored(constant.value)
+        except DbspError as error:
+            raise self._refused(error.message, constant.span, error.code or "wrong-type") from None
 
     def _refused(self, message: str, span: SourceSpan, code: str, hint: str | None = None) -> CompileError:
         """Return the error for a part of a clause, with all errors before it."""

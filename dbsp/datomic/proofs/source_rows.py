@@ -18,7 +18,7 @@ from dbsp.datomic.fact_lookups import rows_with_prefix
 from dbsp.datomic.proofs.same_values import Environment, extended, same
 from dbsp.datomic.query_sources import TracedFacts, known_attribute
 from dbsp.datomic.relation_key import RelationKey
-from dbsp.datomic.value_codes import decode_one
+from dbsp.datomic.value_codes import canonical, decode_one
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import expect_present, expect_type
 from dbsp.kernels.arrays import Codes
@@ -149,8 +149,10 @@ class DatomSource:
         attribute = self.attribute(name)
         if attribute is None:
             return []
-        inner = tree.Constant(constant, term.span)
-        values = self._values(inner, "v", attribute, {}) or []
+        if attribute.is_ref:
+            values = self._values(tree.Constant(constant, term.span), "v", attribute, {}) or []
+        else:
+            values = [canonical(attribute, constant)]
         return [row[0] for each in values for row in self._rows([attribute], None, each, False, True, False)]
 
     def _unified(self, terms: Mapping[str, tree.Term], row: Row, given: Environment) -> Environment | None:
