@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from dbsp.datomic import Database, connect, q
@@ -29,6 +31,22 @@ def test_arguments_come_before_the_values(database: Database) -> None:
     assert q(query, database, functions=functions) == ("Max", "Zoe")
     query = "[:find (aggregate ?f ?k ?n) . :in $ ?f ?k :where [_ :name ?n]]"
     assert q(query, database, functions["my/top"], 1) == ("Zoe",)
+
+
+def test_the_mean_of_longs_is_exact() -> None:
+    conn = connect(":memory:", schema={":a": {":db/valueType": ":db.type/long"}})
+    query = "[:find ?side (avg ?a) :where [_ :a ?a] [(< ?a 0) ?side]]"
+    live = conn.subscribe(query)
+    facts = [-(2**63), 1 - 2**63, 2**63 - 1, 2**62, 2**53 + 1, 2**53 + 2, 3, 2**63 - 9]
+    for remaining in (8, 6, 3, 1):
+        for a in facts[remaining:]:
+            conn.transact([[":db/retract", facts.index(a) + 1, ":a", a]])
+        conn.transact([[":db/add", at, ":a", a] for at, a in enumerate(facts[:remaining], start=1)])
+        sides: dict[bool, list[int]] = {}
+        for a in facts[:remaining]:
+            sides.setdefault(a < 0, []).append(a)
+        expected = [(side, float(Fraction(sum(longs), len(longs)))) for side, longs in sorted(sides.items())]
+        assert live.rows() == conn.db().q(query) == expected
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dbsp.compiler.datalog.tree.kinds import AnyKind, Kind
+from dbsp.compiler.datomic.circuits.mean_of_longs import mean_of_longs
 from dbsp.compiler.datomic.meaning.checked_rules import storable
 from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES, user_aggregate
 from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC
@@ -75,7 +76,7 @@ def _call(
             case "sum" if kind is Kind.NUMBER:
                 return col(column).sum()
             case "avg" if kind is Kind.NUMBER:
-                return col(column).mean()
+                return mean_of_longs(col(column))
             case "min" if kind in (*NUMERIC, Kind.SYMBOL):
                 return col(column).min()
             case "max" if kind in (*NUMERIC, Kind.SYMBOL):
