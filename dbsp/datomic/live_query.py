@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dbsp.compiler.datomic.circuits.query_program import FOUND
+from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.data.batch import Batch
 from dbsp.datomic.entity_ids import entity_id
 from dbsp.datomic.live_pull import LivePull
 from dbsp.datomic.query import BoundQuery
 from dbsp.datomic.query_results import Row, has_pull, plain_rows, weighted_rows
 from dbsp.datomic.query_sources import SourceTraces, TracedFacts, relation_key
+from dbsp.errors import SchemaError
 from dbsp.kernels import consolidate
 from dbsp.runtime.located_errors import without_rollback
 
 if TYPE_CHECKING:
     from dbsp.datomic.database_facts import Facts
+    from dbsp.datomic.database_schema import Schema
     from dbsp.datomic.indices import Indices
 
 LIVE = "$"
@@ -42,6 +45,7 @@ class LiveQuery:
             for name, base in bound.compiled.program.bases.items()
             if base.source == LIVE
         }
+        self._schema = indices.schema
         self._looks_up = False
         """Whether an argument is an ident or a lookup ref, whose entity may change."""
         self._arguments = bound.batches(self._entity)
@@ -55,6 +59,9 @@ class LiveQuery:
 
     def step(self, indices: Indices, changed: Mapping[int, Batch]) -> list[tuple[Row, int]]:
         """Step with the transaction that the indices apply; return the change of the result."""
+        if indices.schema is not self._schema:
+            self._check_names(indices.schema)
+            self._schema = indices.schema
         staged: dict[str, Batch] = {}
         for name, key in self._inputs.items():
             if key.attribute is not None and key.attribute not in changed:
@@ -70,6 +77,19 @@ class LiveQuery:
         with without_rollback():
             delta = weighted_rows(self._run.step_staged(staged)[FOUND])
         return delta if self._pulled is None else self._pulled.step(delta, indices.schema, changed)
+
+    def _check_names(self, schema: Schema) -> None:
+        """Raise an error if a name in the query is no longer that of its attribute."""
+        for (source, name), attribute in self._bound.compiled.program.named.items():
+            known = schema.by_id[attribute] if source == LIVE else None
+            if known is not None and known.ident is not name:
+                raise SchemaError(
+                    f"attribute {name} has the name {known} now; subscribe again with the new name",
+                    code="unknown-attribute",
+                )
+        for element in self._bound.query.find.elements:
+            if isinstance(element, tree.FindPull) and element.source == LIVE:
+                self._bound.pattern(element).plan(schema)
 
     def _changed_arguments(self) -> dict[str, Batch]:
         """Return the changes of the arguments: entities that idents and lookup refs stand for."""

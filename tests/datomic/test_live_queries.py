@@ -139,6 +139,38 @@ def test_a_query_that_fails_at_its_start_is_not_subscribed(conn: Connection) -> 
     assert conn._listeners == []
 
 
+@pytest.mark.parametrize("has_rows", [True, False])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "[:find ?e :where [?e :name ?n]]",
+        "[:find ?n :where [?e :a0 ?x] [(get-else $ ?e :name 0) ?n]]",
+        "[:find ?e :where (named ?e) :rules [(named ?e) [?e :name]]]",
+        "[:find (pull ?e [:name]) :where [?e :a0 7]]",
+    ],
+)
+def test_a_live_query_stops_when_q_does_not_know_a_name(query: str, has_rows: bool) -> None:
+    conn = connect(schema=SCHEMA)
+    if has_rows:
+        conn.transact(facts(1, 10))
+    live = conn.subscribe(query)
+    other = conn.subscribe(f"[:find ?e :where [?e {conn.db().entid(':name')} ?n]]")
+    t = conn.transact([[":db/add", ":name", ":db/doc", "what it is called"]]).t
+    check(live, conn, query)
+    conn.transact([[":db/add", ":name", ":db/ident", ":title"]])
+    for ask in (lambda: q(query, conn.db()), live.rows):
+        with pytest.raises(DbspError, match="attribute :name") as caught:
+            ask()
+        assert "[unknown-attribute]" in str(caught.value)
+    assert live.t == t
+    # The name may be that of another attribute now.
+    conn.transact([{":db/ident": ":name", ":db/valueType": ":db.type/long"}])
+    with pytest.raises(DbspError, match="unknown-attribute"):
+        live.rows()
+    conn.transact([{":db/id": 99, ":title": "z"}])
+    assert (99,) in other.rows()
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_live_query_is_right_or_says_that_it_stopped(kind: type[BaseException]) -> None:

@@ -49,6 +49,7 @@ from dbsp.compiler.datomic.meaning.rule_writer import write_rules
 from dbsp.compiler.datomic.text.query_report import QueryReport
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.diagnostics import ProgramSources
+from dbsp.edn.edn_values import Keyword
 from dbsp.operators.planner.statistics import Statistics
 from dbsp.operators.planner.strategy import Strategy
 from dbsp.operators.recursion.modes import Recursion
@@ -104,6 +105,8 @@ class QueryProgram:
         draft = write_rules(writer, query, self.variables)
         if not draft.parameters:
             draft.parameters.append(Parameter("present", 0, is_constant=True))
+        self.named: Mapping[tuple[str, Keyword], int] = draft.named
+        """The attributes that the clauses name, by source and name."""
         self.inputs = QueryInputs(query, draft)
         found = check_rules(draft, self.inputs.kinds(kinds), (RESULT,), sources)
         self._options = CompileOptions(

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation
 from dbsp.diagnostics import SourceSpan
+from dbsp.edn.edn_values import Keyword
 from dbsp.lazy_dataclass import dataclass
 
 QUERY = "query"
@@ -94,6 +95,8 @@ class DraftQuery:
     """The columns of the other inputs, by name."""
     arity: dict[str, int] = field(default_factory=dict)
     """The number of columns of every derived relation."""
+    named: dict[tuple[str, Keyword], int] = field(default_factory=dict)
+    """The attributes that clauses name, by source and name."""
     on_demand: set[str] = field(default_factory=set)
     """The derived relations of which only rows that a rule needs are derived."""
 

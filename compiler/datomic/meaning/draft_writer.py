@@ -169,12 +169,15 @@ class DraftWriter:
         Raises CompileError if it is unknown.
         """
         try:
-            return self.catalogs[source].attribute(name.value)
+            found = self.catalogs[source].attribute(name.value)
         except SchemaError as error:
             message, _, hint = error.message.partition("; ")
             self.report.error(message, name.span, code=error.code or "unknown-attribute", hint=hint or None)
             self.report.raise_errors()
             raise
+        if found is not None and not isinstance(name.value, int):
+            self.draft.named[source, as_keyword(name.value)] = found.id
+        return found
 
 
 def as_keyword(value: Any) -> Keyword:
