@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias
 
+from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.datomic.database import Database, TransactionReport
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.indices import Indices
@@ -317,6 +318,7 @@ class Connection:
         self._call_committed()
         return self._db
 
+    @ends_at_caller
     def subscribe(
         self,
         query: Any,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections import Counter
 from typing import Any
 
@@ -137,6 +138,29 @@ def test_a_query_that_fails_at_its_start_is_not_subscribed(conn: Connection) -> 
     with pytest.raises(EvaluationError):
         conn.subscribe(FAILING, functions={"my/inverse": inverse})
     assert conn._listeners == []
+
+
+@pytest.mark.parametrize(
+    ("query", "inputs"),
+    [
+        ("[:find ?x :where [?e :none ?x]]", ()),
+        ("[:find ?x :where [?e :a0 ?x]", ()),
+        ("[:find ?y :where [?e :a0 ?x]]", ()),
+        ("[:find ?x :in $ ?e :where [?e :a0 ?x]]", ([":none", 1],)),
+        ("[:find (pull ?e [:none]) :where [?e :a0]]", ()),
+        ("[:find ?x :where [?e :name ?x] [(odd? ?x)]]", ()),
+    ],
+)
+def test_the_error_of_a_query_ends_at_the_caller(
+    conn: Connection, query: str, inputs: tuple[Any, ...]
+) -> None:
+    for ask in (conn.db().q, conn.subscribe):
+        with pytest.raises(DbspError) as caught:
+            ask(query, *inputs)
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert [frame.filename for frame in frames] == [__file__]
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
 @pytest.mark.parametrize("has_rows", [True, False])

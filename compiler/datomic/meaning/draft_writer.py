@@ -173,8 +173,7 @@ class DraftWriter:
         except SchemaError as error:
             message, _, hint = error.message.partition("; ")
             self.report.error(message, name.span, code=error.code or "unknown-attribute", hint=hint or None)
-            self.report.raise_errors()
-            raise
+            raise self.report.compile_error() from None
         if found is not None and not isinstance(name.value, int):
             self.draft.named[source, as_keyword(name.value)] = found.id
         return found
