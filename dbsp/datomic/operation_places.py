@@ -12,8 +12,16 @@ from typing import Any
 from dbsp.edn.edn_values import Keyword
 from dbsp.edn.edn_writer import display_text
 from dbsp.errors import DbspError, InputError
+from dbsp.lazy_dataclass import dataclass
 
 _WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The element of an operation at a position, as the part that an error is about."""
+
+    position: int
 
 
 class OperationPlaces:
@@ -55,7 +63,8 @@ class OperationPlaces:
     ) -> DbspError:
         """Return an error with the path and the text of its operation in front of its message.
 
-        `part` is the value that the error is about; its place is shown if the operation is text.
+        `part` is the value or the `Element` that the error is about; its place is shown if the
+        operation is text.
         A value of an attribute is the one after the name of the `attribute`.
         """
         message = f"{self.path(place)}: {form_text(self.form(place))}: {error.message}"

@@ -20,7 +20,7 @@ from dbsp.datomic.database_schema import Attribute
 from dbsp.datomic.datom import Datom
 from dbsp.datomic.entity_references import EntityReferences
 from dbsp.datomic.map_values import assert_value
-from dbsp.datomic.operation_places import OperationPlaces, as_ident, function_name
+from dbsp.datomic.operation_places import Element, OperationPlaces, as_ident, function_name
 from dbsp.datomic.value_codes import described
 from dbsp.edn.edn_values import Keyword, Symbol
 from dbsp.errors import DbspError, UserFunctionError, cause_text, shorten
@@ -272,7 +272,11 @@ class Operations:
                 part=attribute.ident,
             )
         if new is None:
-            raise self.error(place, "the new value of :db/cas is nil; use :db/retract to remove a value")
+            raise self.error(
+                place,
+                "the new value of :db/cas is nil; use :db/retract to remove a value",
+                part=Element(4),
+            )
         entity = self.references.known_entity(raw, place)
         if attribute.is_ref:
             old = None if old is None else self.references.known_entity(old, place)

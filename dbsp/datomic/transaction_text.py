@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dbsp.datomic.operation_places import OperationPlaces
+from dbsp.datomic.operation_places import Element, OperationPlaces
 from dbsp.datomic.value_codes import described
 from dbsp.edn.edn_forms import Form
 from dbsp.edn.edn_reader import read, read_forms
@@ -73,6 +73,8 @@ def _part(form: Form, value: Any, attribute: Keyword | None) -> Form:
     """
     if value is None:
         return form
+    if isinstance(value, Element):
+        return form.items[value.position]
     forms = list(_nested(form))
     places = [at for at, each in enumerate(forms) if type(each.value) is type(value) and each.value == value]
     start = next((at for at, each in enumerate(forms) if each.value is attribute), 0)

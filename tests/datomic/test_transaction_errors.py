@@ -737,6 +737,8 @@ cannot be [4 5]; assert the values of those attributes [invalid-transaction]
     [
         '[:db/cas 1 :person/age <"36"> 36]',
         "[:db/cas 1 :person/age <1> 2]",
+        "[:db/cas 1 :person/age 36 <nil>]",
+        "[:db/cas 1 :person/age nil <nil>]",
         "[:db/cas 36 :person/age <1> 2]",
         '[:db/cas <"new"> :person/age 1 2]',
         '[:db/cas <[:person/email "zz"]> :person/age 1 2]',
