@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbsp.caller_tracebacks import ends_at_caller
+from dbsp.compiler.datomic.circuits.find_aggregates import aggregate_value
 from dbsp.compiler.datomic.meaning.base_relations import Catalog
 from dbsp.compiler.datomic.meaning.bindable import binding_variables
 from dbsp.compiler.datomic.meaning.binding_values import binding_rows
 from dbsp.compiler.datomic.meaning.checked_rules import storable
+from dbsp.compiler.datomic.meaning.clojure_order import total_order
 from dbsp.compiler.datomic.meaning.entity_arguments import EntityArguments
-from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES, user_aggregate
 from dbsp.compiler.datomic.meaning.rule_writer import is_single
 from dbsp.compiler.datomic.tree import query_tree as tree
 from dbsp.compiler.why.proof import Key, Premise, Proof, ProofStep
@@ -30,6 +31,7 @@ from dbsp.datomic.query_sources import DatabaseCatalog, TracedFacts, TuplesCatal
 from dbsp.datomic.shared_values import SHARED_LOCK
 from dbsp.edn.edn_values import Keyword
 from dbsp.errors import InputError, counted, shorten
+from dbsp.runtime.located_errors import without_rollback
 
 _SHOWN = 3
 """The number of rows of a group that a proof shows, each with its own proof."""
@@ -252,15 +254,13 @@ class WhyQuery:
             if not isinstance(element, tree.FindAggregate):
                 result.append(rows[0][column])
                 continue
-            evaluate = self._aggregate(element.function)
+            name = element.function.name if isinstance(element.function, tree.Variable) else element.function
+            values = sorted((row[column] for row in rows), key=total_order)
             given = [self._argument(argument) for argument in element.arguments]
-            result.append(storable(evaluate([row[column] for row in rows], *given)))
+            user, sources = self._functions.get(name), self._explained.query.sources
+            with without_rollback():
+                result.append(aggregate_value(element, values, given, user, sources))
         return result
-
-    def _aggregate(self, function: str | tree.Variable) -> Callable[..., Any]:
-        name = function.name if isinstance(function, tree.Variable) else function
-        user = self._functions.get(name)
-        return (AGGREGATES[name] if user is None else user_aggregate(name, user)).evaluate
 
     def _argument(self, argument: tree.Variable | tree.Constant) -> Any:
         if isinstance(argument, tree.Constant):

@@ -321,11 +321,11 @@ class FinishAggregates(Operator):
 def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return function(*arguments); its exception becomes the cause of a UserFunctionError.
 
-    An EvaluationError, which says itself what has no value, is raised as it is.
+    An EvaluationError or a UserFunctionError, which says itself what failed, is raised as it is.
     """
     try:
         return function(*arguments)
-    except EvaluationError:
+    except (EvaluationError, UserFunctionError):
         raise
     except Exception as error:
         raise UserFunctionError(

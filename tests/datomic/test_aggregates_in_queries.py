@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
-from dbsp.datomic import Database, connect, q
+from dbsp.datomic import Database, connect, q, why
 from dbsp.errors import DbspError, EvaluationError
 
 
@@ -53,26 +54,40 @@ def test_the_mean_of_longs_is_exact() -> None:
     ("element", "message"),
     [
         ("(sum ?n)", "sum: expected a number, got 'Ada' of type string [wrong-value-type]"),
-        ("(min ?x)", "cannot compare 'Ada' of type string with 3 of type long [not-comparable]"),
-        ("(max 2 ?x)", "cannot compare 'Ada' of type string with 3 of type long [not-comparable]"),
+        ("(min ?x)", "min: cannot compare 'Ada' of type string with 3 of type long [not-comparable]"),
+        ("(max 2 ?x)", "max: cannot compare 'Ada' of type string with 3 of type long [not-comparable]"),
         (
             "(f ?x)",
-            "function f raised ZeroDivisionError: division by zero for [(3, 1), ('Ada', 1)] [user-function]",
+            "function f raised ZeroDivisionError: division by zero for [3, 'Ada'] [user-function]",
         ),
     ],
 )
 def test_errors_of_aggregates_are_about_the_query(database: Database, element: str, message: str) -> None:
-    query = f"[:find {element} :in $ [?x ...] :where [_ :name ?n]]"
+    query = f"[:find (count ?x) {element} :in $ [?x ...] :where [_ :name ?n]]"
     conn = connect(":memory:", schema={":name": {}})
     conn.transact([{":name": "Ada"}])
-    for ask in (database.q, conn.subscribe):
+
+    def explain(text: str, values: list[Any], functions: dict[str, Any]) -> Any:
+        return why(text, database, values, row=(..., ...), functions=functions)
+
+    for ask in (database.q, conn.subscribe, explain):
         with pytest.raises(DbspError) as caught:
             ask(query, [3, "Ada"], functions={"f": lambda values: 1 / 0})
         assert str(caught.value).split("\n") == [
-            f"query:1:8: error: {message}",
+            f"query:1:19: error: {message}",
             f"    {query}",
-            f"           {'^' * len(element)}",
+            f"                      {'^' * len(element)}",
         ]
+
+
+def test_the_error_of_a_sum_of_longs_marks_it() -> None:
+    conn = connect(":memory:", schema={":age": {":db/valueType": ":db.type/long"}})
+    conn.transact([{":age": 2**62}, {":age": 2**62 + 1}])
+    query = "[:find (count ?a) (sum ?a) (avg ?a) :where [_ :age ?a]]"
+    for ask in (conn.db().q, conn.subscribe):
+        with pytest.raises(DbspError, match="the sum of a group is outside the 64-bit range") as caught:
+            ask(query)
+        assert str(caught.value).endswith("\n" + " " * 22 + "^" * len("(sum ?a)"))
 
 
 def test_the_error_of_a_live_query_has_no_tick() -> None:

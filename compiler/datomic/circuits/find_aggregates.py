@@ -16,7 +16,10 @@ from dbsp.compiler.datomic.meaning.checked_rules import storable
 from dbsp.compiler.datomic.meaning.query_aggregates import AGGREGATES, user_aggregate
 from dbsp.compiler.datomic.meaning.value_kinds import NUMERIC
 from dbsp.compiler.datomic.tree import query_tree as tree
+from dbsp.diagnostics import ProgramSources, SourceSpan
+from dbsp.errors import EvaluationError, UserFunctionError
 from dbsp.expressions import Expression, col
+from dbsp.operators.groups.order_statistics import call_user
 from dbsp.operators.streams.aggregate_calls import count, fold
 from dbsp.operators.streams.stream import Stream
 
@@ -28,6 +31,7 @@ def aggregated(
     kinds: Mapping[str, AnyKind],
     functions: Mapping[str, Callable[..., Any]],
     arguments: Mapping[str, Any],
+    sources: ProgramSources,
 ) -> Stream:
     """Return the stream with one column for each element of `:find`, named `f0`, `f1`, ...
 
@@ -38,6 +42,7 @@ def aggregated(
         kinds: the kind of each variable.
         functions: the aggregates of the user, by name or by variable of `:in`.
         arguments: the values of variables of `:in` that are arguments of aggregates.
+        sources: the texts of the query, for errors of aggregates.
     """
     names = [f"f{at}" for at in range(len(find.elements))]
     if not find.aggregates:
@@ -51,7 +56,7 @@ def aggregated(
     for name, element in zip(names, find.elements, strict=True):
         variable = element.variable.name
         if isinstance(element, tree.FindAggregate):
-            calls[name] = _call(element, columns[variable], kinds[variable], functions, arguments)
+            calls[name] = _call(element, columns[variable], kinds[variable], functions, arguments, sources)
         else:
             keys[name] = columns[variable]
     # A variable that occurs twice among the plain elements is one column of the key.
@@ -66,8 +71,9 @@ def _call(
     kind: AnyKind,
     functions: Mapping[str, Callable[..., Any]],
     arguments: Mapping[str, Any],
+    sources: ProgramSources,
 ) -> Expression:
-    name = element.function.name if isinstance(element.function, tree.Variable) else element.function
+    name = _name(element)
     user = functions.get(name)
     if user is None and not element.arguments:
         match name:
@@ -85,18 +91,53 @@ def _call(
         arguments[argument.name] if isinstance(argument, tree.Variable) else argument.value
         for argument in element.arguments
     ]
-    aggregate = AGGREGATES[name] if user is None else user_aggregate(name, user)
-    return fold(_of_values(name, aggregate.evaluate, given), column, type=object)
 
-
-def _of_values(
-    name: str, function: Callable[..., Any], given: Sequence[Any]
-) -> Callable[[list[tuple[Any, int]]], Any]:
-    """Return the aggregate of pairs of a value and its weight."""
-
-    def evaluate(pairs: list[tuple[Any, int]]) -> Any:
+    def of_pairs(pairs: list[tuple[Any, int]]) -> Any:
         values = [value for value, weight in pairs for _ in range(weight)]
-        return storable(function(values, *given))
+        return aggregate_value(element, values, given, user, sources)
 
-    evaluate.__name__ = evaluate.__qualname__ = name
-    return evaluate
+    of_pairs.__name__ = of_pairs.__qualname__ = name
+    return fold(of_pairs, column, type=object)
+
+
+def aggregate_value(
+    element: tree.FindAggregate,
+    values: list[Any],
+    given: Sequence[Any],
+    user: Callable[..., Any] | None,
+    sources: ProgramSources,
+) -> Any:
+    """Return the value of an aggregate, which `user` computes if it is a function of the user.
+
+    An error marks the aggregate in the query.
+    """
+    name = _name(element)
+    try:
+        if user is None:
+            return storable(AGGREGATES[name].evaluate(values, *given))
+        return storable(call_user(user_aggregate(name, user).evaluate, values, *given))
+    except (EvaluationError, UserFunctionError) as error:
+        error.locate(sources.diagnostic(error.message, element.span, error.code))
+        raise
+
+
+def _name(element: tree.FindAggregate) -> str:
+    return element.function.name if isinstance(element.function, tree.Variable) else element.function
+
+
+def place_of_sums(
+    find: tree.Find, kinds: Mapping[str, AnyKind], functions: Mapping[str, Callable[..., Any]]
+) -> SourceSpan | None:
+    """Return the place of the only sum of longs in `:find`; None if there are none or several.
+
+    The engine computes all sums of longs together, so its error does not say which one it is.
+    """
+    sums = [
+        element.span
+        for element in find.elements
+        if isinstance(element, tree.FindAggregate)
+        and _name(element) == "sum"
+        and "sum" not in functions
+        and kinds[element.variable.name] is Kind.NUMBER
+    ]
+    return sums[0] if len(sums) == 1 else None

@@ -39,7 +39,7 @@ from dbsp.compiler.datalog.text.preprocess import Sources
 from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import AnyKind
 from dbsp.compiler.datomic.circuits.answer_strategy import Counts, strategy_for
-from dbsp.compiler.datomic.circuits.find_aggregates import aggregated
+from dbsp.compiler.datomic.circuits.find_aggregates import aggregated, place_of_sums
 from dbsp.compiler.datomic.circuits.query_inputs import QueryInputs
 from dbsp.compiler.datomic.meaning.base_relations import BaseRelation, Catalog
 from dbsp.compiler.datomic.meaning.checked_rules import CheckedQuery, check_rules
@@ -100,6 +100,7 @@ class QueryProgram:
             columns += [variable.name for variable in query.with_]
         self.variables = tuple(dict.fromkeys(columns))
         """The columns of the rows before aggregates: the variables of `:find` and `:with`."""
+        self._sources = sources
         report = QueryReport(sources)
         writer = DraftWriter(rules, catalogs, self._functions, report)
         draft = write_rules(writer, query, self.variables)
@@ -173,8 +174,9 @@ class QueryProgram:
         rows = lower_relations(context, self.program)[RESULT]
         columns = {name: f"c{at}" for at, name in enumerate(self.variables)}
         kinds = {name: self._kinds.of_column(RESULT, at) for at, name in enumerate(self.variables)}
-        with context.at(RESULT):
-            found = aggregated(rows, self.query.find, columns, kinds, self._functions, self._arguments)
+        find, functions = self.query.find, self._functions
+        with context.at(RESULT, place_of_sums(find, kinds, functions)):
+            found = aggregated(rows, find, columns, kinds, functions, self._arguments, self._sources)
             circuit.output(FOUND, found)
         return circuit
 

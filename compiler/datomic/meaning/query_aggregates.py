@@ -70,14 +70,14 @@ def average(values: Values) -> float:
 
 def minimum(values: Values, number: int | None = None) -> Any:
     """Return the least value, or a vector of the `number` least values in ascending order."""
-    least(*values)  # raises for values without an order
+    _check_order("min", least, values)
     ordered = sorted(values, key=total_order)
     return ordered[0] if number is None else tuple(ordered[: _number("min", number)])
 
 
 def maximum(values: Values, number: int | None = None) -> Any:
     """Return the greatest value, or a vector of the `number` greatest in descending order."""
-    greatest(*values)  # raises for values without an order
+    _check_order("max", greatest, values)
     ordered = sorted(values, key=total_order, reverse=True)
     return ordered[0] if number is None else tuple(ordered[: _number("max", number)])
 
@@ -169,6 +169,13 @@ def _check_numbers(name: str, values: Values) -> None:
             raise EvaluationError(message, code="wrong-value-type")
 
 
+def _check_order(name: str, extreme: Callable[..., Any], values: Values) -> None:
+    try:
+        extreme(*values)
+    except EvaluationError as error:
+        raise EvaluationError(f"{name}: {error.message}", code=error.code) from None
+
+
 def _number(name: str, number: Any) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise EvaluationError(
@@ -208,6 +215,7 @@ def user_aggregate(name: str, function: Callable[..., Any]) -> QueryAggregate:
     def evaluate(values: Values, *arguments: Any) -> Any:
         return function(*arguments, sorted(values, key=total_order))
 
+    evaluate.__name__ = evaluate.__qualname__ = name
     return QueryAggregate(name, frozenset(range(10)), evaluate, f"({name} ?x)")
 
 
