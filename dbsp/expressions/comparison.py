@@ -2,10 +2,12 @@
 
 Floats are compared in the order of their codes: NaN equals itself and is after every other float.
 Strings are compared by code points, as in Python; objects by `dbsp.data.value_order.order_key`.
+Timestamps with a zone are compared as instants: Python ignores `fold` between times of one zone.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dbsp.data.interner import Interner
+from dbsp.data.timestamps import instant
 from dbsp.data.types import BOOL, Type
 from dbsp.data.value_order import order_key
 from dbsp.data.values import encoder
@@ -48,6 +51,14 @@ def _float_lt_vector(a: Any, b: Any) -> Array:
     return result | (last & ~np.isnan(a)) if last.any() else result
 
 
+def _instant_eq(a: dt.datetime, b: dt.datetime) -> bool:
+    return instant(a) == instant(b)
+
+
+def _instant_lt(a: dt.datetime, b: dt.datetime) -> bool:
+    return instant(a) < instant(b)
+
+
 def _object_eq(interner: Interner, a: Any, b: Any) -> bool:
     # Compared by id, since 1 == True == 1.0 in Python.
     return interner.encode(a) == interner.encode(b)
@@ -73,11 +84,13 @@ def _swapped(operation: Operation) -> Operation:
 
 _EQUAL: dict[str, Operation] = {
     "float": Operation(_float_eq, _float_eq_vector),
+    "timestamptz": Operation(_instant_eq, np.equal),
     "object": Operation(_object_eq, np.equal, with_interner=True),
 }
 _EQUAL_CODES = Operation(operator.eq, np.equal)
 _LESS: dict[str, Operation] = {
     "float": Operation(_float_lt, _float_lt_vector),
+    "timestamptz": Operation(_instant_lt, np.less),
     "object": Operation(_object_lt),
     "str": Operation(operator.lt),
     "bytes": Operation(operator.lt),
@@ -156,7 +169,7 @@ define("ge", ">= expects two values of one type", _comparison(lambda kind: _nega
 
 # --- the smallest and largest ---------------------------------------------------------------------
 
-_KEYS: dict[str, Callable[[Any], Any]] = {"float": _float_key, "object": order_key}
+_KEYS: dict[str, Callable[[Any], Any]] = {"float": _float_key, "timestamptz": instant, "object": order_key}
 _MIN_VECTORS: dict[str, Callable[..., Array]] = {"float": np.fmin}  # fmin ignores NaN
 
 

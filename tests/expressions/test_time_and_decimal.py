@@ -19,6 +19,7 @@ from dbsp import Circuit, Schema, col, lit, when
 from dbsp.data.interner import Interner
 from dbsp.errors import DbspError, EvaluationError, SchemaError, ValueOutOfRangeError
 from dbsp.expressions import Expression, bind, max_of, min_of
+from tests.expressions.agreement import agree
 
 ROME = zoneinfo.ZoneInfo("Europe/Rome")
 US = dt.timedelta(microseconds=1)
@@ -373,6 +374,20 @@ def test_errors_of_rows(expression: Expression, message: str) -> None:
         with pytest.raises(DbspError) as caught:
             circuit.start().step({"in": {values: count}})
         assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Rome", "UTC"])
+def test_local_times_that_occur_twice_are_compared_as_instants(zone: str) -> None:
+    first, second = (dt.datetime(2024, 10, 27, 2, 30, tzinfo=ROME, fold=fold) for fold in (0, 1))
+    schema = Schema.of(z="timestamptz(Europe/Rome)", y=f"timestamptz({zone})")
+    rows = [(z, y) for z in (first, second) for y in (first, second)]
+    z, y, hour = col("z"), col("y"), dt.timedelta(hours=1)
+    agree(z == y, schema, rows, lambda z, y: z.fold == y.fold)
+    agree(z != y, schema, rows, lambda z, y: z.fold != y.fold)
+    agree(z < y, schema, rows, lambda z, y: z.fold < y.fold)
+    agree(z >= y, schema, rows, lambda z, y: z.fold >= y.fold)
+    agree(min_of(z, y) - lit(first), schema, rows, lambda z, y: min(z.fold, y.fold) * hour)
+    agree(max_of(z, y) - lit(first), schema, rows, lambda z, y: max(z.fold, y.fold) * hour)
 
 
 def test_the_context_of_python_does_not_matter() -> None:
