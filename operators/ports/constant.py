@@ -17,6 +17,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.schema import Schema
+from dbsp.data.types import Type
 from dbsp.errors import WeightOverflowError, full_repr, shorten
 from dbsp.kernels import consolidate
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -43,8 +44,9 @@ class Constant(Identified):
 
     @property
     def shareable(self) -> bool:
-        # Objects 1, True and 1.0 are different values, but constants of them would compare equal.
-        return all(type_.kind != "object" for type_ in self.columns.types)
+        # Constants of different values would compare equal: the objects 1, True and 1.0, and the
+        # two instants of a local time that occurs twice.
+        return all(map(_equal_as_in_python, self.columns.types))
 
     def schema(self, *inputs: Schema) -> Schema:
         return self.columns
@@ -63,6 +65,12 @@ class Constant(Identified):
         codes = self.columns.encode_rows([row for row, _ in self.rows], scope.interner)
         weights = np.array([weight for _, weight in self.rows], np.int64)
         return ConstantStep(Batch(*consolidate(codes, weights)), scope)
+
+
+def _equal_as_in_python(type_: Type) -> bool:
+    """Whether two values of a type are the same value if they are equal in Python."""
+    parts = (part.type for part in type_.parts)
+    return type_.kind != "object" and type_.zone in ("", "UTC") and all(map(_equal_as_in_python, parts))
 
 
 class ConstantStep(Step):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+import zoneinfo
 
 import pytest
 from hypothesis import given
 
 from dbsp import Circuit, Stream, UserFunctionError, count
+from dbsp.data.type_inference import as_type
+from dbsp.data.types import list_type
 from tests import reference
 from tests.harness import follow, start, view
 from tests.reference import Z
@@ -81,6 +85,22 @@ def test_objects_that_are_equal_in_python_stay_different() -> None:
     run = start(lambda c: {str(i): c.constant([(v,)], {"o": object}) for i, v in enumerate([1, True, 1.0])})
     run.step()
     assert [repr(run.view(name).rows()) for name in "012"] == ["[(1,)]", "[(True,)]", "[(1.0,)]"]
+
+
+def test_both_instants_of_a_local_time_stay_different() -> None:
+    rome = zoneinfo.ZoneInfo("Europe/Rome")
+    times = [dt.datetime(2024, 10, 27, 2, 30, tzinfo=rome, fold=fold) for fold in (0, 1)]
+    zoned = as_type("timestamptz(Europe/Rome)")
+
+    def constants(c: Circuit) -> dict[str, Stream]:
+        single = {f"time {i}": c.constant([(time,)], {"t": zoned}) for i, time in enumerate(times)}
+        lists = {f"list {i}": c.constant([([t],)], {"t": list_type(zoned)}) for i, t in enumerate(times)}
+        return single | lists
+
+    run = start(constants)
+    run.step()
+    assert [run.view(f"time {i}").rows()[0][0].fold for i in (0, 1)] == [0, 1]
+    assert [run.view(f"list {i}").rows()[0][0][0].fold for i in (0, 1)] == [0, 1]
 
 
 def test_equal_rows_add_up_before_distinct() -> None:
