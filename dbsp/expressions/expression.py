@@ -83,6 +83,14 @@ class Expression(Namespaces, Displayed):
             code="invalid-expression",
         )
 
+    def __getitem__(self, key: object) -> NoReturn:
+        raise ArgumentError(
+            f"{self!r} cannot be indexed or iterated, since it stands for the value of each row; write "
+            ".element(0) for an element of a list, .str.substr(0, 2) for a part of a text, "
+            '.field("name") for a field of a struct, .max() instead of max(...)',
+            code="invalid-expression",
+        )
+
     def _call(self, function: str, *arguments: Any) -> Any:
         return call(function, self, *arguments)
 

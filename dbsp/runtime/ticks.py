@@ -159,7 +159,7 @@ class Ticks(StagedInputs):
 
     def _expect_batches(self, staged: Mapping[str, Batch]) -> Mapping[str, Batch]:
         """Return encoded batches. Raise an error unless each of them fits its input."""
-        expected = "batches by input, as prepare() returns them"
+        expected = "batches by input, as run.prepare(changes) returns them"
         if not isinstance(staged, Mapping):
             raise wrong_argument("staged", expected, staged)
         for name, batch in staged.items():
@@ -168,7 +168,8 @@ class Ticks(StagedInputs):
                 raise unknown_input(name, self.input_ports, self.output_ports)
             arity = port.columns.arity
             if not isinstance(batch, Batch) or batch.arity != arity:
-                raise wrong_argument(f"staged[{name!r}]", f"a batch of {counted(arity, 'column')}", batch)
+                batch_of = f"a batch of {counted(arity, 'column')}, as run.prepare(changes) returns it"
+                raise wrong_argument(f"staged[{name!r}]", batch_of, batch)
         return staged
 
     def previewed(

@@ -45,8 +45,12 @@ _VERBS = {name: f's.join(other, on=..., how="{how}")' for how, names in _JOINS.i
     "drop_duplicates": "s.distinct()",
     "dropna": "s.filter(~x.is_null())",
     "except_": "(s.distinct() - other.distinct()).distinct()",
+    "fill_null": 's.with_columns(x=col("x").fill_null(value))',
+    "fillna": 's.with_columns(x=col("x").fill_null(value))',
     "groupby": "s.group_by(...)",
     "head": "s.top_k(n, by=...)",
+    "hop": "s.window(column, size, hop)",
+    "intersect": 's.distinct().join(other, on=[...], how="semi")',
     "join_asof": "s.asof_join(other, ...)",
     "join_where": "s.join(other, on=..., where=...) or s.range_join(...)",
     "limit": "s.top_k(n, by=...)",
@@ -55,10 +59,13 @@ _VERBS = {name: f's.join(other, on=..., how="{how}")' for how, names in _JOINS.i
     "nunique": "s.group_by().agg(n=x.count_distinct())",
     "order_by": "s.top_k(n, by=...) or s.rank(by=...)",
     "project": 's.select("a", "b")',
+    "query": 's.filter(col("x") > 1)',
     "reduce": "s.group_by(...).agg(...)",
     "shift": "s.lag(...) or s.lead(...)",
     "sort": "s.top_k(n, by=...) or s.rank(by=...)",
     "sort_values": "s.top_k(n, by=...) or s.rank(by=...)",
+    "tumble": "s.window(column, size)",
+    "tumbling": "s.window(column, size)",
     "unionAll": "s + other",
     "union_all": "s + other",
     "unique": "s.distinct()",
@@ -100,6 +107,8 @@ def unknown_group_verb(name: str) -> AttributeError:
         advice = f"; write .agg(name=col(...).{_AGGREGATES[name]}())"
     elif name in ("count", "len", "size"):
         advice = "; write .agg(n=count())"
+    elif name in ("filter", "having"):
+        advice = '; write .agg(n=count()).filter(col("n") > 1)'
     elif name in ("head", "top_k", "rank", "limit"):
         advice = "; write s.top_k(n, by=..., partition=...) or s.rank(by=..., partition=...) on the stream"
     else:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Never, TypeVar
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.circuit import graph
 from dbsp.data.schema import Schema, as_schema
-from dbsp.errors import SchemaError, shorten, wrong_argument
+from dbsp.errors import ArgumentError, SchemaError, shorten, wrong_argument
 from dbsp.expressions import Column, Expression, as_expression, col
 from dbsp.operators.linear.explode import Explode
 from dbsp.operators.linear.filter import Filter, FilterFunction
@@ -40,7 +40,7 @@ class RowMethods(graph.Stream):
     __slots__ = ()
 
     @located("Filter")
-    def filter(self: S, predicate: Expression | Callable[[Any], Any]) -> S:
+    def filter(self: S, predicate: Expression | Callable[[Any], Any], *further: Never) -> S:
         """Keep the rows for which `predicate` is true; drop the rows where it is false or None.
 
             filter(s)(x) = s(x) if predicate(x) else 0
@@ -51,12 +51,14 @@ class RowMethods(graph.Stream):
         Parameters:
             predicate: a boolean expression over the columns, or a function of a row, which is
                 passed as a named tuple.
+            further: none; a second condition is an error.
 
         Returns:
             A stream with the same columns.
 
         Raises:
             SchemaError: a column does not exist, or the expression is not boolean.
+            ArgumentError: there are several conditions.
 
         Examples:
             >>> circuit = Circuit("orders")
@@ -65,6 +67,10 @@ class RowMethods(graph.Stream):
             >>> circuit.start().step({"order": [(1, 3.0), (2, 7.5)]})["large"].rows()
             [(2, 7.5)]
         """
+        if further:
+            raise ArgumentError(
+                f"filter expects one condition, got {1 + len(further)}; join them, as in (a > 1) & (b < 3)"
+            )
         if isinstance(predicate, Expression):
             return Filter(own_columns(self, predicate))(self)
         if not callable(predicate):
@@ -329,12 +335,13 @@ class RowMethods(graph.Stream):
         return self.select(*kept) if columns else self
 
     @located("Rename")
-    def rename(self: S, **new_to_old: str) -> S:
+    def rename(self: S, *unnamed: Never, **new_to_old: str) -> S:
         """Rename columns; the rows stay as they are.
 
         No cost: names do not exist at run time.
 
         Parameters:
+            unnamed: none; a dictionary of names is an error.
             new_to_old: the new name of each column to rename, with its old name.
 
         Returns:
@@ -342,13 +349,17 @@ class RowMethods(graph.Stream):
 
         Raises:
             SchemaError: a column does not exist, or two columns would have one name.
-            ArgumentError: an old name is not a string.
+            ArgumentError: an old name is not a string, or has no new name.
 
         Examples:
             >>> edge = Circuit("graph").input("edge", x=int, y=int)
             >>> edge.rename(source="x").schema.describe()
             'source: int, y: int'
         """
+        if unnamed:
+            raise ArgumentError(
+                f'rename expects new names for old ones, such as rename(new="old"), got {shorten(unnamed[0])}'
+            )
         expect_names(list(new_to_old.values()), "rename", 'rename(new="old")')
         return Rename(self.schema.rename(**new_to_old).names)(self)
 

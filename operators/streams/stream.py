@@ -107,7 +107,7 @@ class Stream(RowMethods, SetMethods, JoinMethods, RankingMethods, InspectionMeth
             elif isinstance(name, Expression):
                 hint = "; use filter(...) for the rows that satisfy a condition"
             else:
-                hint = ""
+                hint = "; a stream has no rows before circuit.start(): read run.view(name) of an output"
             raise ArgumentError(
                 f"stream[...] expects a column name, got {shorten(name)} of type {type(name).__name__}{hint}"
             )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import dbsp
-from dbsp import col
+from dbsp import ArgumentError, col
 from dbsp.expressions import foreign_names
 
 
@@ -22,6 +22,8 @@ from dbsp.expressions import foreign_names
         ('col("x").is_in', "an expression has no 'is_in'; write x.isin([...])"),
         ('col("x").to_int', "an expression has no 'to_int'; write x.cast(int)"),
         ('col("x").flor', "an expression has no 'flor'; did you mean 'floor'?"),
+        ('col("s").like', "an expression has no 'like'; write x.str.matches(pattern)"),
+        ('col("x").over', "an expression has no 'over'; write s.group_by(...).agg(...) and a join"),
         ('col("x").qqqq', "an expression has no 'qqqq'"),
         ('col("s").str.to_uppercase', "an expression has no 'str.to_uppercase'; write x.str.upper()"),
         ('col("s").str.is_null', "an expression has no 'str.is_null'; write x.is_null(...)"),
@@ -56,3 +58,11 @@ def test_expressions_can_be_copied_and_pickled() -> None:
     assert copy.deepcopy(x).same_as(x) and pickle.loads(pickle.dumps(x)).same_as(x)
     assert repr(copy.copy(x.str)) == repr(x.str)
     assert not hasattr(dbsp.lit(1).str, "__array__")
+
+
+@pytest.mark.parametrize("use", [lambda x: x[0], lambda x: x[0:2], lambda x: x["a"], list, max, sum])
+def test_an_expression_is_not_a_sequence(use: Any) -> None:
+    with pytest.raises(
+        ArgumentError, match=r'col\("x"\) cannot be indexed or iterated.*write \.element\(0\)'
+    ):
+        use(col("x"))

@@ -380,11 +380,13 @@ def test_a_change_of_one_row_has_the_forms_of_larger_changes() -> None:
 def test_staged_batches_that_do_not_fit_are_refused() -> None:
     run = start(closure)
     batch = run.prepare({"edge": [(1, 2)]})["edge"]
+    batches = "staged: expected batches by input, as run.prepare(changes) returns them"
+    columns = "staged['edge']: expected a batch of 2 columns, as run.prepare(changes) returns it"
     for staged, error, message in [
-        (5, ArgumentError, "staged: expected batches by input, as prepare() returns them, got 5 of type int"),
-        ([batch], ArgumentError, "staged: expected batches by input, as prepare() returns them, got [Batch"),
-        ({"edge": 5}, ArgumentError, "staged['edge']: expected a batch of 2 columns, got 5 of type int"),
-        ({"edge": Batch.empty(3)}, ArgumentError, "staged['edge']: expected a batch of 2 columns, got Batch"),
+        (5, ArgumentError, f"{batches}, got 5 of type int"),
+        ([batch], ArgumentError, f"{batches}, got [Batch"),
+        ({"edge": [(1, 2)]}, ArgumentError, f"{columns}, got [(1, 2)] of type list"),
+        ({"edge": Batch.empty(3)}, ArgumentError, f"{columns}, got Batch"),
         ({"egde": batch}, InputError, "unknown input 'egde'; did you mean 'edge'?"),
     ]:
         with pytest.raises(error, match=re.escape(message)):

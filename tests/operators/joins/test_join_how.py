@@ -285,7 +285,7 @@ def test_a_condition_of_one_side_is_below_the_join() -> None:
         (lambda a, b: a["xx"], "unknown-column", "unknown column 'xx'; did you mean 'x'?"),
         (lambda a, b: a[["k", "x"]], "invalid-argument", 'use select("k", "x") for several columns'),
         (lambda a, b: a[a["k"] > 1], "invalid-argument", "use filter(...) for the rows that satisfy a cond"),
-        (lambda a, b: list(a), "invalid-argument", "got 0 of type int"),
+        (lambda a, b: list(a), "invalid-argument", "got 0 of type int; a stream has no rows before"),
     ],
 )
 def test_wrong_arguments(build: Any, code: str, message: str) -> None:

@@ -107,6 +107,8 @@ def test_wrong_arguments(build: Any, code: str, message: str) -> None:
         ("project", 's.select("a", "b")'),
         ("assign", "s.with_columns(name=...)"),
         ("groupby", "s.group_by(...)"),
+        ("intersect", 's.distinct().join(other, on=[...], how="semi")'),
+        ("fillna", 's.with_columns(x=col("x").fill_null(value))'),
         ("y", 'the column is s["y"]'),
     ],
 )

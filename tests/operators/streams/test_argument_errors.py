@@ -42,6 +42,14 @@ NAMES: list[tuple[Build, str]] = [
     ),
     (lambda c, a: a.widen(["x"]), """widen expects column names such as widen("a", "b"), got ['x']"""),
     (lambda c, a: a.rename(z=5), """rename expects column names such as rename(new="old"), got 5"""),
+    (
+        lambda c, a: a.rename({"x": "z"}),
+        """new names for old ones, such as rename(new="old"), got {'x': 'z'}""",
+    ),
+    (
+        lambda c, a: a.filter(col("x") > 1, col("x") < 3),
+        "filter expects one condition, got 2; join them, as in",
+    ),
     (lambda c, a: a.top_k(1, by=5), "by= expects a column name or a list of column names, got 5 of type int"),
     (lambda c, a: a.rank("x", partition=5), "partition= expects a column name or a list of column names"),
     (lambda c, a: a.lag("x", by="x", partition=[5]), "partition= expects a column name or a list"),
@@ -447,6 +455,7 @@ def test_the_reprs_of_groups_and_of_scopes() -> None:
         ("avg", "write .agg(name=col(...).mean())"),
         ("size", "write .agg(n=count())"),
         ("head", "write s.top_k(n, by=..., partition=...)"),
+        ("having", 'write .agg(n=count()).filter(col("n") > 1)'),
         ("apply", "write .agg(name=aggregate)"),
     ],
 )
