@@ -62,6 +62,9 @@ def code_float(code: int) -> float:
 NAN_CODE: int = _as_int.unpack(_as_float.pack(math.nan))[0]
 
 
+_NOT_NUMBERS = (bool, np.bool_, np.timedelta64)
+"""Subclasses of numbers that are not numbers here."""
+
 ANY_INT = "an int from -2**63 to 2**63 - 1"
 """The range of an int column, as messages write it."""
 
@@ -69,8 +72,15 @@ NULL_AS_INT = "expected an int from -2**63 + 1 to 2**63 - 1 in an optional colum
 """The message for the int whose code represents None."""
 
 
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaT of numpy or pandas, or NA of pandas."""
+    if isinstance(value, (dt.datetime, np.datetime64, np.timedelta64)):
+        return bool(value != value)
+    return value is None or type(value).__name__ == "NAType"
+
+
 def _misfit(kind: str, value: Any) -> InputError:
-    if value is None:
+    if _is_missing(value):
         return InputError(
             f"expected {kind}, got None; to allow None, declare the column optional", code="missing-value"
         )
@@ -86,7 +96,7 @@ def out_of_int_range(value: int) -> ValueOutOfRangeError:
 
 def _encode_int(value: Any, interner: Interner) -> int:
     if type(value) is not int:
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        if isinstance(value, _NOT_NUMBERS) or not isinstance(value, (int, np.integer)):
             raise _misfit("int", value)
         value = int(value)
     code: int = value
@@ -97,9 +107,7 @@ def _encode_int(value: Any, interner: Interner) -> int:
 
 def _encode_float(value: Any, interner: Interner) -> int:
     if type(value) is not float:
-        if isinstance(value, (bool, np.bool_)) or not isinstance(
-            value, (float, int, np.floating, np.integer)
-        ):
+        if isinstance(value, _NOT_NUMBERS) or not isinstance(value, (float, int, np.floating, np.integer)):
             raise _misfit("float", value)
         try:
             value = float(value)
@@ -131,8 +139,8 @@ def _datetime(value: Any, kind: str) -> dt.datetime:
         value = whole_microseconds(value)
     if not isinstance(value, dt.datetime):
         raise _misfit(kind, value)
-    if value != value:  # NaT of pandas
-        raise _misfit(kind, None)
+    if _is_missing(value):
+        raise _misfit(kind, value)
     if getattr(value, "nanosecond", 0):  # of pandas
         raise nanoseconds_refused(value)
     return value
@@ -156,8 +164,6 @@ def _encode_duration(value: Any, interner: Interner) -> int:
             if not np.isnat(value) and not has_unit(value):
                 raise _misfit("duration", value)
             value = whole_duration(value)
-        if value is None or value != value:  # NaT
-            raise _misfit("duration", None)
         if not isinstance(value, dt.timedelta):
             raise _misfit("duration", value)
         if getattr(value, "nanoseconds", 0):  # of pandas
@@ -220,14 +226,19 @@ _DECODERS: dict[str, Decoder] = {
 
 
 def optional_encoder(type_: Type, encode: Encoder) -> Encoder:
-    """Return `encode`, extended by None if the type is nullable."""
+    """Return `encode`, extended by None, and other missing values, if the type is nullable."""
     if not type_.nullable:
         return encode
 
     def encode_optional(value: Any, interner: Interner) -> int:
         if value is None:
             return NULL
-        code = encode(value, interner)
+        try:
+            code = encode(value, interner)
+        except InputError:
+            if _is_missing(value):
+                return NULL
+            raise
         if code == NULL:
             raise ValueOutOfRangeError(NULL_AS_INT)
         return code

@@ -175,6 +175,12 @@ def test_slices_of_arrow_arrays() -> None:
         (pd.NaT, "duration", "expected duration, got None"),
         (np.timedelta64("NaT"), "duration", "expected duration, got None"),
         (np.timedelta64(1, "Y"), "duration", "expected duration, got "),
+        (pd.NA, "duration", "expected duration, got None; to allow None, declare the column optional"),
+        (pd.NA, "int", "expected int, got None; to allow None, declare the column optional"),
+        (np.timedelta64(1, "s"), "int", "expected int, got np.timedelta64(1,'s') of type timedelta64"),
+        (np.timedelta64(1, "s"), "float?", "expected float, got np.timedelta64(1,'s') of type timedelta64"),
+        (pd.NaT, "date", "expected date, got None; to allow None, declare the column optional"),
+        ([pd.NaT], "list[timestamp]?", "element 0: expected timestamp, got None; to allow None"),
         (np.timedelta64(1, "ns"), "duration", "a duration in whole microseconds"),
         (pd.Timedelta(1, "ns"), "duration", "a duration in whole microseconds"),
         (dt.time(1, tzinfo=dt.UTC), "time", "expected a time of day without zone, got 01:00:00+00:00"),
@@ -199,6 +205,25 @@ def test_values_that_do_not_fit_are_refused(value: Any, type_: str, message: str
             ZSet(rows, {"x": type_})
         assert message in str(caught.value)
         assert "row 0, column 'x': " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        (pd.NaT, "timestamp?"),
+        (pd.NaT, "timestamptz?"),
+        (pd.NaT, "date?"),
+        (pd.NaT, "duration?"),
+        (np.datetime64("NaT"), "timestamp?"),
+        (np.datetime64("NaT"), "date?"),
+        (np.timedelta64("NaT"), "duration?"),
+        *((pd.NA, f"{kind}?") for kind in ("int", "float", "bool", "str", "decimal", "duration", "time")),
+    ],
+)
+def test_missing_values_of_numpy_and_pandas_are_none(value: Any, type_: str) -> None:
+    for count in (1, 9):
+        assert ZSet([(value,)] * count, {"x": type_}).to_dict() == {(None,): count}
+        assert ZSet([([value, None],)] * count, {"x": f"list[{type_}]"}).to_dict() == {((None, None),): count}
 
 
 def test_values_of_numpy_and_pandas() -> None:
