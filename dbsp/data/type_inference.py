@@ -95,7 +95,9 @@ def as_type(spec: Any) -> Type:
         return as_type(origin)
     if typing.is_typeddict(spec):
         return _struct(typing.get_type_hints(spec))
-    if isinstance(spec, type) and spec is not types.NoneType:
+    # Polars has a class for each type of columns; none of them is the class of a value.
+    of_columns = getattr(spec, "__module__", "").startswith("polars.datatypes")
+    if isinstance(spec, type) and spec is not types.NoneType and not of_columns:
         if dataclasses.is_dataclass(spec) or (issubclass(spec, tuple) and _annotated(spec)):
             return _struct(typing.get_type_hints(spec))
         if spec is list:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -347,6 +348,9 @@ def test_other_values_are_not_types() -> None:
         as_type(3)
     with pytest.raises(SchemaError, match=r"expected a type such as .*; got None"):
         as_type(None)
+    for spec in (pl.Int64, pl.Int64()):  # types of columns, not classes of values
+        with pytest.raises(SchemaError, match=r"expected a type such as .*; got Int64"):
+            as_type(spec)
 
 
 @pytest.mark.parametrize(
