@@ -668,14 +668,25 @@ class ZSet(Displayed):
 
 
 def _listed(rows: Any) -> list[Any]:
-    if not isinstance(rows, Iterable):
-        raise _wrong_type("rows, such as a list of tuples", rows)
+    method = _OF_TABLES.get((type(rows).__module__.partition(".")[0], type(rows).__name__))
+    if method is not None or not isinstance(rows, Iterable):
+        hint = "" if method is None else f"; write ZSet.{method}(...)"
+        raise _wrong_type("rows, such as a list of tuples", rows, hint)
     return list(rows)
 
 
-def _wrong_type(expected: str, value: Any) -> InputError:
+_OF_TABLES = {
+    ("pandas", "DataFrame"): "from_pandas",
+    ("polars", "DataFrame"): "from_polars",
+    ("pyarrow", "RecordBatch"): "from_arrow",
+    ("pyarrow", "Table"): "from_arrow",
+}
+"""By library and class, the method that reads a table."""
+
+
+def _wrong_type(expected: str, value: Any, hint: str = "") -> InputError:
     return InputError(
-        f"expected {expected}, got {shorten(value)} of type {type(value).__name__}", code="wrong-type"
+        f"expected {expected}, got {shorten(value)} of type {type(value).__name__}{hint}", code="wrong-type"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -32,6 +33,9 @@ from dbsp.errors import at_place
 XY = Schema.of(x=int, y=str)
 ROWS = ZSet([(1, "a")], XY)
 NANOSECOND = pd.Timestamp("2024-01-01 00:00:00.000000001")
+
+
+FRAME = pd.DataFrame({"x": [1], "y": ["a"]})
 
 
 @dataclasses.dataclass
@@ -484,3 +488,18 @@ def test_a_place_keeps_the_class_and_the_code() -> None:
     error = at_place(SchemaError("unknown column 'x'", where="Map at a.py:3", code="unknown-column"), "row 1")
     assert type(error) is SchemaError
     assert str(error) == "Map at a.py:3: row 1: unknown column 'x' [unknown-column]"
+
+
+@pytest.mark.parametrize(
+    ("table", "method"),
+    [
+        (FRAME, "from_pandas"),
+        (pl.DataFrame({"x": [1], "y": ["a"]}), "from_polars"),
+        (pa.Table.from_pandas(FRAME), "from_arrow"),
+        (pa.RecordBatch.from_pandas(FRAME), "from_arrow"),
+    ],
+)
+def test_the_error_of_a_table_as_rows_names_the_method_that_reads_it(table: Any, method: str) -> None:
+    with pytest.raises(InputError, match=rf"expected rows, .*; write ZSet\.{method}\(\.\.\.\)"):
+        ZSet(table, XY)
+    assert getattr(ZSet, method)(table).to_dict() == {(1, "a"): 1}
