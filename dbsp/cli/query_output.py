@@ -74,7 +74,7 @@ def element_text(element: tree.FindElement) -> str:
             name = "pull" if source == "$" else f"pull {source}"
             return f"({name} {variable.name} {_argument_text(pattern)})"
         case tree.FindAggregate(function=function, arguments=arguments, variable=variable):
-            name = function.name if isinstance(function, tree.Variable) else function
+            name = tree.called_name(function)
             return f"({' '.join([name, *map(_argument_text, arguments), variable.name])})"
 
 

@@ -254,12 +254,11 @@ class WhyQuery:
             if not isinstance(element, tree.FindAggregate):
                 result.append(rows[0][column])
                 continue
-            name = element.function.name if isinstance(element.function, tree.Variable) else element.function
             values = sorted((row[column] for row in rows), key=total_order)
             given = [self._argument(argument) for argument in element.arguments]
-            user, sources = self._functions.get(name), self._explained.query.sources
+            user = self._functions.get(tree.called_name(element.function))
             with without_rollback():
-                result.append(aggregate_value(element, values, given, user, sources))
+                result.append(aggregate_value(element, values, given, user, self._explained.query.sources))
         return result
 
     def _argument(self, argument: tree.Variable | tree.Constant) -> Any:
@@ -313,9 +312,9 @@ class WhyQuery:
 
 
 def _element_text(element: tree.FindAggregate, value: Any) -> str:
-    name = element.function.name if isinstance(element.function, tree.Variable) else element.function
     arguments = [
         argument.name if isinstance(argument, tree.Variable) else value_text(argument.value)
         for argument in element.arguments
     ]
+    name = tree.called_name(element.function)
     return f"({' '.join((name, *arguments, element.variable.name))}) = {value_text(value)}"

@@ -73,7 +73,7 @@ def _call(
     arguments: Mapping[str, Any],
     sources: ProgramSources,
 ) -> Expression:
-    name = _name(element)
+    name = tree.called_name(element.function)
     user = functions.get(name)
     if user is None and not element.arguments:
         match name:
@@ -111,7 +111,7 @@ def aggregate_value(
 
     An error marks the aggregate in the query.
     """
-    name = _name(element)
+    name = tree.called_name(element.function)
     try:
         if user is None:
             return storable(AGGREGATES[name].evaluate(values, *given))
@@ -119,10 +119,6 @@ def aggregate_value(
     except (EvaluationError, UserFunctionError) as error:
         error.locate(sources.diagnostic(error.message, element.span, error.code))
         raise
-
-
-def _name(element: tree.FindAggregate) -> str:
-    return element.function.name if isinstance(element.function, tree.Variable) else element.function
 
 
 def place_of_sums(
@@ -136,7 +132,7 @@ def place_of_sums(
         element.span
         for element in find.elements
         if isinstance(element, tree.FindAggregate)
-        and _name(element) == "sum"
+        and tree.called_name(element.function) == "sum"
         and "sum" not in functions
         and kinds[element.variable.name] is Kind.NUMBER
     ]

@@ -187,7 +187,7 @@ class ClauseLiterals:
 
     def _call(self, clause: tree.Predicate | tree.Function, result: str | None) -> str:
         """Add the call of a function; return the variable of its result."""
-        name = clause.function.name if isinstance(clause.function, tree.Variable) else clause.function
+        name = tree.called_name(clause.function)
         arguments = tuple(
             expect_present(self._name(argument), "a value as the argument of a function")
             for argument in clause.arguments

@@ -114,6 +114,11 @@ class Pattern:
     span: SourceSpan = field(compare=False, repr=False)
 
 
+def called_name(function: str | Variable) -> str:
+    """Return the name of a function that a query calls; a variable of `:in` is one."""
+    return function.name if isinstance(function, Variable) else function
+
+
 @dataclass(frozen=True, slots=True)
 class Predicate:
     """`[(< ?x 3)]`: rows for which the function returns neither nil nor false."""

@@ -207,7 +207,7 @@ class ClauseSearch:
 
     def called(self, clause: tree.Predicate | tree.Function, known: Environment) -> Any:
         """Return the value of a function; `Failed` if it raises an error."""
-        name = clause.function.name if isinstance(clause.function, tree.Variable) else clause.function
+        name = tree.called_name(clause.function)
         arguments = [_value(argument, known) for argument in clause.arguments]
         user = self.functions.get(name)
         if user is None and name == "ground":

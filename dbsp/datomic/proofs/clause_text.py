@@ -79,7 +79,7 @@ def _names(variables: Iterable[tree.Variable], known: Environment) -> str:
 
 
 def _function(clause: tree.Predicate | tree.Function, known: Environment) -> str:
-    name = clause.function.name if isinstance(clause.function, tree.Variable) else clause.function
+    name = tree.called_name(clause.function)
     return f"({' '.join((name, *(_term(argument, known) for argument in clause.arguments)))})"
 
 
