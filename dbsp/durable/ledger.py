@@ -32,7 +32,7 @@ from typing import Any
 
 from dbsp.durable.atomic_files import sync_file, sync_folder, write_atomically
 from dbsp.durable.history_window import clock
-from dbsp.durable.lock import folder_lock
+from dbsp.durable.lock import folder_lock, unusable
 from dbsp.durable.sealed_files import (
     Fingerprint,
     decoding,
@@ -41,7 +41,7 @@ from dbsp.durable.sealed_files import (
     sealed_json,
     unreadable,
 )
-from dbsp.errors import CheckpointError, system_reason
+from dbsp.errors import CheckpointError
 from dbsp.lazy_dataclass import dataclass
 
 FORMAT = "dbsp delta log"
@@ -198,10 +198,7 @@ class Ledger:
             lock = folder_lock(self.folder)
             lock.acquire()
         except OSError as error:
-            raise CheckpointError(
-                f"cannot use the folder {self.folder}: {system_reason(error, self.folder)}",
-                code="checkpoint-write",
-            ) from None
+            raise unusable(self.folder, error) from None
         try:
             for left in (self.folder / "drafts").iterdir():
                 shutil.rmtree(left)

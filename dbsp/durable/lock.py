@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from dbsp.errors import CheckpointError
+from dbsp.errors import CheckpointError, system_reason
 
 try:
     import fcntl
@@ -119,6 +119,13 @@ def _forget_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def unusable(folder: Path, error: OSError) -> CheckpointError:
+    """Return the error for a folder that the system refuses to make or to lock."""
+    return CheckpointError(
+        f"cannot use the folder {folder}: {system_reason(error, folder)}", code="checkpoint-write"
+    )
 
 
 def _in_use(folder: Path, owner: Path) -> CheckpointError:

@@ -37,7 +37,7 @@ from dbsp.durable.history import History
 from dbsp.durable.history_window import HistoryWindow, clock
 from dbsp.durable.journal_replay import Replay
 from dbsp.durable.journal_values import JournalValues, values_before_constants
-from dbsp.durable.lock import FolderOwner
+from dbsp.durable.lock import FolderOwner, unusable
 from dbsp.durable.manifest import CURRENT, PARTS, SPILL, Manifest
 from dbsp.durable.recovery import Recovered, found_manifests, read_intact
 from dbsp.durable.shards_header import refuse_sharded
@@ -53,7 +53,6 @@ from dbsp.errors import (
     CheckpointError,
     CheckpointWarning,
     expect_present,
-    system_reason,
 )
 from dbsp.runtime.run import Run
 from dbsp.runtime.run_base import RunBase
@@ -492,6 +491,4 @@ def _owned(folder: Path) -> FolderOwner:
         # A lock that an interrupt separates from its owner would stay until the process ends.
         return call_undisturbed(FolderOwner, folder)
     except OSError as error:
-        raise CheckpointError(
-            f"cannot use the folder {folder}: {system_reason(error, folder)}", code="checkpoint-write"
-        ) from None
+        raise unusable(folder, error) from None

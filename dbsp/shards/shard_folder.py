@@ -27,12 +27,12 @@ from dbsp.deferred_signals import call_undisturbed
 from dbsp.durable.background import wait_for_folder
 from dbsp.durable.circuit_match import expect_query
 from dbsp.durable.commit_record import Commit, CommitRecord
-from dbsp.durable.lock import FolderOwner
+from dbsp.durable.lock import FolderOwner, unusable
 from dbsp.durable.manifest import CURRENT, PREVIOUS, Manifest, read_manifest
 from dbsp.durable.sealed_files import unreadable
 from dbsp.durable.shards_header import HEADER, ShardsHeader, read_shards_header
 from dbsp.durable.snapshot_policy import DEFAULT, Every, SnapshotPolicy
-from dbsp.errors import CheckpointError, CheckpointWarning, counted, expect_present, system_reason
+from dbsp.errors import CheckpointError, CheckpointWarning, counted, expect_present
 from dbsp.shards.placed_circuit import WrittenCircuit
 from dbsp.shards.shard_store import ShardPlace, is_of_circuit
 from dbsp.shards.snapshot_plan import ShardStatus, SnapshotPlan
@@ -387,9 +387,7 @@ def _owned(folder: Path) -> FolderOwner:
         folder.mkdir(parents=True, exist_ok=True)
         return call_undisturbed(FolderOwner, folder)
     except OSError as error:
-        raise CheckpointError(
-            f"cannot use the folder {folder}: {system_reason(error, folder)}", code="checkpoint-write"
-        ) from None
+        raise unusable(folder, error) from None
 
 
 def _wait_for_owner(folder: Path, deadline: float) -> None:
