@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbsp.data.frames import place_of_nanoseconds
 from dbsp.datomic.database_schema import Attribute
 from dbsp.edn import Keyword, Symbol, read
 from dbsp.errors import EdnError, InputError, shorten
@@ -60,7 +61,7 @@ def _instants(column: Any, name: str) -> Any:
     """Return timestamps with a zone, in microseconds."""
     type_ = column.type
     if type_.unit == "ns":
-        at = pc.index(pc.not_equal(pc.nanosecond(column), 0), True).as_py()
+        at = place_of_nanoseconds(column)
         if at >= 0:
             shown = column[at].cast(pa.string()).as_py()
             raise InputError(

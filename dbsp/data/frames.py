@@ -201,6 +201,12 @@ def _plain_int(arrow: pa.DataType) -> pa.DataType:
     return pa.int64() if pa.types.is_temporal(arrow) else arrow
 
 
+def place_of_nanoseconds(array: pa.Array | pa.ChunkedArray) -> int:
+    """Return the index of the first timestamp that is not in whole microseconds, or -1."""
+    found: int = pc.index(pc.not_equal(pc.nanosecond(array), 0), True).as_py()
+    return found
+
+
 def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
     kind = type_.kind
     if kind == "int":
@@ -227,7 +233,7 @@ def _encode_numbers(array: pa.Array, type_: Type) -> Codes:
         if array.type.unit != "ns":
             raise
         if kind in ("timestamp", "timestamptz"):
-            at = pc.index(pc.not_equal(pc.nanosecond(array), 0), True).as_py()
+            at = place_of_nanoseconds(array)
             raise nanoseconds_refused(array[at].cast(pa.string())) from None
         ns = array.cast(pa.int64()).to_numpy()
         raise nanoseconds_refused(f"{ns[np.argmax(ns % 1000 != 0)]} ns", kind) from None
