@@ -81,10 +81,10 @@ class LiveQuery:
     def _check_names(self, schema: Schema) -> None:
         """Raise an error if a name in the query is no longer that of its attribute."""
         for (source, name), attribute in self._bound.compiled.program.named.items():
-            known = schema.by_id[attribute] if source == LIVE else None
-            if known is not None and known.ident is not name:
+            if source == LIVE and schema.by_id[attribute].ident is not name:
                 raise SchemaError(
-                    f"attribute {name} has the name {known} now; subscribe again with the new name",
+                    f"attribute {name} has the name {schema.by_id[attribute]} now; subscribe again with the "
+                    "new name",
                     code="unknown-attribute",
                 )
         for element in self._bound.query.find.elements:

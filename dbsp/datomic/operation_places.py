@@ -64,8 +64,7 @@ class OperationPlaces:
         """Return an error with the path and the text of its operation in front of its message.
 
         `part` is the value or the `Element` that the error is about; its place is shown if the
-        operation is text.
-        A value of an attribute is the one after the name of the `attribute`.
+        operation is text. A value of an attribute is the one after the name of the `attribute`.
         """
         message = f"{self.path(place)}: {form_text(self.form(place))}: {error.message}"
         return type(error)(message, code=error.code)

@@ -66,10 +66,9 @@ def check_arguments(query: Query, arguments: Sequence[Any]) -> None:
 
 
 def at_input(query: Query, given: Input, error: DbspError) -> DbspError:
-    """Return an error about the argument of an input, at the place of the input."""
-    found = type(error)(error.message, code=error.code)
-    found.locate(query.sources.diagnostic(error.message, _span(query, given), error.code))
-    return found
+    """Return an error about the argument of an input, after pointing it at the input."""
+    error.locate(query.sources.diagnostic(error.message, _span(query, given), error.code))
+    return error
 
 
 def _span(query: Query, given: Input) -> SourceSpan:
