@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from dbsp.cli import main
 from dbsp.kernels.jit import entries
 from dbsp.kernels.kernel_cache import fill_cache
+from dbsp.kernels.thread_count import set_threads
 from tests.cli.support import REACH, Command, Result
 
 
@@ -31,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Command:
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
     """Return `run("run", "reach.dl", ..., stdin="...")`, which runs a command in this process."""
 
     def command(*arguments: str, stdin: str = "") -> Result:
@@ -49,4 +51,5 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
         out, err = capfdbinary.readouterr()
         return Result(code, out.decode(), err.decode())
 
-    return command
+    yield command
+    set_threads(None)  # the option --jobs is for the rest of a process
