@@ -6,6 +6,7 @@ must all later deltas. With a checkpoint, so must a run that opens the folder ag
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sys
@@ -13,15 +14,17 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
+import sortedcontainers
 
 import dbsp
 from benchmarks.fault_circuits import CIRCUITS, Change, FaultCircuit
 from dbsp import Run
 from dbsp.durable import Store
+from dbsp.errors import expect_present
 
 KINDS = (KeyboardInterrupt, MemoryError)
 STRIDES = {"small": 101, "medium": 11, "large": 1}
@@ -83,8 +86,12 @@ class Injector:
                 raise KeyboardInterrupt
 
 
-_INSIDE = ("/dbsp/", "/operators/", "/compiler/", "/sortedcontainers/")
-_KERNELS = "/dbsp/kernels/"
+def _folder_of(module: ModuleType) -> str:
+    return f"{Path(expect_present(module.__file__, 'the file of a package')).parent}{os.sep}"
+
+
+_INSIDE = _folder_of(dbsp), _folder_of(sortedcontainers)
+_KERNELS = _folder_of(dbsp.kernels)
 """A kernel is one step, whether it is interpreted or compiled."""
 
 _ALLOCATIONS = ("/growing_memory.py", "/narrow_rows.py")
@@ -93,9 +100,9 @@ _ALLOCATIONS = ("/growing_memory.py", "/narrow_rows.py")
 
 def _inside(frame: FrameType) -> bool:
     name = frame.f_code.co_filename
-    if _KERNELS in name:
+    if name.startswith(_KERNELS):
         return name.endswith(_ALLOCATIONS)
-    return any(part in name for part in _INSIDE)
+    return name.startswith(_INSIDE)
 
 
 @dataclass
