@@ -7,6 +7,9 @@ one `__repr__`, `__eq__`, `__hash__`, `__setattr__` and `__delattr__`, and the f
 compiles `__init__`. So `dataclasses.fields`, `replace`, `asdict` and `is_dataclass` accept its
 classes, and `dataclasses.dataclass` derives others from them.
 
+`==` compares values by identity first, as tuples do, in every version of Python; that of the
+standard library does so until 3.12.
+
     @dataclass(frozen=True, slots=True)
     class Point:
         x: int

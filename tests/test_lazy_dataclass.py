@@ -200,11 +200,10 @@ def test_a_derived_class_without_equality_compares_like_its_base() -> None:
 
 @pytest.mark.parametrize("names", [0, 1, 2])
 def test_values_are_compared_by_identity_first(names: int) -> None:
-    for decorator in (lazy, standard):
-        space: dict[str, Any] = {"__annotations__": {f"v{n}": "Any" for n in range(names)}}
-        cls = decorator(frozen=True)(type("Some", (), space))
-        assert cls(*[NAN] * names) == cls(*[NAN] * names)
-        assert (cls(*[NAN] * names) == cls(*[float("nan")] * names)) == (names == 0)
+    space: dict[str, Any] = {"__annotations__": {f"v{n}": "Any" for n in range(names)}}
+    cls = lazy(frozen=True)(type("Some", (), space))
+    assert cls(*[NAN] * names) == cls(*[NAN] * names)
+    assert (cls(*[NAN] * names) == cls(*[float("nan")] * names)) == (names == 0)
 
 
 @lazy(frozen=True, slots=True)
@@ -230,8 +229,10 @@ def test_a_cycle_has_a_text() -> None:
 
 
 def test_a_definition_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> Any:
-        raise AssertionError("expected no generated method")
+    def refuse(text: str, *spaces: Any) -> Any:
+        if not text.endswith("return ()"):  # a list of no methods, since Python 3.13
+            raise AssertionError("expected no generated method")
+        return exec(text, *spaces)
 
     # The standard library executes the text of its methods.
     monkeypatch.setattr(dataclasses, "exec", refuse, raising=False)

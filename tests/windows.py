@@ -27,6 +27,7 @@ _SIGNALS = ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "SIGWINCH", "a
 
 def _without_posix() -> None:
     """Remove POSIX modules, functions and signals; refuse open folders and read-only fsync."""
+    import asyncio.unix_events  # noqa: F401  # uses what is removed; Windows has other event loops
     from fcntl import F_GETFL, fcntl
 
     for name in _MODULES:

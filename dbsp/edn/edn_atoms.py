@@ -293,6 +293,8 @@ def _instant(value: Any) -> datetime:
     if fraction[6:].strip("0"):
         message = f"expected at most microseconds after #inst, got {shown(value)}"
         raise Problem(message, code="edn-tag", hint="leave out the digits after the sixth")
+    date = int(year), int(month or "1"), int(day or "1")
+    time = int(hour or "0"), int(minute or "0"), int(second or "0")
     try:
         zone: timezone = UTC
         if sign:
@@ -300,11 +302,28 @@ def _instant(value: Any) -> datetime:
                 raise ValueError("offset minute must be in 0..59")
             offset = timedelta(hours=int(hours), minutes=int(minutes))
             zone = timezone(-offset if sign == "-" else offset)
-        parts = (int(part or "1") for part in (year, month, day))
-        times = (int(part or "0") for part in (hour, minute, second, fraction[:6]))
-        return datetime(*parts, *times, tzinfo=zone).astimezone(UTC)  # type: ignore[misc, arg-type]
+        return datetime(*date, *time, int(fraction[:6]), zone).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise Problem(f"{shown(value)} after #inst is not a time: {error}", code="edn-tag") from None
+        reason = _out_of_range(*date, *time) or error
+        raise Problem(f"{shown(value)} after #inst is not a time: {reason}", code="edn-tag") from None
+
+
+def _out_of_range(year: int, month: int, day: int, hour: int, minute: int, second: int) -> str | None:
+    """Return which part of a time does not exist, or None, in the same words in every Python."""
+    from calendar import monthrange  # imports the module `locale`
+
+    days = monthrange(year, month)[1] if year and 1 <= month <= 12 else 31
+    for name, number, least, most in (
+        ("year", year, 1, 9999),
+        ("month", month, 1, 12),
+        ("day", day, 1, days),
+        ("hour", hour, 0, 23),
+        ("minute", minute, 0, 59),
+        ("second", second, 0, 59),
+    ):
+        if not least <= number <= most:
+            return f"{name} must be in {least}..{most}, not {number}"
+    return None
 
 
 def shown(value: Any) -> str:

@@ -158,9 +158,9 @@ class CsvRows(FileRows):
                 yield self._part(batch, fields)
         except pa.ArrowInvalid as error:
             raise self._error(file, fields, error) from None
-        except UnicodeDecodeError:
-            raise self._wrong_encoding(file, "the names of the columns: ") from None
-        except UnicodeError as error:  # UTF-16 without the mark of its byte order
+        except UnicodeError as error:
+            if codecs.lookup(self._format.encoding).name == "utf-8":  # PyArrow decodes the names only
+                raise self._wrong_encoding(file, "the names of the columns: ") from None
             text = f"expected text in {self._format.encoding}: {error}"
             raise InputError(text, where=file.shown, code="invalid-encoding") from None
         # PyArrow takes the rest of the file as the last text if its quotation mark is not closed.

@@ -724,7 +724,7 @@ def _expect_text(value: Any, parameter: str, expected: str) -> None:
     """Raise ArgumentError if an option of `Circuit.input` is the type of a column of that name."""
     if isinstance(value, str):
         return
-    type_name = getattr(value, "__name__", None) or repr(value)
+    type_name = value.__name__ if isinstance(value, type) else repr(value)
     raise ArgumentError(
         f"{parameter}= expects {expected}, got {shorten(value)}; for a column called '{parameter}' give "
         f"all columns as schema={{'{parameter}': {type_name}, ...}}"

@@ -144,5 +144,14 @@ def test_wrong_units_and_types() -> None:
 
 
 def test_a_format_that_python_refuses() -> None:
-    with pytest.raises(EvaluationError, match=r"strftime has no text for 2024-05-06 \(.*\): col\(\"t\"\)"):
-        values_of(col("t").dt.strftime("a\0b\ud800"), Schema.of(t=dt.date), [(dt.date(2024, 5, 6),)])
+    day, format_ = dt.date(2024, 5, 6), "a\0b\ud800"
+    text = col("t").dt.strftime(format_)
+    try:
+        expected = day.strftime(format_)
+    except ValueError:
+        with pytest.raises(
+            EvaluationError, match=r"strftime has no text for 2024-05-06 \(.*\): col\(\"t\"\)"
+        ):
+            values_of(text, Schema.of(t=dt.date), [(day,)])
+    else:  # since Python 3.13
+        assert values_of(text, Schema.of(t=dt.date), [(day,)]) == [expected]

@@ -483,6 +483,12 @@ def test_a_csv_file_without_the_mark_of_utf16(tmp_path: Path) -> None:
     refused(source, r"a\.csv: expected text in utf16: .* \[invalid-encoding\]", x=int)
 
 
+def test_a_csv_file_in_another_encoding_than_the_given_one(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"x,s\n1,\xff\n")
+    source = dbsp.read_csv(tmp_path / "a.csv", encoding="ascii")
+    refused(source, r"a\.csv: expected text in ascii: .* byte 0xff .* \[invalid-encoding\]", x=int, s=str)
+
+
 @pytest.mark.parametrize("name", ["a\0b.csv", "\ud800.csv"])
 def test_names_that_no_file_has(tmp_path: Path, ending: str, name: str) -> None:
     with pytest.raises(InputError, match=r"cannot be read: .* \[unreadable-file\]"):

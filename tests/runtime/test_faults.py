@@ -56,7 +56,7 @@ def test_faults_at_sampled_steps(circuit: FaultCircuit, how: str) -> None:
 
 @pytest.mark.parametrize("circuit", CIRCUITS[:3], ids=lambda circuit: circuit.name)
 def test_faults_at_sampled_bytecodes(circuit: FaultCircuit) -> None:
-    done = inject(circuit, KeyboardInterrupt, "durable", opcodes=True, stride=397)
+    done = inject(circuit, KeyboardInterrupt, "durable", opcodes=True, stride=179)
     assert not done.problems
     assert done.undone > 10
     assert done.committed > 0

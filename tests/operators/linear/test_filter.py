@@ -80,14 +80,12 @@ def test_a_set_stays_a_set(sequence: list[Tick]) -> None:
 
 
 def test_errors_name_the_operator_and_leave_everything() -> None:
-    run = start(lambda c: c.input("a", x=int).filter(lambda row: 10 // row.x > 1))
+    run = start(lambda c: c.input("a", x=int).filter(lambda row: 10 / row.x > 1))
     run.step({"a": [(1,), (2,)]})
     with pytest.raises(UserFunctionError) as caught:
         run.step({"a": [(3,), (0,)]})
     assert str(caught.value).startswith("Filter at test_filter.py:")
-    assert "<lambda> raised ZeroDivisionError: integer division or modulo by zero for Row(x=0)" in str(
-        caught.value
-    )
+    assert "<lambda> raised ZeroDivisionError: division by zero for Row(x=0)" in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert view(run) == {(1,): 1, (2,): 1}
     assert run.step({"a": [(3,)]})["out"].to_dict() == {(3,): 1}

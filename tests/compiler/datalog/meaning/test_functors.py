@@ -118,12 +118,12 @@ def test_an_error_of_a_functor_with_three_arguments() -> None:
         .output out
         out(@f(1, s, 3)) :- r(s).
         """,
-        functors={"f": lambda n, s, m: n // 0},
+        functors={"f": lambda n, s, m: int(s)},
     )
     with pytest.raises(dbsp.DbspError) as raised:
         program.start({"r": [("a",)]})
     assert str(raised.value).startswith(
-        "<program>:7:13: error: functor '@f' raised ZeroDivisionError: integer division or modulo by zero: "
+        "<program>:7:13: error: functor '@f' raised ValueError: invalid literal for int() with base 10: 'a': "
         '@f(1, s, 3) with s = "a" [user-function]\n'
     )
 
