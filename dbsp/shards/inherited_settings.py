@@ -22,7 +22,7 @@ _VARIABLES = (
     "DBSP_KERNELS",
     "GFORTRAN_",
     "GLIBC_",
-    "GOTO_",
+    "GOTO",
     "HOME",
     "JE_",
     "LANG",
