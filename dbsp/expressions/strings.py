@@ -113,7 +113,8 @@ def _to_number(text: str) -> int:
 
 def _string_to_float(text: str) -> float:
     try:
-        if "_" in text or not text.isascii():  # `float` takes digits of all scripts
+        # `float` takes digits of all scripts and white space around them.
+        if "_" in text or not text.isascii() or text != text.strip():
             raise ValueError
         return float(text)
     except ValueError:

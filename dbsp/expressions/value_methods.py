@@ -21,11 +21,11 @@ class ValueMethods:
         """Convert the value to another type; None stays None.
 
         To int: floats are cut toward zero, booleans are 0 or 1, and strings hold a decimal integer,
-        or one in the form 0x... or 0b... To float: ints, booleans, decimals and strings. To str:
-        the text that Python's `str` writes. To a decimal: floats are rounded half to even, other
-        values must have an exact result. To date, time or timestamp: a part of a timestamp, in the
-        zone of its column; a date becomes the timestamp of its midnight; a string is read in the
-        form of ISO 8601.
+        or one in the form 0x... or 0b... To float: ints, booleans, decimals and strings. Blanks
+        around the number of a string are an error. To str: the text that Python's `str` writes. To
+        a decimal: floats are rounded half to even, other values must have an exact result. To date,
+        time or timestamp: a part of a timestamp, in the zone of its column; a date becomes the
+        timestamp of its midnight; a string is read in the form of ISO 8601.
 
         Parameters:
             type: int, float, str, "date", "time", "timestamp", or a decimal such as

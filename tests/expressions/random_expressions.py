@@ -19,7 +19,7 @@ INTS = st.integers(-4, 4) | st.sampled_from([INT64_MIN, INT64_MIN + 1, INT64_MAX
 FLOATS = st.sampled_from(
     [0.0, -0.0, 1.0, -1.5, 2.5, 1e308, -1e308, 5e-324, math.inf, -math.inf, math.nan, 1e18, 2.0**63]
 )
-TEXTS = st.text(LETTERS, max_size=3) | st.sampled_from(["7", "-12", "9223372036854775808", "1.5"])
+TEXTS = st.text(LETTERS, max_size=3) | st.sampled_from(["7", "-12", "9223372036854775808", "1.5", " 1.5"])
 ROWS = st.tuples(
     INTS,
     INTS,

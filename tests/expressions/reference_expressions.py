@@ -90,6 +90,8 @@ def whole(value: Any) -> int:
 
 def real(value: Any) -> float:
     if isinstance(value, str):
+        if value != value.strip():
+            raise NoValue(EvaluationError)
         try:
             return float(value)
         except ValueError:
