@@ -477,7 +477,8 @@ class Program(QuestionMethods, Displayed):
                 already holds ticks, the run continues after the last one, and the facts and
                 `initial` are not applied.
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
-                the machine's. The state beyond it is stored in files, in the folder `spill` of the
+                the machine's. The units are K, M, G and T, also as "MB" or "MiB"; K is 1024 bytes,
+                M is 1024 K. The state beyond it is stored in files, in the folder `spill` of the
                 checkpoint or in a temporary one, and the run continues, slower.
             shards: the number of processes that run the circuit, each on a part of the rows. The
                 stage is then "physical" or "distributed", and the memory limit that of all

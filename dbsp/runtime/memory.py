@@ -102,16 +102,19 @@ def _heap() -> tuple[Callable[[int, int], int], Callable[[int], int]] | None:
 
 MAX_SIZE = 2**62
 """The largest size in bytes; systems refuse limits of more bytes."""
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?|%)", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:b?|([kmgt])(?:i?b)?|(%))", re.IGNORECASE)
 
 
 def capacity(text: str) -> int | None:
-    """Return the bytes of a text such as "8G", "500M" or "90%"; % is of the installed memory.
+    """Return the bytes of a text such as "8G", "500 MB" or "90%"; % is of the installed memory.
 
-    None for a percentage if the installed memory is unknown. Raises ValueError.
+    The units are B, K, M, G and T, in upper or lower case. Each is 1024 times the one before: K, kB
+    and KiB are 1024 bytes. None for a percentage if the installed memory is unknown. Raises
+    ValueError.
     """
     found = _SIZE.fullmatch(text)
-    number, unit = (float(found[1]), found[2].lower()) if found else (0.0, "")
+    number = float(found[1]) if found else 0.0
+    unit = (found[2] or found[3] or "").lower() if found else ""
     if number <= 0 or (unit == "%" and number > 100):
         raise ValueError(f"expected an amount of memory such as 8G, 500M or 90%, got {shorten(text)}")
     if unit == "%":

@@ -584,7 +584,8 @@ class Circuit(graph.Graph):
             checkpoint: a folder. Every tick is durable when `step` returns, and a run started on
                 the same folder continues after the last tick (see `dbsp.durable`).
             memory_limit: the memory for the state: bytes, or an amount such as "500M" or "25%" of
-                the machine's. The state beyond it is stored in files, in the folder `spill` of the
+                the machine's. The units are K, M, G and T, also as "MB" or "MiB"; K is 1024 bytes,
+                M is 1024 K. The state beyond it is stored in files, in the folder `spill` of the
                 checkpoint or in a temporary one, and the run continues, slower.
             shards: the number of processes that run the circuit, each on a part of the rows. The
                 stage is then "physical" or "distributed", and the memory limit that of all

@@ -86,13 +86,27 @@ def test_sizes(text: str, size: int) -> None:
     assert capacity(text) == size
 
 
+@pytest.mark.parametrize("unit", ["M", "m", " M", "MB", "mb", " MB", "MiB", "mib", " MiB"])
+def test_spellings_of_a_unit(unit: str) -> None:
+    assert capacity(f"3{unit}") == 3 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1kB", 1 << 10), ("1.5 GiB", 3 << 29), ("2TB", 2 << 40), ("7 B", 7)]
+)
+def test_sizes_in_units_of_bytes(text: str, size: int) -> None:
+    assert capacity(text) == size
+
+
 def test_a_part_of_the_memory_of_the_machine() -> None:
     whole = capacity("100%")
     assert whole is not None and whole > 1 << 28
     assert capacity("50%") == whole // 2
 
 
-@pytest.mark.parametrize("text", ["", "G", "-1G", "0", "0%", "101%", "1X", "nan", "1e3"])
+@pytest.mark.parametrize(
+    "text", ["", "G", "-1G", "0", "0%", "101%", "1X", "nan", "1e3", "1iB", "1Mi", "1  M", "1 %B", " 1M"]
+)
 def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="such as 8G"):
         capacity(text)
