@@ -212,7 +212,7 @@ def read_place_of(program: Program, name: str, place: Place) -> Any:
 
     Raises InputError if a file of a glob or folder is outside of the allowed folders.
     """
-    rows = read_place(place, program.inputs[name], name, program.ranges[name])
+    rows = read_place(place, program.inputs[name], name, program.ranges[name], program.type_names[name])
     if isinstance(rows, FileRows):
         for path in rows.local_paths():
             program.source.sources.allowed.check(path, f".input {name}")

@@ -24,6 +24,7 @@ from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError, counted
 from dbsp.io.cell_text import code_of, in_range
+from dbsp.io.line_layout import typed_columns
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file, unreadable
 from dbsp.io.script_literals import fit_value, read_number
 from dbsp.io.term_text import TermTextError, read_term
@@ -217,9 +218,7 @@ class ChangeScriptReader:
         columns = counted(schema.arity, "column")
         if not schema.arity:
             return columns
-        declared = self._type_names.get(relation, {})
-        pairs = zip(schema.names, schema.types, strict=True)
-        return f"{columns} ({', '.join(f'{name}: {declared.get(name, type_)}' for name, type_ in pairs)})"
+        return f"{columns} ({typed_columns(schema, self._type_names.get(relation, {}))})"
 
     def _term(self, text: str, type_: Type, position: int, column: str) -> tuple[Any, int, int]:
         """Read a record or a branch; return its value and the positions of its start and end."""

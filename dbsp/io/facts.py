@@ -17,7 +17,7 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import SchemaError, counted, shorten
 from dbsp.io.cell_text import CELLS, arrow_type, code_of, in_range
-from dbsp.io.line_layout import is_header, layout_hint
+from dbsp.io.line_layout import is_header, layout_hint, typed_columns
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
 from dbsp.io.term_text import TermTextError, cell_end, value_of
@@ -73,9 +73,13 @@ def parse_facts(
     ranges: Mapping[str, IntRange] = NO_RANGES,
     quoted: bool = False,
     columns: Sequence[int] | None = None,
+    type_names: Mapping[str, str] | None = None,
 ) -> Facts:
-    """Return the rows of a fact file whose bytes have been read; otherwise as `read_facts`."""
-    reader = _Reader(file, schema, relation, delimiter, headers, ranges, quoted, columns)
+    """Return the rows of a fact file whose bytes have been read; otherwise as `read_facts`.
+
+    `type_names` has by column the declared type, which messages show.
+    """
+    reader = _Reader(file, schema, relation, delimiter, headers, ranges, quoted, columns, type_names)
     return reader.read(data)
 
 
@@ -92,6 +96,7 @@ class _Reader:
         ranges: Mapping[str, IntRange],
         quoted: bool = False,
         columns: Sequence[int] | None = None,
+        type_names: Mapping[str, str] | None = None,
     ) -> None:
         self.file = file
         self.schema = schema
@@ -101,6 +106,7 @@ class _Reader:
         self.ranges = ranges
         self.quoted = quoted
         self.columns = None if columns is None else tuple(columns)
+        self.type_names = type_names or {}
         self.problems: list[Diagnostic] = []
         # Positions of records and branches, which may contain the delimiter within their brackets.
         places = range(schema.arity) if columns is None else columns
@@ -298,7 +304,8 @@ class _Reader:
         names = [cell.lower() for cell in cells] == [name.lower() for name in self.schema.names]
         if not names and (alone or not is_header(cells, self.schema)):
             return
-        message = f"expected a row of relation '{self.relation}' ({self.schema.describe()}), got column names"
+        columns = typed_columns(self.schema, self.type_names)
+        message = f"expected a row of relation '{self.relation}' ({columns}), got column names"
         self.problems.clear()
         hint = f"add headers=true to .input {self.relation}"
         self._problem(1, line, message, 0, len(line), hint, code="wrong-type")

@@ -1,13 +1,13 @@
 """Recognise how the lines of a fact file are written, for the error when they do not fit.
 
 A table from elsewhere often has a first line of column names, or commas between the columns. The
-error names the parameters of `.input` that read it.
+error names the parameters of `.input` that read it, and the declared types of the columns.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dbsp.data.schema import Schema
 from dbsp.io.term_text import value_of
@@ -33,6 +33,16 @@ def layout_hint(line: str, schema: Schema, delimiter: str, relation: str) -> str
             options.append("headers=true")
         return f"the columns are separated by {_NAMES[other]}; add {', '.join(options)} to .input {relation}"
     return None
+
+
+def typed_columns(schema: Schema, declared: Mapping[str, str]) -> str:
+    """Return the columns of a relation with their types, as `declared` if it has the column.
+
+    >>> typed_columns(Schema.of(x=int, y=int), {"x": "number", "y": "Age"})
+    'x: number, y: Age'
+    """
+    types = zip(schema.names, schema.types, strict=True)
+    return ", ".join(f"{name}: {declared.get(name, type_)}" for name, type_ in types)
 
 
 def is_header(cells: Sequence[str], schema: Schema) -> bool:

@@ -64,9 +64,15 @@ _DOUBLE_LINE = b"===============\n"
 
 
 def read_place(
-    place: Place, schema: Schema, relation: str, ranges: Mapping[str, IntRange] = NO_RANGES
+    place: Place,
+    schema: Schema,
+    relation: str,
+    ranges: Mapping[str, IntRange] = NO_RANGES,
+    type_names: Mapping[str, str] | None = None,
 ) -> Facts:
     """Return the rows of a place, in a form that `Run.step` takes as a change.
+
+    `type_names` has by column the declared type, which messages of fact files show.
 
     Raises InputError if the place cannot be read, and DataError, with file, line and column, for
     rows that do not fit the relation. Parquet, CSV and NDJSON files are read by the tick, which
@@ -87,7 +93,16 @@ def read_place(
     if place.medium is Medium.JSON:
         return parse_json_rows(data, file, schema, relation, ranges)
     return parse_facts(
-        data, file, schema, relation, place.delimiter, place.headers, ranges, place.quoted, place.columns
+        data,
+        file,
+        schema,
+        relation,
+        place.delimiter,
+        place.headers,
+        ranges,
+        place.quoted,
+        place.columns,
+        type_names,
     )
 
 

@@ -48,6 +48,20 @@ def test_a_missing_program(folder: Path, run: Command, command: str) -> None:
     assert "cannot read none.dl: No such file or directory" in done.err
 
 
+def test_a_line_of_column_names_shows_the_declared_types(folder: Path, run: Command) -> None:
+    (folder / "typed.dl").write_text(
+        ".type Age <: unsigned\n.decl person(name: symbol, age: Age, size: float)\n.input person\n"
+    )
+    (folder / "facts" / "person.facts").write_text("name\tage\tsize\nann\t7\t1.5\n")
+    done = run("run", "typed.dl", "-F", "facts", "-D", "out")
+    assert (done.code, done.out) == (1, "")
+    assert (
+        "facts/person.facts:1:1: error: expected a row of relation 'person' (name: symbol, age: Age, "
+        "size: float), got column names [wrong-type]"
+    ) in done.err
+    assert "hint: add headers=true to .input person" in done.err
+
+
 def test_errors_of_all_fact_files_are_shown(folder: Path, run: Command) -> None:
     (folder / "reach.dl").write_text(REACH + ".decl more(x: number)\n.input more\n")
     (folder / "facts" / "edge.facts").write_text("1\t2\n1\n")
