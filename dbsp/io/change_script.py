@@ -24,7 +24,7 @@ from dbsp.data.types import Type
 from dbsp.diagnostics import Diagnostic, SourceSpan, did_you_mean
 from dbsp.errors import InputError, counted
 from dbsp.io.cell_text import code_of, in_range
-from dbsp.io.line_layout import typed_columns
+from dbsp.io.line_layout import refuse_binary, typed_columns
 from dbsp.io.problems import MAX_PROBLEMS, DataError, missing_file, unreadable
 from dbsp.io.script_literals import fit_value, read_number
 from dbsp.io.term_text import TermTextError, read_term
@@ -377,6 +377,7 @@ def read_change_script(
         raise missing_file(str(path), "change script") from None
     except OSError as error:
         raise unreadable(str(path), error) from error
+    refuse_binary(data, str(path))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -17,7 +17,7 @@ from dbsp.data.schema import Schema
 from dbsp.diagnostics import Diagnostic, SourceSpan
 from dbsp.errors import SchemaError, counted, shorten
 from dbsp.io.cell_text import CELLS, arrow_type, code_of, in_range
-from dbsp.io.line_layout import is_header, layout_hint, typed_columns
+from dbsp.io.line_layout import is_header, layout_hint, refuse_binary, typed_columns
 from dbsp.io.problems import MAX_PROBLEMS, DataError, read_file
 from dbsp.io.quoted import Cell, Unbalanced, lines_of, quoted_lines
 from dbsp.io.term_text import TermTextError, cell_end, value_of
@@ -53,9 +53,9 @@ def read_facts(
     Cost: O(bytes), about 10 M rows of three columns per second and core; a tenth of that with
     quotation marks.
 
-    Raises InputError if there is no such file, and DataError (with file, line and text) for a line
-    with too few or too many columns, a value that does not fit its column, and text that is not
-    UTF-8.
+    Raises InputError if there is no such file or it is an Arrow or a Parquet file, and DataError
+    (with file, line and text) for a line with too few or too many columns, a value that does not
+    fit its column, and text that is not UTF-8.
     """
     path = Path(path)
     name = relation or path.stem
@@ -122,6 +122,7 @@ class _Reader:
                 )
 
     def read(self, data: bytes) -> Facts:
+        refuse_binary(data, self.file, self.relation)
         if not self.schema.arity:
             return self._read_without_columns(data)
         # The bulk parser ends a line at a lone carriage return; here that is an ordinary character.

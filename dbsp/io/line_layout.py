@@ -1,7 +1,8 @@
 """Recognise how the lines of a fact file are written, for the error when they do not fit.
 
 A table from elsewhere often has a first line of column names, or commas between the columns. The
-error names the parameters of `.input` that read it, and the declared types of the columns.
+error names the parameters of `.input` that read it, and the declared types of the columns. Files
+that are not text are recognised by their first bytes.
 """
 
 from __future__ import annotations
@@ -10,9 +11,18 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dbsp.data.schema import Schema
+from dbsp.errors import InputError
 from dbsp.io.term_text import value_of
 
 _DELIMITERS = ("\t", ",", ";", "|", " ")
+_ARROW = (b"ARROW1\0\0", b"FEA1\0", b"\xff\xff\xff\xff")
+"""The first bytes of Arrow files, of Feather files of version 1, and of Arrow streams."""
+_PARQUET = b"PAR1"
+"""The first and the last bytes of Parquet files."""
+ARROW_ADVICE = (
+    "read it in Python with PyArrow and pass the table to run.step, or write the table to a Parquet file "
+    "and add IO=parquet to .input"
+)
 _WORD = re.compile(r'"?[^\W\d][\w .-]*"?\Z')
 
 
@@ -43,6 +53,17 @@ def typed_columns(schema: Schema, declared: Mapping[str, str]) -> str:
     """
     types = zip(schema.names, schema.types, strict=True)
     return ", ".join(f"{name}: {declared.get(name, type_)}" for name, type_ in types)
+
+
+def refuse_binary(data: bytes, file: str, relation: str = "NAME") -> None:
+    """Raise InputError if a file of text lines is an Arrow or a Parquet file."""
+    if data.startswith(_ARROW):
+        found = f"an Arrow file; {ARROW_ADVICE} {relation}"
+    elif data.startswith(_PARQUET) and data.endswith(_PARQUET) and b"\0" in data:
+        found = f"a Parquet file; add IO=parquet to .input {relation}"
+    else:
+        return
+    raise InputError(f"expected lines of text, got {found}", where=file, code="unreadable-file")
 
 
 def is_header(cells: Sequence[str], schema: Schema) -> bool:

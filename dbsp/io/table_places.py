@@ -13,6 +13,7 @@ from dbsp.errors import InputError, SchemaError
 from dbsp.io.csv_rows import CsvFormat, CsvRows
 from dbsp.io.file_rows import FileRows
 from dbsp.io.json_rows import json_lines
+from dbsp.io.line_layout import ARROW_ADVICE
 from dbsp.io.ndjson_rows import NdjsonRows
 from dbsp.io.parquet_rows import ParquetRows
 from dbsp.io.problems import missing_file
@@ -25,6 +26,7 @@ TABLE_FILES = {
     ".jsonl": "ndjson",
 }
 """The format of a file by the ending of its name."""
+_ARROW_FILES = (".arrow", ".arrows", ".feather", ".ipc")
 
 
 def open_table(
@@ -88,7 +90,7 @@ def table_bytes(
 def found_beside(path: Path, relation: str) -> tuple[Path, str] | None:
     """Return the table beside a missing fact file, and its format; None if there is none.
 
-    Raises InputError if there are several.
+    Raises InputError if there are several, or only an Arrow file.
     """
     if path.exists():
         return None
@@ -102,6 +104,10 @@ def found_beside(path: Path, relation: str) -> tuple[Path, str] | None:
             code="several-files",
         )
     if not found:
+        arrow = [beside for ending in _ARROW_FILES if (beside := path.with_suffix(ending)).exists()]
+        if arrow:
+            advice = f"{arrow[0].name} beside it is an Arrow file; {ARROW_ADVICE} {relation}"
+            raise missing_file(str(path), f"fact file (for relation '{relation}')", advice)
         return None
     if found[0].suffix == ".csv" and _has_tabs(found[0]):
         raise missing_file(

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
 import dbsp
 from dbsp.cli.commands import ConsoleCommands
 from dbsp.io import unpack
+from dbsp.io.change_script import read_change_script
 from tests.cli.support import REACH, Command
 
 EDGES = pa.table({"y": [2, 3], "x": [1, 2]})
@@ -96,6 +98,56 @@ def test_results_beside_missing_facts_are_not_read(tmp_path: Path, run: Command)
         in result.err
     )
     assert 'write .input edge(filename="edge.csv") [file-not-found]' in result.err
+
+
+ARROW_ADVICE = (
+    "an Arrow file; read it in Python with PyArrow and pass the table to run.step, or write the table to a "
+    "Parquet file and add IO=parquet to .input edge"
+)
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4"])
+def test_an_arrow_file_is_refused_as_facts(tmp_path: Path, run: Command, compression: str) -> None:
+    pa.feather.write_feather(EDGES, tmp_path / "e.arrow", compression=compression)
+    result = run("run", program(tmp_path, '(filename="e.arrow")'), "-F", str(tmp_path), "-D", "-")
+    expected = f"e.arrow: expected lines of text, got {ARROW_ADVICE} [unreadable-file]\n"
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"dbsp: error: {tmp_path}/{expected}"
+
+
+def test_an_arrow_stream_is_refused_as_facts(tmp_path: Path, run: Command) -> None:
+    with pa.ipc.new_stream(tmp_path / "edge.facts", EDGES.schema) as writer:
+        writer.write_table(EDGES)
+    result = run("run", program(tmp_path), "-F", str(tmp_path), "-D", "-")
+    assert f"edge.facts: expected lines of text, got {ARROW_ADVICE} [unreadable-file]" in result.err
+
+
+def test_a_parquet_file_is_refused_as_text(tmp_path: Path, run: Command) -> None:
+    write(tmp_path / "edge.parquet")
+    (tmp_path / "edge.parquet").rename(tmp_path / "edge.facts")
+    result = run("run", program(tmp_path), "-F", str(tmp_path), "-D", "-")
+    advice = "a Parquet file; add IO=parquet to .input edge [unreadable-file]"
+    assert f"edge.facts: expected lines of text, got {advice}" in result.err
+
+
+def test_an_arrow_file_beside_missing_facts_is_named(tmp_path: Path, run: Command) -> None:
+    pa.feather.write_feather(EDGES, tmp_path / "edge.feather")
+    result = run("run", program(tmp_path), "-F", str(tmp_path), "-D", "-")
+    missing = "edge.facts: there is no such fact file (for relation 'edge'); edge.feather beside it is"
+    assert f"{missing} {ARROW_ADVICE} [file-not-found]" in result.err
+
+
+def test_an_arrow_file_is_refused_as_a_change_script(tmp_path: Path) -> None:
+    pa.feather.write_feather(EDGES, tmp_path / "e.feather")
+    with pytest.raises(dbsp.InputError, match=r"e.feather: expected lines of text, got an Arrow file; read"):
+        read_change_script(tmp_path / "e.feather", {"edge": dbsp.Schema.of(x=int, y=int)})
+
+
+def test_text_may_begin_as_an_arrow_or_parquet_file(tmp_path: Path, run: Command) -> None:
+    (tmp_path / "p.dl").write_text(".decl r(x: symbol)\n.input r\n.output r\n")
+    (tmp_path / "r.facts").write_text("PAR1\nARROW1\nPAR1")
+    result = run("run", str(tmp_path / "p.dl"), "-F", str(tmp_path), "-D", "-")
+    assert "ARROW1\nPAR1\n" in result.out
 
 
 def test_folders_globs_and_several_places(tmp_path: Path, run: Command) -> None:
