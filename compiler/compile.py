@@ -109,7 +109,7 @@ def compile(
         >>> run.step({"edge": {(2, 3): -1}})["path"].to_dict()
         {(1, 3): -1, (2, 3): -1}
     """
-    if word_size not in (None, *WORD_SIZES):
+    if word_size is not None and (type(word_size) is not int or word_size not in WORD_SIZES):
         raise ArgumentError(f"word_size= expects 32 or 64, got {word_size!r}")
     options = CompileOptions(
         strategy=choice("strategy", Strategy, strategy),

@@ -150,7 +150,8 @@ def serve(
 
     Raises:
         SetupError: the packages of the extra `inspect` are not installed.
-        ArgumentError: `run` is not a run in this process, or `history` not a number of 1 or more.
+        ArgumentError: `run` is not a run in this process, `port` is not a number, or
+            `history` not a number of 1 or more.
         DbspError: the port is in use.
 
     Examples:
@@ -162,6 +163,8 @@ def serve(
     """
     if not isinstance(run, Run):
         raise wrong_argument("run", "a run in this process", run)
+    if type(port) is not int:
+        raise wrong_argument("port", "a number, or 0 for a free port", port)
     for name, number in (("history", history), ("max_rows", max_rows)):
         if type(number) is not int or number < 1:
             raise wrong_argument(name, "a number of 1 or more", number)

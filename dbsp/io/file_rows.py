@@ -37,6 +37,8 @@ class FileRows(RowSource):
         filesystem: Any,
         max_unpacked: int | None,
     ) -> None:
+        if max_unpacked is not None and (type(max_unpacked) is not int or max_unpacked < 0):
+            raise wrong_argument("max_unpacked", "a number of bytes", max_unpacked)
         self.files = find_files(source, self.endings, filesystem)
         self.max_unpacked = max_unpacked
         self.watcher: Callable[[int], None] | None = None

@@ -39,6 +39,7 @@ def read_parquet(
 
     Raises:
         InputError: there is no such file.
+        ArgumentError: an argument has another type.
         SetupError: the URL needs a package that is not installed.
 
     Examples:

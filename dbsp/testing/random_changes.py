@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from dbsp.errors import ArgumentError
+from dbsp.errors import ArgumentError, wrong_argument
 from dbsp.testing.change_log import Contents, Log, Tick, applied, is_proper
 from dbsp.testing.checked_engine import Weights
 
@@ -48,6 +48,8 @@ def random_changes(
         if not all(len(values) for values in columns):
             raise ArgumentError(f"expected values for each column of {name!r}, got none for one of them")
     for what, number in (("ticks", ticks), ("rows", rows)):
+        if type(number) is not int:
+            raise wrong_argument(what, "an int", number)
         if number < 0:
             raise ArgumentError(f"expected a number of {what}, got {number}")
     chosen = random.Random(seed)

@@ -57,6 +57,11 @@ def test_the_history_is_a_number_of_ticks(run: dbsp.Run) -> None:
         serve(run, history=0)
 
 
+def test_the_port_is_a_number(run: dbsp.Run) -> None:
+    with pytest.raises(dbsp.ArgumentError, match=r"port: expected a number, or 0 for a free port, got 80\.0"):
+        serve(run, port=80.0)  # type: ignore[arg-type]
+
+
 def test_steps_of_the_caller_raise_their_errors(run: dbsp.Run) -> None:
     with serve(run) as inspector:
         with pytest.raises(dbsp.InputError, match="unknown input 'egde'"):

@@ -169,6 +169,14 @@ def test_compressed_files(tmp_path: Path, packed: str) -> None:
         refused(read(tmp_path / "packed"), r"packed: cannot be read: .* \[unreadable-file\]")
 
 
+@pytest.mark.parametrize("limit", [1e6, True, "1M", -1])
+def test_the_limit_of_unpacked_bytes_is_a_number_of_them(tmp_path: Path, limit: Any) -> None:
+    for ending, (write, read) in FORMATS.items():
+        write(tmp_path / f"a.{ending}")
+        with pytest.raises(dbsp.ArgumentError, match="max_unpacked: expected a number of bytes, got"):
+            read(tmp_path / f"a.{ending}", max_unpacked=limit)
+
+
 def test_a_small_parquet_file_of_many_rows_is_refused(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", pa.table({"x": pa.repeat(1, 20_000_000)}))
     assert (tmp_path / "a.parquet").stat().st_size < 100_000

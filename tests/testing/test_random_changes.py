@@ -54,3 +54,5 @@ def test_wrong_arguments() -> None:
         random_changes(INPUTS, ticks=-1)
     with pytest.raises(ArgumentError, match="expected a number of rows, got -2"):
         random_changes(INPUTS, rows=-2)
+    with pytest.raises(ArgumentError, match=r"ticks: expected an int, got 3\.0 of type float"):
+        random_changes(INPUTS, ticks=3.0)  # type: ignore[arg-type]

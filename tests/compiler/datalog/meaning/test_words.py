@@ -41,6 +41,8 @@ def test_the_option_overrides_the_pragma() -> None:
     assert dbsp.compile(PRAGMA + TEXT, word_size=64).start(row).view("twice").rows() == [(2**31,)]
     with pytest.raises(dbsp.ArgumentError, match="word_size= expects 32 or 64, got 16"):
         dbsp.compile(TEXT, word_size=16)
+    with pytest.raises(dbsp.ArgumentError, match=r"word_size= expects 32 or 64, got 32\.0"):
+        dbsp.compile(TEXT, word_size=32.0)  # type: ignore[call-overload]
 
 
 def test_the_macro_for_the_word_size_follows_the_option() -> None:
