@@ -110,7 +110,7 @@ class Schema(Displayed):
             >>> print(Schema.of(x=int, y=str, z=bool).select([2, 0]))
             (z: bool, x: int)
         """
-        if not isinstance(indices, Iterable):
+        if not isinstance(indices, Iterable) or isinstance(indices, str):
             raise wrong_argument("indices", "positions of columns", indices)
         chosen = tuple(indices)
         for position in chosen:
@@ -178,10 +178,16 @@ class Schema(Displayed):
                 code="unknown-column",
             ) from None
 
+    @ends_at_caller
     def indices(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Return the positions of several columns; a single name is one column."""
+        """Return the positions of several columns; a single name is one column.
+
+        Raises SchemaError if a column does not exist, ArgumentError if `names` are not names.
+        """
         if isinstance(names, str):
             names = (names,)
+        if not isinstance(names, Iterable):
+            raise wrong_argument("names", "a column name or a list of column names", names)
         return tuple(self.index(name) for name in names)
 
     @ends_at_caller

@@ -30,6 +30,7 @@ from dbsp.errors import (
     counted,
     full_repr,
     shorten,
+    wrong_argument,
 )
 from dbsp.kernels.arrays import Codes
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
@@ -659,12 +660,21 @@ class ZSet(Displayed):
             )
         return ZSet.wrap(Schema(names, self.schema.types), self.interner, self.stored)
 
+    @ends_at_caller
     def ordered(self, order: Sequence[int]) -> ZSet:
-        """Return the Z-set with its columns in another order; itself if the order is the same."""
-        if list(order) == list(range(self.arity)):
+        """Return the Z-set with its columns in another order; itself if the order is the same.
+
+        `order` has the position of every column once. Raises ArgumentError for others.
+        """
+        positions = list(range(self.arity))
+        given = list(order) if isinstance(order, Iterable) else None
+        if given == positions:
             return self
-        batch = self.stored.rearranged(np.array(order, np.int64))
-        return ZSet.wrap(self.schema.select(order), self.interner, batch)
+        if given is None or len(given) != len(positions) or any(at not in given for at in positions):
+            expected = f"each position of the columns ({self.schema.describe()}) once"
+            raise wrong_argument("order", expected, order)
+        batch = self.stored.rearranged(np.array(given, np.int64))
+        return ZSet.wrap(self.schema.select(given), self.interner, batch)
 
 
 def _listed(rows: Any) -> list[Any]:

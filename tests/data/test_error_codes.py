@@ -125,6 +125,34 @@ CASES: list[tuple[Callable[[], Any], type[DbspError], str]] = [
         "indices: expected positions of columns, got 3 of type int [invalid-argument]",
     ),
     (
+        lambda: XY.select("x"),  # type: ignore[arg-type]
+        ArgumentError,
+        "indices: expected positions of columns, got 'x' of type str [invalid-argument]",
+    ),
+    (
+        lambda: XY.indices(5),  # type: ignore[arg-type]
+        ArgumentError,
+        "names: expected a column name or a list of column names, got 5 of type int [invalid-argument]",
+    ),
+    (
+        lambda: ZSet([(1, "a")], XY).ordered(5),  # type: ignore[arg-type]
+        ArgumentError,
+        "order: expected each position of the columns (x: int, y: str) once, got 5 of type int "
+        "[invalid-argument]",
+    ),
+    (
+        lambda: ZSet([(1, "a")], XY).ordered([1, 1]),
+        ArgumentError,
+        "order: expected each position of the columns (x: int, y: str) once, got [1, 1] of type list "
+        "[invalid-argument]",
+    ),
+    (
+        lambda: ZSet([(1, "a")], XY).ordered("yx"),  # type: ignore[arg-type]
+        ArgumentError,
+        "order: expected each position of the columns (x: int, y: str) once, got 'yx' of type str "
+        "[invalid-argument]",
+    ),
+    (
         lambda: XY.select([2]),
         SchemaError,
         "unknown column at position 2; there are 2 columns (x: int, y: str) [unknown-column]",
