@@ -9,7 +9,7 @@ import numpy as np
 from dbsp.datomic.attribute_rows import AttributeRows
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.entity_ranges import DB0, TX0
-from dbsp.datomic.operation_places import OperationPlaces, value_text
+from dbsp.datomic.operation_places import WHOLE, OperationPlaces, value_text
 from dbsp.datomic.placeholders import Placeholders
 from dbsp.datomic.schema_checks import DEFINING
 from dbsp.errors import DbspError
@@ -66,7 +66,7 @@ def _nothing_asserted(number: int, placeholders: Placeholders, places: Operation
     place = placeholders.places[number]
     about, what = (f"the tempid {value_text(keys[0])}", "its entity") if keys else ("a new entity", "it")
     message = f"nothing is asserted about {about}; give {what} a value of an attribute"
-    return places.error(place, message, code="invalid-tempid", part=keys[0] if keys else None)
+    return places.error(place, message, code="invalid-tempid", part=keys[0] if keys else WHOLE)
 
 
 def _after_given_ids(facts: Facts, asserted: Mapping[int, AttributeRows], places: OperationPlaces) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from dbsp.datomic import system_idents as system
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
-from dbsp.datomic.operation_places import OperationPlaces, as_ident, form_text, value_text
+from dbsp.datomic.operation_places import WHOLE, OperationPlaces, as_ident, form_text, value_text
 from dbsp.datomic.placeholders import Placeholders
 from dbsp.datomic.value_codes import decode_one, described, encode_one
 from dbsp.edn.edn_values import Keyword, Tagged
@@ -194,7 +194,7 @@ class EntityReferences:
         except DbspError as error:
             raise self._places.located(place, error, part) from None
 
-    def _error(self, place: int, message: str, code: str = "unknown-entity", part: Any = None) -> DbspError:
+    def _error(self, place: int, message: str, code: str = "unknown-entity", part: Any = WHOLE) -> DbspError:
         return self._places.error(place, message, code, part)
 
 

@@ -7,7 +7,7 @@ forms that a transaction function returned.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from dbsp.edn.edn_values import Keyword
 from dbsp.edn.edn_writer import display_text
@@ -22,6 +22,10 @@ class Element:
     """The element of an operation at a position, as the part that an error is about."""
 
     position: int
+
+
+WHOLE: Final = Element(-1)
+"""The whole operation, as the part that an error is about; None is the value nil."""
 
 
 class OperationPlaces:
@@ -59,7 +63,7 @@ class OperationPlaces:
         return f"{self.path(caller)}[{position}]"
 
     def located(
-        self, place: int, error: DbspError, part: Any = None, attribute: Keyword | None = None
+        self, place: int, error: DbspError, part: Any = WHOLE, attribute: Keyword | None = None
     ) -> DbspError:
         """Return an error with the path and the text of its operation in front of its message.
 
@@ -70,7 +74,7 @@ class OperationPlaces:
         return type(error)(message, code=error.code)
 
     def error(
-        self, place: int, message: str, code: str, part: Any = None, attribute: Keyword | None = None
+        self, place: int, message: str, code: str, part: Any = WHOLE, attribute: Keyword | None = None
     ) -> DbspError:
         """Return the InputError for an operation; `part` and `attribute` are as for `located`."""
         return self.located(place, InputError(message, code=code), part, attribute)

@@ -20,7 +20,7 @@ from dbsp.datomic.database_schema import Attribute
 from dbsp.datomic.datom import Datom
 from dbsp.datomic.entity_references import EntityReferences
 from dbsp.datomic.map_values import assert_value
-from dbsp.datomic.operation_places import Element, OperationPlaces, as_ident, function_name
+from dbsp.datomic.operation_places import WHOLE, Element, OperationPlaces, as_ident, function_name
 from dbsp.datomic.value_codes import described
 from dbsp.edn.edn_values import Keyword, Symbol
 from dbsp.errors import DbspError, UserFunctionError, cause_text, shorten
@@ -134,7 +134,7 @@ class Operations:
             )
 
     def error(
-        self, place: int, message: str, code: str = "invalid-transaction", part: Any = None
+        self, place: int, message: str, code: str = "invalid-transaction", part: Any = WHOLE
     ) -> DbspError:
         """Return the error for an operation; `part` is the value that it is about."""
         return self.places.error(place, message, code, part)

@@ -23,7 +23,7 @@ from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.database_schema import Attribute
 from dbsp.datomic.entity_ranges import TX0
 from dbsp.datomic.entity_references import EntityReferences, no_entity
-from dbsp.datomic.operation_places import OperationPlaces, as_ident
+from dbsp.datomic.operation_places import WHOLE, OperationPlaces, as_ident
 from dbsp.datomic.operations import is_reserved
 from dbsp.datomic.transaction import PreparedTransaction, TransactionRows, finish, id_column
 from dbsp.datomic.value_codes import described, encode_values
@@ -43,7 +43,7 @@ class RowPlaces(OperationPlaces):
         return f"row {place}"
 
     def located(
-        self, place: int, error: DbspError, part: Any = None, attribute: Keyword | None = None
+        self, place: int, error: DbspError, part: Any = WHOLE, attribute: Keyword | None = None
     ) -> DbspError:
         return type(error)(f"row {place}: {error.message}", code=error.code)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dbsp.datomic.operation_places import Element, OperationPlaces
+from dbsp.datomic.operation_places import WHOLE, Element, OperationPlaces
 from dbsp.datomic.value_codes import described
 from dbsp.edn.edn_forms import Form
 from dbsp.edn.edn_reader import read, read_forms
@@ -29,7 +29,7 @@ class TextPlaces(OperationPlaces):
         return str(read_forms(self._text, self._file)[0].items[place].span)
 
     def located(
-        self, place: int, error: DbspError, part: Any = None, attribute: Keyword | None = None
+        self, place: int, error: DbspError, part: Any = WHOLE, attribute: Keyword | None = None
     ) -> DbspError:
         (transaction,) = read_forms(self._text, self._file)
         return at_form(_part(transaction.items[place], part, attribute), error)
@@ -46,7 +46,7 @@ class FormPlaces(OperationPlaces):
         return str(self._placed[place].span)
 
     def located(
-        self, place: int, error: DbspError, part: Any = None, attribute: Keyword | None = None
+        self, place: int, error: DbspError, part: Any = WHOLE, attribute: Keyword | None = None
     ) -> DbspError:
         return at_form(_part(self._placed[place], part, attribute), error)
 
@@ -71,13 +71,14 @@ def _part(form: Form, value: Any, attribute: Keyword | None) -> Form:
 
     Numbers and booleans are never equal.
     """
-    if value is None:
+    if value is WHOLE:
         return form
     if isinstance(value, Element):
         return form.items[value.position]
     forms = list(_nested(form))
     places = [at for at, each in enumerate(forms) if type(each.value) is type(value) and each.value == value]
-    start = next((at for at, each in enumerate(forms) if each.value is attribute), 0)
+    named = (at for at, each in enumerate(forms) if each.value is attribute)
+    start = 0 if attribute is None else next(named, 0)
     after = [at for at in places if at > start]
     return forms[(after or places)[0]] if places else form
 
