@@ -106,7 +106,7 @@ def total(group: Mapping[Any, int]) -> Any:
 
 def mean(group: Mapping[Any, int]) -> float | None:
     values = count(_values(group))
-    return None if values == 0 else float(total(group)) / float(values)
+    return None if values == 0 else total(group) / values
 
 
 def least(group: Mapping[Any, int]) -> Any:

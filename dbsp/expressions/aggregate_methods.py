@@ -43,11 +43,13 @@ class AggregateMethods:
     def mean(self) -> Self:
         """Average the values of the group, each as often as the weight of its row.
 
-        True counts as 1 and False as 0. The result is a float; for decimals and durations it is of
-        their type, rounded half to even. O(|delta| log n) per tick.
+        True counts as 1 and False as 0. The result is a float; for ints it is the exact mean,
+        rounded once. For decimals and durations it is of their type, rounded half to even.
+        O(|delta| log n) per tick.
 
         Raises:
             SchemaError: in `agg`, if the expression is not a number.
+            ValueOutOfRangeError: in a tick, if the sum of ints has more than 64 bits.
 
         Examples:
             >>> circuit = Circuit("sales")

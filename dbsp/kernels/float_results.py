@@ -21,6 +21,9 @@ INTS = 1
 FLOATS = 2
 """They are codes of floats."""
 
+_EXACT = 1 << 53
+"""Ints up to this absolute value are floats, and their quotient is rounded once."""
+
 
 @kernel
 def _code_of(value: float) -> int:
@@ -36,19 +39,42 @@ def _float_of(code: int) -> float:
 
 
 @kernel
+def _quotient(total: int, count: int) -> float:
+    """Return total / count, rounded once; count is not 0."""
+    if -_EXACT <= total <= _EXACT and -_EXACT <= count <= _EXACT:
+        return np.float64(total) / np.float64(count)
+    divisor = np.uint64(count if count > 0 else -count)
+    rest = np.uint64(total if total > 0 else -total)
+    bits = rest // divisor
+    rest = rest % divisor
+    scale = 1.0
+    # Long division. The last of 55 or more bits stands for all that follow: the 53 of a float are
+    # rounded by it.
+    while bits < np.uint64(2 * _EXACT) and rest > np.uint64(0):
+        bits, rest, scale = bits << np.uint64(1), rest << np.uint64(1), scale / 2
+        if rest >= divisor:
+            bits, rest = bits | np.uint64(1), rest - divisor
+    if rest > np.uint64(0):
+        bits |= np.uint64(1)
+    size = np.float64(bits) * scale
+    return size if (total < 0) == (count < 0) else -size
+
+
+@kernel
 def means(totals: Codes, counts: Codes, bits: bool) -> Codes:
     """Return totals / counts as codes of floats; None for a count of 0.
 
-    The totals are ints or, if `bits`, the bits of floats.
+    The totals are ints, whose exact quotients are rounded once, or, if `bits`, the bits of floats.
     """
     n = totals.shape[0]
     result = np.empty(n, np.int64)
     for i in range(n):
         if counts[i] == 0:
             result[i] = NULL
+        elif bits:
+            result[i] = _code_of(np.int64(totals[i]).view(np.float64) / np.float64(counts[i]))
         else:
-            total = np.int64(totals[i]).view(np.float64) if bits else np.float64(totals[i])
-            result[i] = _code_of(total / np.float64(counts[i]))
+            result[i] = _code_of(_quotient(totals[i], counts[i]))
     return result
 
 

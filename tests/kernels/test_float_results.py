@@ -26,12 +26,34 @@ def same(codes: np.ndarray, values: list[float]) -> bool:
     return codes.tolist() == float_codes(np.array(values)).tolist()
 
 
-@given(st.lists(st.tuples(ints, ints | st.integers(-3, 3)), max_size=5))
+near = st.builds(
+    lambda sign, power, offset: max(INT64_MIN, min(INT64_MAX, sign * (1 << power) + offset)),
+    st.sampled_from([1, -1]),
+    st.integers(0, 63),
+    st.integers(-4, 4),
+)
+"""Ints near the powers of two, at which the rounding of quotients changes."""
+
+
+@given(st.lists(st.tuples(ints | near, ints | near | st.integers(-3, 3)), max_size=5))
+@example(
+    [
+        (1, (1 << 53) + 1),
+        (1, -(1 << 53) - 1),
+        (-(1 << 55) - 1, 3),
+        (0, 1 << 60),
+        (INT64_MIN, INT64_MIN),
+        (INT64_MIN, 1),
+        (1, INT64_MIN),
+        (INT64_MAX, INT64_MAX),
+    ]
+)
+@example([((1 << 54) + 1, 1), ((1 << 54) + 2, 1), ((1 << 54) + 3, 1), ((1 << 62) + 3, 3)])
 def test_means_of_ints(groups: list[tuple[int, int]]) -> None:
     totals, counts = np.array(groups, np.int64).reshape(-1, 2).T.copy()
     found = means(totals, counts, False)
     assert found[counts == 0].tolist() == [NULL] * int((counts == 0).sum())
-    assert same(found[counts != 0], [float(t) / float(n) for t, n in groups if n])
+    assert same(found[counts != 0], [t / n for t, n in groups if n])
 
 
 @given(st.lists(st.tuples(floats, st.integers(-3, 3)), max_size=5))

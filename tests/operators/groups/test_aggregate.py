@@ -92,6 +92,35 @@ def test_any_split_of_the_changes_gives_the_same_view(sequence: list[Tick], data
     assert final_views(build, sequence) == final_views(build, data.draw(resplit(sequence)))
 
 
+LARGE = st.sampled_from([2**53 + 1, 2**57 + 3, -(2**57) - 1, 2**59 - 1, -(2**59) + 1, 3, 0]) | st.none()
+
+
+@given(ticks({"a": rows(st.integers(0, 2), LARGE, small)}, st.sampled_from([1, -1, 2]), 3, 4))
+def test_means_of_large_ints_are_rounded_once(sequence: list[Tick]) -> None:
+    follow(
+        lambda c: c.input("a", x=int, y=int | None, z=int).group_by("x").agg(n=count(), mean=col("y").mean()),
+        lambda inputs: reference.aggregate(inputs["a"], [0], [(number, None), (mean, 1)]),
+        sequence,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({(2**53 + 1,): 1, (2**53 + 2,): 2}, 9007199254740994.0),
+        ({(2**55 + 1,): 1, (0,): 2}, (2**55 + 1) / 3),
+        ({(-(2**63),): 1}, -(2.0**63)),
+        ({(0,): 2**53 + 1, (2**53 + 1,): 1}, (2**53 + 1) / (2**53 + 2)),
+        ({(1,): 2**53 + 1}, 1.0),
+    ],
+)
+def test_the_mean_is_the_exact_quotient(change: Z, expected: float) -> None:
+    run = start(lambda c: c.input("a", y=int).group_by().agg(mean=col("y").mean()))
+    assert run.step({"a": change})["out"].to_dict() == {(expected,): 1}
+    taken_back = {row: -weight for row, weight in change.items()}
+    assert run.step({"a": taken_back})["out"].to_dict() == {(expected,): -1}
+
+
 def test_means_that_stay_or_fall_while_sums_grow() -> None:
     """The change of the result has an order of its own, and equal results cancel."""
 
