@@ -352,6 +352,9 @@ class TickJournal:
                     os.ftruncate(self._file, self._end)
             self._close_file()
 
+    def __del__(self) -> None:
+        self._close_file()  # the journal of a run that nobody closed
+
     def _close_file(self) -> None:
         # An interrupt may come between the lines, and a file must not be closed twice.
         file, self._file, self._end = self._file, -1, 0

@@ -539,6 +539,22 @@ def test_a_run_that_nobody_has_any_more_leaves_its_folder(tmp_path: Path) -> Non
     again.log.close()
 
 
+def test_a_run_that_nobody_has_any_more_leaves_no_open_file(tmp_path: Path) -> None:
+    program = dbsp.compile(".decl a(x: number) .input a .output a")
+    run = program.start(checkpoint=tmp_path)
+    run.step({"a": [(1,)]})
+    assert open_files(tmp_path)
+    del run
+    gc.collect()
+    assert not open_files(tmp_path)
+
+
+def open_files(folder: Path) -> list[str]:
+    """Return the files of a folder that this process has open."""
+    found = [os.path.realpath(descriptor) for descriptor in Path("/proc/self/fd").iterdir()]
+    return [name for name in found if name.startswith(str(folder))]
+
+
 def test_an_interrupted_start_leaves_its_folder(tmp_path: Path) -> None:
     program = dbsp.compile(".decl a(x: number) .input a .output a")
     with (
