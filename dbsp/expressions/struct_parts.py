@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from dbsp.data.interner import Interner
 from dbsp.data.nested_values import list_elements, struct_layout
 from dbsp.data.schema import suggestion
 from dbsp.data.types import BOOL, INT, Type
+from dbsp.data.values import encoder
 from dbsp.errors import SchemaError
 from dbsp.expressions import constructors, strings  # noqa: F401  (their functions are extended)
 from dbsp.expressions.functions import convert, define, extend, is_none, unify
@@ -145,11 +147,26 @@ def _contains(arguments: Sequence[ExpressionNode]) -> ExpressionNode | None:
         return None
     if is_none(element):
         return ConstantNode(BOOL.optional(), None)
-    return StrictNode(
-        BOOL, Operation(lambda elements, value: value in elements), [node, convert(element, wanted)]
-    )
+    if wanted.kind == "decimal":  # not converted, since an int may have too many digits for the type
+        return StrictNode(BOOL, _MEMBER, arguments)
+    membership = _member_by_code(wanted) if wanted.kind in _EQUAL_BY_CODE else _MEMBER
+    return StrictNode(BOOL, membership, [node, convert(element, wanted)])
 
 
+def _member_by_code(element: Type) -> Operation:
+    """Return the test for an element with the code of a value: for Python, NaN differs from NaN."""
+    encode = encoder(element)
+
+    def scalar(interner: Interner, elements: Sequence[Any], value: Any) -> bool:
+        wanted = encode(value, interner)
+        return any(encode(found, interner) == wanted for found in elements)
+
+    return Operation(scalar, with_interner=True)
+
+
+_MEMBER = Operation(operator.contains)
+_EQUAL_BY_CODE = ("float", "timestamptz", "list", "struct")
+"""Types with values that are equal here and not in Python, or in Python and not here."""
 _ANY = object()
 
 

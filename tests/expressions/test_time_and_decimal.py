@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 import zoneinfo
 from collections.abc import Callable
 from decimal import Decimal
@@ -474,6 +475,27 @@ def test_parts_of_structs_and_lists(name: str, rows: list[Any]) -> None:
     for code_row, want in zip(encoded, wanted, strict=True):
         check(bound, code_row[None], [want], result, interner)
     check(bound, np.repeat(encoded, 5, axis=0), [w for w in wanted for _ in range(5)], result, interner)
+
+
+def test_an_element_of_a_list_is_equal_as_by_the_operator() -> None:
+    early = dt.datetime(2024, 10, 27, 2, 30, tzinfo=ROME)
+    late = early.replace(fold=1)
+    schema = Schema.of(
+        f=list[float],
+        z="list[timestamptz(Europe/Rome)]",
+        n="list[{x: float}]",
+        m="list[list[float?]]",
+        v="list[decimal(18, 2)]",
+        i=int,
+    )
+    row = ((1.0, math.nan), (early,), ((math.nan,),), ((None, math.nan),), (Decimal("1.50"),), 10**18)
+    agree(col("f").contains(math.nan), schema, [row], lambda *_: True)
+    agree(col("f").contains(1), schema, [row], lambda *_: True)
+    agree(col("z").contains(early), schema, [row], lambda *_: True)
+    agree(col("z").contains(late), schema, [row], lambda *_: False)
+    agree(col("n").contains({"x": math.nan}), schema, [row], lambda *_: True)
+    agree(col("m").contains(lit([None, math.nan], "list[float?]")), schema, [row], lambda *_: True)
+    agree(col("v").contains(col("i")), schema, [row], lambda *_: False)
 
 
 @pytest.mark.parametrize(
