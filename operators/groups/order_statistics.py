@@ -81,7 +81,8 @@ class Quantile(GroupFunction):
             return type_
         if type_.kind not in ("int", "float"):
             raise SchemaError(
-                f"median '{schema.names[self.column]}' expects an int or a float, got {type_}; "
+                f"median '{schema.names[self.column]}' expects an int, a float, a decimal or a duration, "
+                f"got {type_}; "
                 f"use quantile({self.q}), which returns the middle value of any type",
                 code="invalid-aggregate",
             )
@@ -190,8 +191,9 @@ class Variance(GroupFunction):
         type_ = schema.types[self.column]
         if type_.kind not in ("int", "float"):
             name = "std" if self.root else "var"
+            hint = "; convert it with cast(float)" if type_.kind == "decimal" else ""
             raise SchemaError(
-                f"{name} '{schema.names[self.column]}' expects an int or a float, got {type_}",
+                f"{name} '{schema.names[self.column]}' expects an int or a float, got {type_}{hint}",
                 code="invalid-aggregate",
             )
         return FLOAT if self.population and not type_.nullable else FLOAT.optional()

@@ -10,12 +10,12 @@ An expression over aggregates reads the results of hidden columns, which `comput
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbsp.data.schema import Schema
 from dbsp.errors import ArgumentError, SchemaError, shorten
-from dbsp.expressions import AggregateCall, Expression, col
+from dbsp.expressions import AggregateCall, Expression, bind, col
 from dbsp.expressions.readable_text import readable
 from dbsp.expressions.substitution import aggregates, columns_outside, replace_aggregates
 from dbsp.operators.groups.aggregate_functions import GroupFunction
@@ -65,9 +65,19 @@ class AggregatePlan:
                 f"{call!r} is an aggregate of an aggregate; compute the inner one by an agg() of its own",
                 code="invalid-aggregate",
             )
-        columns = [self._place(value, name) for value in aggregated_values(call, self.schema)]
-        self.functions.append(group_function(call, columns))
+        values = aggregated_values(call, self.schema)
+        self._check_types(call, values, name)
+        self.functions.append(group_function(call, [self._place(value, name) for value in values]))
         return len(self.keys) + len(self.functions) - 1
+
+    def _check_types(self, call: AggregateCall, values: Sequence[Expression], name: str) -> None:
+        """Raise SchemaError for values of a wrong type, which names the aggregate `name`.
+
+        The operator would name the first aggregate that reads the same values.
+        """
+        names = tuple(f"{name}.{at}" if at else name for at in range(len(values)))
+        types = tuple(bind(value, self.schema).type for value in values)
+        group_function(call, range(len(values))).result(Schema(names, types))
 
     def _place(self, argument: Expression, name: str) -> int:
         """Return the column that holds the values of an argument; equal arguments share it."""

@@ -192,12 +192,28 @@ def test_notation() -> None:
         ),
         (lambda g: g.agg(v=(X.max() + 1).sum() + 1), SchemaError, "is an aggregate of an aggregate"),
         (lambda g: g.agg(v=col("s").sum()), SchemaError, "sum 'v' expects an int, a float, a decimal or a"),
+        (
+            lambda g: g.agg(n=col("s").count_distinct(), v=col("s").sum()),
+            SchemaError,
+            "sum 'v' expects an int",
+        ),
+        (
+            lambda g: g.agg(a=X.max(), b=X.first(by="s"), v=col("s").std() - X.sum()),
+            SchemaError,
+            "std 'v' expects",
+        ),
+        (
+            lambda g: g.agg(n=col("d").sum(), v=col("d").std()),
+            SchemaError,
+            "std 'v' expects an int or a float, got decimal(18, 2); convert it with cast(float)",
+        ),
         (lambda g: g.agg(v=count), ArgumentError, "add the parentheses of the call"),
         (lambda g: g.agg(v=X.sum), ArgumentError, "add the parentheses of the call"),
     ],
 )
 def test_wrong_arguments(build: Any, kind: type[dbsp.DbspError], message: str) -> None:
-    groups = Circuit("a").input("a", k=int, x=int, y=int, s=str).group_by("k")
+    source = Circuit("a").input("a", k=int, x=int, y=int, s=str, d="decimal(18, 2)")
+    groups = source.group_by("k")
     with pytest.raises(kind, match=re.escape(message)) as caught:
         build(groups)
     assert caught.value.code == ("invalid-aggregate" if kind is SchemaError else "invalid-argument")

@@ -264,7 +264,9 @@ def test_a_function_sees_present_groups_only() -> None:
 
 def test_what_is_refused() -> None:
     a = Circuit("c").input("a", k=int, s=str)
-    with pytest.raises(SchemaError, match=r"median 'm' expects an int or a float, got str"):
+    with pytest.raises(
+        SchemaError, match=r"median 'm' expects an int, a float, a decimal or a duration, got str"
+    ):
         a.group_by("k").agg(m=col("s").median())
     with pytest.raises(SchemaError, match="var 'v' expects an int or a float"):
         a.group_by("k").agg(v=col("s").var())
