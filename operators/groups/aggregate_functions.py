@@ -176,8 +176,8 @@ def linear_column(
 ) -> Codes:
     """The results of a linear function, int64[groups], from the groups' accumulators.
 
-    Raises ValueOutOfRangeError if the sum of an optional column is the code of None, or if a sum of
-    decimals or durations is out of range.
+    Raises ValueOutOfRangeError if the sum of an optional column is the code of None, or if a sum
+    or a mean of decimals or durations is out of range.
     """
     total, count = accumulated[:, place[0]], accumulated[:, place[1]]
     type_ = INT if function.kind == "count" else schema.types[function.column]
@@ -201,14 +201,15 @@ def _coded_result(kind: str, type_: Type, place: tuple[int, int], accumulated: C
         # `rest` is compared with the other part of the divisor, since twice of it could overflow.
         other = divisor - rest
         total = quotient + ((rest > other) | ((rest == other) & (quotient % 2 == 1)))
-    else:
-        low, high = limits(type_)
-        wrong = (accumulated[:, 0] > 0) & ((total < low) | (total > high))
-        if any_true(wrong):
-            found: int | Decimal = int(total[np.argmax(wrong)])
-            if type_.kind == "decimal":
-                found = Decimal(found).scaleb(-type_.scale)
-            raise ValueOutOfRangeError(f"the sum {found} does not fit in {type_}")
+    low, high = limits(type_)
+    # With negative weights, a mean can be outside of the range of the values, too.
+    wrong = (accumulated[:, 0] > 0) & (count != 0) & ((total < low) | (total > high))
+    if any_true(wrong):
+        found: int | Decimal = int(total[np.argmax(wrong)])
+        if type_.kind == "decimal":
+            found = Decimal(found).scaleb(-type_.scale)
+        title = "mean" if kind == "avg" else kind
+        raise ValueOutOfRangeError(f"the {title} {found} does not fit in {type_}")
     return np.where(count == 0, NULL, total) if place[1] else total
 
 

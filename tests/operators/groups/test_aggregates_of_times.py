@@ -117,3 +117,20 @@ def test_a_sum_out_of_range_is_an_error_and_changes_nothing() -> None:
     with pytest.raises(ValueOutOfRangeError):
         run.step({"in": {("a", (2**63 - 1) * US, Decimal(1), dt.time(0)): 2}})
     assert run.view("out").rows() == []
+
+
+def test_a_mean_out_of_range_is_an_error_and_changes_nothing() -> None:
+    circuit = Circuit("means")
+    source = circuit.input("in", k=str, p="decimal(18, 2)", q="decimal(18, 2)?")
+    circuit.output("out", source.group_by("k").agg(mean=col("p").mean(), total=col("q").sum()))
+    run = circuit.start()
+    most, least = Decimal("9999999999999999.99"), Decimal("-0.97")
+    run.step({"in": {("a", most, None): 3}})
+    with pytest.raises(
+        ValueOutOfRangeError, match=r"the mean 3\d{16}\.\d\d does not fit in decimal\(18, 2\)"
+    ):
+        run.step({"in": {("a", least, None): -2}})
+    assert run.view("out").rows() == [("a", most, None)]
+    # The weights of the values cancel, so the group has no sum.
+    run.step({"in": {("a", most, most): 4, ("a", most, -most): -4}})
+    assert run.view("out").rows() == [("a", most, None)]
