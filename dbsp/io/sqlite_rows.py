@@ -126,11 +126,19 @@ def write_table(path: Path, table: str, zset: ZSet) -> None:
         database.executemany(
             f"INSERT INTO {_name('_' + table)} VALUES ({marks})",
             (
-                tuple(number[value] if text else value for value, text in zip(row, symbols, strict=True))
+                tuple(
+                    number[value] if text else _stored(value)
+                    for value, text in zip(row, symbols, strict=True)
+                )
                 for row in rows
             ),
         )
         database.execute("COMMIT")
+
+
+def _stored(value: Any) -> Any:
+    """Return a number as SQLite stores it; NaN as a text, since SQLite has NULL in its place."""
+    return "nan" if value != value else value
 
 
 def _view(table: str, schema: Schema, symbols: list[bool]) -> str:

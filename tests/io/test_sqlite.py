@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,10 @@ def test_a_table_that_cannot_be_written_stays(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"SQLite: .* \[database-error\]"):
         write_place(place, ZSet({(2, "\ud800"): 1}, schema=NAMED))
     assert database(path, "SELECT * FROM a") == [(1, "x")]
+
+
+def test_all_floats_can_be_read_back(tmp_path: Path) -> None:
+    values = [-math.inf, -2.5, 5e-324, 0.1, 1e308, math.inf, math.nan]
+    zset = ZSet([(value,) for value in values], schema=Schema.of(f=float))
+    write_place(result_target("rel", {"IO": "sqlite", "filename": "d.sqlite"}, tmp_path), zset)
+    assert repr(from_table(tmp_path, zset.schema)) == repr([(value,) for value in values])
