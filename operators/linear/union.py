@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+import numpy as np
+
 from dbsp.circuit.field_ranges import ONE_INPUT, SOME_INPUTS, TWO_INPUTS
 from dbsp.circuit.graph import Node
 from dbsp.circuit.operator import Operator
@@ -78,10 +80,16 @@ class Widen(Operator):
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         pairs = zip(inputs[0].types, self.types, strict=True)
         widened = [c for c, (old, new) in enumerate(pairs) if old != new and old.kind == "int"]
+        names = inputs[0].names
 
         def check(batch: Batch) -> Batch:
-            if any_true(batch.rows[:, widened] == NULL):
-                raise ValueOutOfRangeError("-2**63 represents None in an optional int column")
+            lowest = batch.rows[:, widened] == NULL
+            if any_true(lowest):
+                name = names[widened[int(np.argmax(lowest.any(axis=0)))]]
+                raise ValueOutOfRangeError(
+                    f"column '{name}' of the result is optional, and -2**63 represents None in an optional "
+                    "int column; filter such rows before"
+                )
             return batch
 
         return check if widened else lambda batch: batch

@@ -150,7 +150,7 @@ def test_without_a_key(sequence: list[Tick]) -> None:
 
 def test_the_lowest_int_does_not_fit_an_optional_column() -> None:
     run = start(lambda c: c.input("a", x=int).join(c.input("b", x=int, v=int), on=["x"], how="left"))
-    with pytest.raises(ValueOutOfRangeError, match=r"Widen at test_outer_join\.py:\d+: -2\*\*63"):
+    with pytest.raises(ValueOutOfRangeError, match=r"Widen at test_outer_join\.py:\d+: column 'v' of"):
         run.step({"a": [(1,)], "b": [(1, -(2**63))]})
     assert view(run) == {}
 

@@ -84,7 +84,7 @@ def test_the_lowest_int_is_refused_beside_none(operation: str) -> None:
     run.step({"a": [(1,)], "b": [(None,)]})
     with pytest.raises(
         ValueOutOfRangeError,
-        match=r"at test_union\.py:\d+: -2\*\*63 represents None",
+        match=r"at test_union\.py:\d+: column 'x' of the result is optional, and -2\*\*63 represents None",
     ):
         run.step({"a": [(-(2**63),)]})
     assert view(run) == {(1,): 1 if operation == "union" else -1, (None,): 1}

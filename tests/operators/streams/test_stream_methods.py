@@ -65,7 +65,7 @@ def test_a_widened_stream_fits_an_optional_one() -> None:
 
 def test_the_int_that_represents_none_is_rejected() -> None:
     run = start(widened)
-    with pytest.raises(ValueOutOfRangeError, match=r"Widen at test_stream_methods\.py:\d+: -2\*\*63"):
+    with pytest.raises(ValueOutOfRangeError, match=r"Widen at test_stream_methods\.py:\d+: column 'x' of"):
         run.step({"a": [(-(2**63), "p")]})
     assert not run.view("out")
 
