@@ -24,10 +24,17 @@ class FakeContext:
         return "the id of the query"
 
 
+class FakeSettings(dict[str, str]):
+    """The settings of a session."""
+
+    set = dict.__setitem__
+
+
 class FakeSession:
     """A session for folders and functions; a DataFrame is its Arrow table."""
 
     sparkContext = FakeContext()
+    conf = FakeSettings()
 
     def createDataFrame(self, table: pa.Table, struct: Any) -> pa.Table:
         return table

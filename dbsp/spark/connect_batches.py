@@ -65,6 +65,9 @@ class ConnectBatches:
                 f"the client of Spark Connect runs {self.version}, its server {versions()}; install the same"
                 " versions on both"
             )
+        # The server remembers analysed plans by session and number. In Spark 4.2, the processes of
+        # all queries share the session of the client, and each counts its plans from 0.
+        session.conf.set("spark.connect.session.planCache.enabled", "false")
         query = "" if self.location is None else _query_id(self.location)
         deadline = time.monotonic() + _WAIT_SECONDS
         while True:

@@ -157,6 +157,7 @@ def test_a_new_process_waits_for_the_previous_one(tmp_path: Path) -> None:
     (checkpoint / "metadata").write_text('{"id": "the id of the query"}')
     holder = batches(checkpoint)
     holder(FakeFrame((0, 0)), 0)
+    assert FakeFrame.sparkSession.conf["spark.connect.session.planCache.enabled"] == "false"
     ending = threading.Timer(0.5, lambda: holder._driver.close())  # type: ignore[union-attr]
     ending.start()
     try:
