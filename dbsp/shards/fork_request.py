@@ -10,6 +10,7 @@ that another program has written.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import socket
@@ -82,18 +83,25 @@ def send_request(template: socket.socket, request: ForkRequest, descriptors: Seq
 
 
 def receive_request(coordinator: socket.socket) -> tuple[ForkRequest, list[int]] | None:
-    """Wait for a request; return it and its descriptors, or None when the coordinator has ended."""
+    """Wait for a request; return it and its descriptors, or None when the coordinator has ended.
+
+    Raises OSError if this process may not open so many descriptors; the request is then received.
+    """
+    descriptors: list[int] = []
     try:
         size, count = _SIZES.unpack(_receive(coordinator, _SIZES.size))
         request = pickle.loads(_receive(coordinator, size))
-        descriptors: list[int] = []
-        while len(descriptors) < count:
+        for _ in range(0, count, _GROUP):
             filler, group, _, _ = socket.recv_fds(coordinator, 1, _GROUP)
             if not filler:
                 raise TemplateEndedError
             descriptors += group
     except TemplateEndedError:
         return None
+    if len(descriptors) < count:  # the system leaves out those that it cannot open
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     return expect_type(request, ForkRequest, "a request for a shard"), descriptors

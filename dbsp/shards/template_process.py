@@ -92,7 +92,11 @@ class _Template:
 
     def _answer_request(self) -> ShardDescriptors | None:
         """Fork a shard. Return its descriptors in the new process, and None in the template."""
-        received = receive_request(self._coordinator)
+        try:
+            received = receive_request(self._coordinator)
+        except OSError as error:
+            send_answer(self._coordinator, 0, error.errno or 0)
+            return None
         if received is None:
             self._open = False
             return None

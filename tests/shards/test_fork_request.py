@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -20,6 +23,16 @@ from dbsp.shards.fork_request import (
 from dbsp.shards.forked_process import UNKNOWN_STATUS, ForkedProcess, describe_return_code, report_end
 
 SHARD = ShardDescriptors(5, 6, ((7, 8), None, (9, 10)))
+REQUEST = ForkRequest({"A": "b" * 500_000, "bytes": "\udcff"}, ["/path"], ["dbsp.errors"], SHARD)
+
+
+@contextmanager
+def sent(ours: socket.socket, files: list[int]) -> Iterator[None]:
+    """Send the request while the block receives it: it is larger than the buffer of a socket."""
+    sender = threading.Thread(target=send_request, args=(ours, REQUEST, files))
+    sender.start()
+    yield
+    sender.join()
 
 
 def test_the_descriptors_keep_their_order() -> None:
@@ -31,16 +44,13 @@ def test_the_descriptors_keep_their_order() -> None:
 @pytest.mark.parametrize("count", [0, 1, 199, 200, 201, 450])
 def test_a_request_with_any_number_of_descriptors(count: int) -> None:
     ours, theirs = socket.socketpair()
-    request = ForkRequest({"A": "b" * 500_000, "bytes": "\udcff"}, ["/path"], ["dbsp.errors"], SHARD)
     files = [os.memfd_create(str(number)) for number in range(count)]
     with ours, theirs:
         for _ in range(2):  # the second begins where the first ends
-            sender = threading.Thread(target=send_request, args=(ours, request, files))
-            sender.start()
-            received = receive_request(theirs)
-            sender.join()
+            with sent(ours, files):
+                received = receive_request(theirs)
             assert received is not None
-            assert received[0] == request
+            assert received[0] == REQUEST
             assert len(received[1]) == count
             for file, copy in zip(files, received[1], strict=True):
                 assert os.path.samestat(os.fstat(file), os.fstat(copy))
@@ -48,6 +58,31 @@ def test_a_request_with_any_number_of_descriptors(count: int) -> None:
                 os.close(copy)
     for file in files:
         os.close(file)
+
+
+@pytest.mark.parametrize("count", [3, 250])
+def test_a_request_with_more_descriptors_than_a_process_may_open(count: int) -> None:
+    ours, theirs = socket.socketpair()
+    files = [os.memfd_create(str(number)) for number in range(count)]
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ours, theirs:
+        # In this process all numbers below the limit but one are in use.
+        spare = os.dup(files[0])
+        with sent(ours, files):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (spare + 1, before[1]))
+            os.close(spare)
+            try:
+                with pytest.raises(OSError, match="Too many open files"):
+                    receive_request(theirs)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert os.dup(files[0]) == spare  # nothing stays open
+        os.close(spare)
+        with sent(ours, files[:1]):  # the next request begins where that one ends
+            received = receive_request(theirs)
+        assert received is not None
+        for file in [*files, *received[1]]:
+            os.close(file)
 
 
 @pytest.mark.parametrize("sent", [b"", b"\1", bytes(15), (16).to_bytes(8, "little") + bytes(8) + b"x"])
