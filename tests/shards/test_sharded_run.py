@@ -173,6 +173,7 @@ def test_preview_changes_nothing(pair: Pair) -> None:
 
 
 def test_stats_and_compact(pair: Pair) -> None:
+    pair.tick({"sale": [(number, f"tea {number}") for number in range(930, 940)]})
     stats = pair.many.stats()
     assert [each.shard for each in stats] == [0, 1]
     assert len({each.process for each in stats} | {os.getpid()}) == 3
