@@ -22,6 +22,7 @@ import os
 import select
 import socket
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TypeAlias
 
 from dbsp.data.interner import Interner
@@ -62,7 +63,8 @@ class ShardGroup:
     ) -> None:
         """Start all shards. With `places` they continue from their checkpoints.
 
-        `consequence` says what the end of a process means for the run.
+        `consequence` says what the end of a process means for the run. Raises ShardError if the
+        system refuses to start a process.
         """
         self._shards: list[RemoteShard] = []
         self._interner = interner
@@ -72,27 +74,27 @@ class ShardGroup:
         self._consequence = consequence
         self.lost: ShardError | None = None
         threads_of_each = max(1, threads() // shards)
-        prepare_shards()
-        mesh = connected_mesh(shards)
-        # The shards notice the end of this process by the end of this pipe.
-        life, self._life = os.pipe()
-        try:
-            for number in range(shards):
-                call_undisturbed(self._spawn, mesh[number], life, graph.modules)
-            for number, shard in enumerate(self._shards):
-                place = None if places is None else places[number]
-                start = Start(number, shards, graph, memory_limit, place, threads_of_each)
-                call_undisturbed(shard.send, start)
-            self._wait(all_or_none=True)
-            self._raise_lost("at its start")
-            self._raise_errors()
-        except BaseException:
-            self.kill()
-            raise
-        finally:
-            os.close(life)
-            for of_shard in mesh:
-                close_ends(of_shard)
+        with _start_errors(shards), ExitStack() as opened:
+            prepare_shards()
+            # The shards notice the end of this process by the end of this pipe.
+            life, self._life = os.pipe()
+            opened.callback(os.close, life)
+            try:
+                mesh = connected_mesh(shards)
+                for ends in mesh:
+                    opened.callback(close_ends, ends)
+                for ends in mesh:
+                    call_undisturbed(self._spawn, ends, life, graph.modules)
+                for number, shard in enumerate(self._shards):
+                    place = None if places is None else places[number]
+                    start = Start(number, shards, graph, memory_limit, place, threads_of_each)
+                    call_undisturbed(shard.send, start)
+                self._wait(all_or_none=True)
+                self._raise_lost("at its start")
+                self._raise_errors()
+            except BaseException:
+                self.kill()
+                raise
 
     def _spawn(self, ends: MeshEnds, life: int, modules: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
@@ -245,6 +247,19 @@ class ShardGroup:
         if self._life >= 0:
             life, self._life = self._life, -1
             os.close(life)
+
+
+@contextmanager
+def _start_errors(shards: int) -> Iterator[None]:
+    """Raise ShardError for an error of the system, such as that of its limit of open files."""
+    try:
+        yield
+    except OSError as error:
+        raise ShardError(
+            f"cannot start {shards} shards: {error.strerror}; start fewer, or raise the limits of the "
+            "system (ulimit -n shows that of open files, ulimit -u that of processes)",
+            code="shards-not-started",
+        ) from error
 
 
 def _receive_all(shards: Sequence[RemoteShard]) -> None:

@@ -169,7 +169,7 @@ class _Template:
                 raise
             if error:
                 os.close(status)
-                raise OSError(error, f"cannot start a shard: {os.strerror(error)}")
+                raise OSError(error, os.strerror(error))
             return ForkedProcess(process, status)
 
     def _ended(self, advice: str) -> ShardError:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import resource
 from collections.abc import Iterator
 
 import pytest
 
 import dbsp
-from dbsp import DbspError, Run, WeightOverflowError
+from dbsp import Circuit, DbspError, Run, ShardError, WeightOverflowError
 from dbsp.shards.abortable_link import TickAbortedError
 from dbsp.shards.sharded_run import ShardedRun
 from dbsp.shards.shipped_errors import receive_error, ship_error
@@ -113,3 +116,20 @@ def test_failures_of_rules_show_their_line(shards: int) -> None:
                 one.step({"n": [(7, one.tick)]})
             )
             assert views(many) == views(one)
+
+
+def test_more_shards_than_the_system_allows() -> None:
+    circuit = Circuit("counted")
+    circuit.output("out", circuit.input("a", x=int))
+    with circuit.start(shards=2):
+        pass
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 40, before[1]))
+    try:
+        with pytest.raises(ShardError, match=r"^cannot start 9 shards: Too many open files; start fewer"):
+            circuit.start(shards=9)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == opened
