@@ -6,7 +6,6 @@ must all later deltas. With a checkpoint, so must a run that opens the folder ag
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sys
@@ -14,17 +13,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import numpy as np
-import sortedcontainers
 
 import dbsp
 from benchmarks.fault_circuits import CIRCUITS, Change, FaultCircuit
 from dbsp import Run
+from dbsp.caller_tracebacks import is_own
 from dbsp.durable import Store
-from dbsp.errors import expect_present
 
 KINDS = (KeyboardInterrupt, MemoryError)
 STRIDES = {"small": 101, "medium": 11, "large": 1}
@@ -86,23 +84,18 @@ class Injector:
                 raise KeyboardInterrupt
 
 
-def _folder_of(module: ModuleType) -> str:
-    return f"{Path(expect_present(module.__file__, 'the file of a package')).parent}{os.sep}"
-
-
-_INSIDE = _folder_of(dbsp), _folder_of(sortedcontainers)
-_KERNELS = _folder_of(dbsp.kernels)
+_KERNELS = "dbsp.kernels"
 """A kernel is one step, whether it is interpreted or compiled."""
 
-_ALLOCATIONS = ("/growing_memory.py", "/narrow_rows.py")
-"""The files beside the kernels whose functions are not kernels: they allocate and copy arrays."""
+_ALLOCATIONS = ("dbsp.kernels.growing_memory", "dbsp.kernels.narrow_rows")
+"""The modules beside the kernels whose functions are not kernels: they allocate and copy arrays."""
 
 
 def _inside(frame: FrameType) -> bool:
-    name = frame.f_code.co_filename
+    name = str(frame.f_globals.get("__name__"))
     if name.startswith(_KERNELS):
-        return name.endswith(_ALLOCATIONS)
-    return name.startswith(_INSIDE)
+        return name in _ALLOCATIONS
+    return is_own(frame) or name.startswith("sortedcontainers.")
 
 
 @dataclass
