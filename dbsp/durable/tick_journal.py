@@ -88,14 +88,14 @@ class TickJournal:
     """The folder `journal` of a checkpoint; `id` is the unique name of the checkpoint."""
 
     def __init__(self, folder: Path, sync: bool) -> None:
+        self._file = -1
+        """The open file to which ticks are appended, or -1."""
         self.folder = folder / "journal"
         self.sync = sync
         self.id = ""
         self.digest = ""
         """The checksum of the latest tick; empty before the first one."""
         self._latest: BinaryIO | None = None
-        self._file = -1
-        """The open file to which ticks are appended, or -1."""
         self._end = 0
         """The place after the latest tick in this file."""
         self.written = 0
