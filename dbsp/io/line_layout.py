@@ -19,10 +19,6 @@ _ARROW = (b"ARROW1\0\0", b"FEA1\0", b"\xff\xff\xff\xff")
 """The first bytes of Arrow files, of Feather files of version 1, and of Arrow streams."""
 _PARQUET = b"PAR1"
 """The first and the last bytes of Parquet files."""
-ARROW_ADVICE = (
-    "read it in Python with PyArrow and pass the table to run.step, or write the table to a Parquet file "
-    "and add IO=parquet to .input"
-)
 _WORD = re.compile(r'"?[^\W\d][\w .-]*"?\Z')
 
 
@@ -55,10 +51,18 @@ def typed_columns(schema: Schema, declared: Mapping[str, str]) -> str:
     return ", ".join(f"{name}: {declared.get(name, type_)}" for name, type_ in types)
 
 
+def an_arrow_file(relation: str) -> str:
+    """Return what an Arrow file in place of facts is, and how to read it."""
+    return (
+        "an Arrow file; read it in Python with PyArrow and pass the table to run.step, or write the table "
+        f"to a Parquet file and add IO=parquet to .input {relation}"
+    )
+
+
 def refuse_binary(data: bytes, file: str, relation: str = "NAME") -> None:
     """Raise InputError if a file of text lines is an Arrow or a Parquet file."""
     if data.startswith(_ARROW):
-        found = f"an Arrow file; {ARROW_ADVICE} {relation}"
+        found = an_arrow_file(relation)
     elif data.startswith(_PARQUET) and data.endswith(_PARQUET) and b"\0" in data:
         found = f"a Parquet file; add IO=parquet to .input {relation}"
     else:

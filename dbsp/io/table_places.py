@@ -13,7 +13,7 @@ from dbsp.errors import InputError, SchemaError
 from dbsp.io.csv_rows import CsvFormat, CsvRows
 from dbsp.io.file_rows import FileRows
 from dbsp.io.json_rows import json_lines
-from dbsp.io.line_layout import ARROW_ADVICE
+from dbsp.io.line_layout import an_arrow_file
 from dbsp.io.ndjson_rows import NdjsonRows
 from dbsp.io.parquet_rows import ParquetRows
 from dbsp.io.problems import missing_file
@@ -106,7 +106,7 @@ def found_beside(path: Path, relation: str) -> tuple[Path, str] | None:
     if not found:
         arrow = [beside for ending in _ARROW_FILES if (beside := path.with_suffix(ending)).exists()]
         if arrow:
-            advice = f"{arrow[0].name} beside it is an Arrow file; {ARROW_ADVICE} {relation}"
+            advice = f"{arrow[0].name} beside it is {an_arrow_file(relation)}"
             raise missing_file(str(path), f"fact file (for relation '{relation}')", advice)
         return None
     if found[0].suffix == ".csv" and _has_tabs(found[0]):
