@@ -111,4 +111,4 @@ def _has_no_positive_atom(rule: Rule) -> bool:
 
 def _inserted(batch: Batch | None) -> Codes | None:
     """Return the rows that a change inserts."""
-    return None if batch is None else batch.rows[batch.weights > 0]
+    return None if batch is None else batch.rows.compress(batch.weights > 0, 0)

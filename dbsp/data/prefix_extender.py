@@ -27,6 +27,7 @@ import numpy as np
 from dbsp.caller_tracebacks import ends_at_caller, methods_end_at_caller
 from dbsp.data.batch import Batch
 from dbsp.data.indexed_zset import IndexedZSet
+from dbsp.data.masks import rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import ArgumentError, SchemaError, counted, wrong_argument
@@ -135,7 +136,7 @@ class PrefixExtender:
         within = np.arange(len(prefix)) - np.repeat(np.cumsum(count) - count, count)
         values = rows[starts[np.repeat(first, count) + within], len(self.columns) - 1]
         # The prefixes are sorted, and so are the values of each, so the result is consolidated.
-        extended = np.column_stack((prefixes.stored.rows[prefix], values))
+        extended = np.column_stack((prefixes.stored.rows.take(prefix, 0), values))
         return ZSet.wrap(
             schema,
             prefixes.interner,
@@ -234,7 +235,9 @@ def extend_prefixes(prefixes: ZSet, extenders: Sequence[PrefixExtender]) -> ZSet
 
 
 def _chosen(zset: ZSet, keep: Mask) -> ZSet:
-    return ZSet.wrap(zset.schema, zset.interner, Batch(zset.stored.rows[keep], zset.stored.weights[keep]))
+    return ZSet.wrap(
+        zset.schema, zset.interner, Batch(*rows_where(keep, zset.stored.rows, zset.stored.weights))
+    )
 
 
 def _starts(rows: Codes, width: int) -> Codes:

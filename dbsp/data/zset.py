@@ -15,6 +15,7 @@ from dbsp.data.columns import float_codes
 from dbsp.data.finder import Finder
 from dbsp.data.indexed_zset import IndexedZSet
 from dbsp.data.interner import Interner
+from dbsp.data.masks import rows_where
 from dbsp.data.plain_codes import out_of_int_range
 from dbsp.data.recode import recode_rows
 from dbsp.data.schema import Schema, as_schema, infer_schema
@@ -460,7 +461,7 @@ class ZSet(Displayed):
         order = value_order(self.schema, self.stored.rows, self.interner)
         if order is None:
             return self.stored.rows, self.stored.weights
-        return self.stored.rows[order], self.stored.weights[order]
+        return self.stored.rows.take(order, 0), self.stored.weights.take(order)
 
     def __repr__(self) -> str:
         if len(self) <= _SHOWN_ROWS:
@@ -597,7 +598,7 @@ class ZSet(Displayed):
         keep = self.stored.weights > 0
         if keep.all():
             return self
-        return self._with_batch(Batch(self.stored.rows[keep], self.stored.weights[keep]))
+        return self._with_batch(Batch(*rows_where(keep, self.stored.rows, self.stored.weights)))
 
     def is_set(self) -> bool:
         """Return whether every weight is 1. O(n).

@@ -62,11 +62,11 @@ class LiveRelation:
         if "tx" not in columns:
             return Batch(*consolidate(rows, signs))
         # A retracted fact leaves with the transaction that asserted it.
-        facts, _ = consolidate(np.ascontiguousarray(rows[signs < 0, :-1]), -signs[signs < 0])
+        facts, _ = consolidate(np.ascontiguousarray(rows.compress(signs < 0, 0)[:, :-1]), -signs[signs < 0])
         trace = self.traces[columns]
         width = len(columns)
         old, counts, _ = gather(facts, width - 1, trace.table, trace.count, width, 0)
-        rows = np.concatenate((rows[signs > 0], old))
+        rows = np.concatenate((rows.compress(signs > 0, 0), old))
         return Batch(*consolidate(rows, np.concatenate((signs[signs > 0], -counts))))
 
 

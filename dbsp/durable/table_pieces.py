@@ -179,7 +179,7 @@ def _merged_codes(pieces: Sequence[Frames], width: int, oldest: bool) -> Frames:
         gone += [np.zeros(len(set_values), np.bool_), np.ones(count, np.bool_)]
     rows, numbers, absent = np.concatenate(keys), np.concatenate(values), np.concatenate(gone)
     order = np.lexsort(rows.T[::-1])
-    rows = rows[order]
+    rows = rows.take(order, 0)
     last = np.ones(len(rows), np.bool_)
     last[:-1] = (rows[1:] != rows[:-1]).any(axis=1)
     rows, numbers, absent = rows[last], numbers[order][last], absent[order][last]

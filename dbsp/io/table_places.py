@@ -68,7 +68,7 @@ def table_bytes(
     from dbsp.data.frames import decode_table
 
     order = value_order(zset.schema, zset.stored.rows, zset.interner)
-    rows = zset.stored.rows if order is None else zset.stored.rows[order]
+    rows = zset.stored.rows if order is None else zset.stored.rows.take(order, 0)
     table = decode_table(rows, zset.schema, zset.interner)
     target = io.BytesIO()
     if format_ == "parquet":

@@ -26,6 +26,7 @@ import numpy as np
 from dbsp.data.batch import Batch
 from dbsp.data.column_chunks import Chunk, RowSource, encode_chunks, encode_narrow
 from dbsp.data.interner import Interner
+from dbsp.data.masks import rows_where
 from dbsp.data.run_batch import sum_in_place
 from dbsp.data.schema import Schema
 from dbsp.data.table_forms import (
@@ -394,7 +395,7 @@ def _last_changes(codes: Codes, weights: Codes, port: InputPort) -> tuple[Codes,
 def _last_of_each(rows: Codes, weights: Codes, key: Sequence[int]) -> tuple[Codes, Codes]:
     """Return the last of the rows that share a key; drop rows of weight 0. O(n log n)."""
     if not weights.all():
-        rows, weights = rows[weights != 0], weights[weights != 0]
+        rows, weights = rows_where(weights != 0, rows, weights)
     numbered = widened(_numbered_keys(rows, key))
     numbered, _ = consolidate(numbered, np.ones(len(numbered), np.int64))
     chosen = _last_numbers(numbered)

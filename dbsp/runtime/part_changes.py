@@ -82,8 +82,8 @@ class _LastChange(_SummedChange):
         """Replace the earlier changes of the keys of this batch. O(|batch| log n)."""
         ordered = batch.rearranged(self._order)
         rows, weights = ordered.rows, ordered.weights
-        asserted = np.ascontiguousarray(rows[weights > 0])
-        removed = np.ascontiguousarray(rows[weights < 0])
+        asserted = rows.compress(weights > 0, 0)
+        removed = rows.compress(weights < 0, 0)
         if len(self._keys) < rows.shape[1]:
             expect_distinct_keys(asserted, len(self._keys), self._relation)
         trace, all_keys = self.sum.trace, self._prefixes(rows)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.shard_link import ShardLink
@@ -78,7 +76,7 @@ class StoredRelations(RunBase):
             return None
         batch = keeper.integral()
         present = batch.weights > 0
-        return batch.rows if present.all() else np.ascontiguousarray(batch.rows[present])
+        return batch.rows if present.all() else batch.rows.compress(present, 0)
 
     def asserted(self, name: str) -> ZSet:
         """Return the inserted rows of an input, without the rows that rules derive for it.

@@ -196,7 +196,7 @@ class Dealer:
 def _expect_distinct_keys(batch: Batch, port: DealtPort) -> None:
     order = [*port.key, *(column for column in range(batch.arity) if column not in port.key)]
     ordered = batch.rearranged(np.array(order, np.int64))
-    present = np.ascontiguousarray(ordered.rows[ordered.weights > 0])
+    present = ordered.rows.compress(ordered.weights > 0, 0)
     try:
         expect_distinct_keys(present, len(port.key), port.relation)
     except InputError as error:

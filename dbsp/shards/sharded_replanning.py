@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
 
-import numpy as np
-
 from dbsp.caller_tracebacks import ends_at_caller
 from dbsp.circuit.graph import Graph
 from dbsp.circuit.operator_roles import RowCopying, RowMoving
@@ -248,7 +246,7 @@ class ShardedReplanning(ShardedTicks, GatheredReports):
         schema = relation_schema(self, relation)
         parts = self._read("replan", lambda epoch: ReadRelation(epoch, relation), schema)
         batch = merge_sorted(parts) or Batch.empty(schema.arity)
-        return np.ascontiguousarray(batch.rows[batch.weights > 0])
+        return batch.rows.compress(batch.weights > 0, 0)
 
     def drift(self) -> float:
         """Return the largest factor by which a stored relation has grown or shrunk since planning.

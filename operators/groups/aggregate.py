@@ -32,6 +32,7 @@ from dbsp.circuit.step_roles import Arranged, RememberingStep, ReplayingStep, Tr
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT, Type
 from dbsp.errors import CircuitError, SchemaError, expect_present, expect_type
@@ -362,7 +363,7 @@ class AccumulatedAggregateStep(RememberingStep, ReplayingStep, TracedStep):
         """
         if not positive:
             present = rows[:, self._key] > 0
-            rows, weights = rows[present], weights[present]
+            rows, weights = rows_where(present, rows, weights)
         change = Batch(rows, weights)
         if self._plain is None:
             key = self._key

@@ -22,7 +22,7 @@ from dbsp.circuit.field_ranges import InputColumns, one_of
 from dbsp.data.batch import Batch
 from dbsp.data.columns import Floats, float_codes
 from dbsp.data.interner import Interner
-from dbsp.data.masks import all_true, any_true
+from dbsp.data.masks import all_true, any_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
 from dbsp.data.value_order import rank_codes
@@ -249,8 +249,8 @@ def reducer(
         if not all_true(present):
             # A function may be undefined for a group that is not present.
             mask = present[_numbers(batch.rows[:, :key])]
-            batch = Batch(np.ascontiguousarray(batch.rows[mask]), batch.weights[mask])
-            keys, sums = keys[present], sums[present]
+            batch = Batch(*rows_where(mask, batch.rows, batch.weights))
+            keys, sums = keys.compress(present, 0), sums.compress(present, 0)
         out = np.empty((len(keys), key + len(functions)), np.int64)
         out[:, :key] = keys
         for at, (function, place) in enumerate(zip(functions, places, strict=True)):
@@ -294,7 +294,7 @@ def grouped(
             keep &= rows[:, at] != NULL
     if positive:
         keep &= weights > 0
-    rows, weights = rows[keep], weights[keep]
+    rows, weights = rows_where(keep, rows, weights)
     if len(rows) == 0:
         empty = np.empty(0, np.int64)
         return rows, weights, empty, empty

@@ -40,7 +40,7 @@ class AtLeast(GroupwiseOperator):
 
     def function(self, interner: Interner, *inputs: Schema) -> Callable[..., Batch]:
         def enough(batch: Batch) -> Batch:
-            rows = np.ascontiguousarray(batch.rows[batch.weights >= self.number])
+            rows = batch.rows.compress(batch.weights >= self.number, 0)
             return Batch(rows, np.ones(len(rows), np.int64))
 
         return enough

@@ -49,7 +49,7 @@ class ChoiceDomain(GroupwiseOperator):
         (schema,) = inputs
 
         def choose(batch: Batch) -> Batch:
-            rows = batch.rows[batch.weights > 0]
+            rows = batch.rows.compress(batch.weights > 0, 0)
             numbers = np.empty((len(rows), len(self.domains)), np.int64)
             for at, domain in enumerate(self.domains):
                 numbers[:, at] = _numbered(rows[:, list(domain)])
@@ -58,8 +58,8 @@ class ChoiceDomain(GroupwiseOperator):
                 kept = first_of_each(numbers)
             else:
                 kept = np.zeros(len(rows), np.bool_)
-                kept[order] = first_of_each(np.ascontiguousarray(numbers[order]))
-            rows = np.ascontiguousarray(rows[kept])
+                kept[order] = first_of_each(numbers.take(order, 0))
+            rows = rows.compress(kept, 0)
             return Batch(rows, np.ones(len(rows), np.int64))
 
         return choose

@@ -7,7 +7,7 @@ import numpy as np
 from dbsp.circuit.step_roles import Arranged, KeepingStep, ReplayingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import FEW, Batch
-from dbsp.data.masks import all_true
+from dbsp.data.masks import all_true, rows_where
 from dbsp.kernels import (
     consolidate_few,
     consolidate_owned,
@@ -30,7 +30,7 @@ def positive(batch: Batch) -> Batch:
     return (
         batch.with_units()
         if all_true(present)
-        else Batch(batch.rows[present], batch.weights[present]).with_units()
+        else Batch(batch.rows.compress(present, 0), batch.weights[present]).with_units()
     )
 
 
@@ -47,8 +47,7 @@ def presence_change(batch: Batch, table: Codes, runs: int) -> Batch | None:
         return batch if same else Batch(rows, changes)
     if not changed:
         return None
-    kept = changes != 0
-    return Batch(rows[kept], changes[kept])
+    return Batch(*rows_where(changes != 0, rows, changes))
 
 
 class DistinctStep(KeepingStep, ReplayingStep):
@@ -141,7 +140,7 @@ class TimedDistinctStep(DistinctStep, AgendaStep):
         found, weights, _ = gather(rows, len(columns), trace.table, trace.past, trace.width, 0)
         early = found[:, -1] <= iteration
         new = positive(Batch(*project(found, weights, columns)))
-        old = positive(Batch(*project(found[early], weights[early], columns)))
+        old = positive(Batch(*project(found.compress(early, 0), weights[early], columns)))
         return new.plus(old, -1)
 
 

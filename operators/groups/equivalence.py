@@ -91,7 +91,7 @@ class ConnectedClasses(Operator):
 
 def classes_of(batch: Batch) -> Batch:
     """The values of pairs of positive weight, with the least value of their class. O(n log n)."""
-    pairs = batch.rows[batch.weights > 0]
+    pairs = batch.rows.compress(batch.weights > 0, 0)
     values, numbers = np.unique(pairs, return_inverse=True)
     least = least_members(np.ascontiguousarray(numbers.reshape(pairs.shape)), len(values))
     rows = np.column_stack((values, values[least]))

@@ -178,7 +178,7 @@ class KeptExtreme(KeptResult):
         )
         rows, weights = project(rows, weights, np.arange(self._key + 1))
         present = (weights > 0) & (rows[:, -1] != NULL) if self._nullable else weights > 0
-        rows = rows[present]
+        rows = rows.compress(present, 0)
         if not len(rows):
             return result
         codes = rows[:, -1]

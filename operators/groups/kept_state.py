@@ -56,7 +56,7 @@ class MissingWeights:
         missing = np.minimum(values.before, 0) - np.minimum(values.after, 0)
         moving = np.flatnonzero(missing)
         if len(moving):
-            self.trace.append(values.rows[moving], missing[moving])
+            self.trace.append(values.rows.take(moving, 0), missing.take(moving))
 
 
 class GroupChanges:

@@ -17,7 +17,7 @@ import numpy as np
 from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
-from dbsp.data.masks import all_true, any_true
+from dbsp.data.masks import all_true, any_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.kernels import (
@@ -118,7 +118,7 @@ class KeptValues(KeptResult):
         if all_true(chosen):
             return values.rows, change
         mask = chosen[group_numbers(values.rows, changes.keys, self._key)]
-        return np.ascontiguousarray(values.rows[mask]), change[mask]
+        return rows_where(mask, values.rows, change)
 
     def _read(self, keys: Rows, before: int) -> tuple[Batch, Batch]:
         """Return the rows (key, value) of positive weight, in the first runs and in all."""
@@ -132,7 +132,7 @@ class KeptValues(KeptResult):
         keep = weights > 0
         if self._nullable:
             keep &= rows[:, -1] != NULL
-        return Batch(rows, weights) if all_true(keep) else Batch(rows[keep], weights[keep])
+        return Batch(rows, weights) if all_true(keep) else Batch(*rows_where(keep, rows, weights))
 
 
 class KeptVariance(KeptValues):
@@ -248,7 +248,7 @@ def _of_groups(values: Batch, keys: Rows, chosen: Mask) -> Batch:
     if all_true(chosen) or not len(values):
         return values
     mask = chosen[group_numbers(values.rows, keys, keys.shape[1])]
-    return Batch(values.rows[mask], values.weights[mask])
+    return Batch(*rows_where(mask, values.rows, values.weights))
 
 
 def _joined(parts: list[tuple[Rows, Codes]]) -> tuple[Rows, Codes]:

@@ -54,7 +54,7 @@ class AssertNonnegative(Operator):
         def check(batch: Batch) -> Batch:
             negative = batch.weights < 0
             if any_true(negative):
-                refuse(Batch(batch.rows[negative], -batch.weights[negative]))
+                refuse(Batch(batch.rows.compress(negative, 0), -batch.weights[negative]))
             return batch
 
         return check

@@ -36,7 +36,7 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.masks import all_true
+from dbsp.data.masks import all_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import rank_codes
@@ -133,7 +133,7 @@ class Ordered(GroupwiseOperator):
             rows, weights = batch.rows, batch.weights
             mask = weights > 0
             if not all_true(mask):
-                rows, weights = rows[mask], weights[mask]
+                rows, weights = rows_where(mask, rows, weights)
             ranks = [rank_codes(type_, rows[:, c], interner) for c, type_ in enumerate(schema.types)]
             keys = [rows[:, c] for c in self.partition]
             keys += [~ranks[c] if descending else ranks[c] for c, descending in self.order]
@@ -171,7 +171,7 @@ class TopK(Ordered):
         def top(batch: Batch) -> Batch:
             s = sort(batch)
             kept = np.minimum(np.maximum(self.k - s.before, 0), s.weights)
-            return Batch(*consolidate(s.rows[kept > 0], kept[kept > 0]))
+            return Batch(*consolidate(*rows_where(kept > 0, s.rows, kept)))
 
         return top
 
@@ -378,7 +378,7 @@ class Shift(Ordered):
             if strict:
                 refuse_null(values[other >= 0])
             values[other < 0] = NULL
-            return Batch(*consolidate(np.column_stack((s.rows[row], values)), copies))
+            return Batch(*consolidate(np.column_stack((s.rows.take(row, 0), values)), copies))
 
         return shift
 

@@ -135,7 +135,7 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         self.out = None
         if batch is None:
             return
-        rows = batch.rows[sum_weights(batch.rows, removed.table, removed.count) == 0]
+        rows = batch.rows.compress(sum_weights(batch.rows, removed.table, removed.count) == 0, 0)
         if len(rows):
             self.out = Batch(rows, np.full(len(rows), -1, np.int64))
             self._leave(removed, rows)
@@ -156,7 +156,7 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         if trace.past:
             before += sum_weights(batch.rows, trace.table, trace.past)
         if len(known):
-            rows = batch.rows[known]
+            rows = batch.rows.take(known, 0)
             before[known] += sum_weights(rows, trace.table[trace.past :], trace.before - trace.past)
             trace.count_searches(len(known), len(batch))
         change = (before + batch.weights > 0).astype(np.int64) - (before > 0)
@@ -164,4 +164,4 @@ class UntimedDistinctStep(DistinctStep, ResettingStep):
         if len(changed) == len(change):
             self.out = Batch(batch.rows, change)
         else:
-            self.out = Batch(batch.rows[changed], change[changed]) if len(changed) else None
+            self.out = Batch(batch.rows.take(changed, 0), change.take(changed)) if len(changed) else None

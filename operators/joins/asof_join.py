@@ -32,7 +32,7 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.masks import any_true
+from dbsp.data.masks import any_true, rows_where
 from dbsp.data.plain_codes import NAN_CODE
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
@@ -224,17 +224,18 @@ class Matching:
         if not len(rows):  # as before a tick that changes the left side only
             return Batch.empty(len(self._columns))
         matchable = self._matchable(rows.rows)
-        probes = rows.rows[matchable]
+        probes = rows.rows.compress(matchable, 0)
         prefixes, _ = project(probes, np.ones(len(probes), np.int64), self._prefix)
         found, times = nearest_present(prefixes, self.key, self.least, table, runs, self.right.arity, False)
-        partners = self._latest(prefixes[found], times[found], table, runs)
+        matched, times = rows_where(found, prefixes, times)
+        partners = self._latest(matched, times, table, runs)
         # Map each row to its prefix, and the prefix to its partner; -1 means no partner.
         partner_of_prefix = np.full(len(prefixes), -1, np.int64)
-        partner_of_prefix[found] = _numbers(np.column_stack((prefixes[found][:, : self.key], times[found])))
+        partner_of_prefix[found] = _numbers(np.column_stack((matched[:, : self.key], times)))
         partner = np.full(len(rows), -1, np.int64)
         partner[matchable] = partner_of_prefix[_numbers(probes[:, : self.key + 1])]
         kept = np.ones(len(rows), np.bool_) if self._outer else partner >= 0
-        return self._paired(rows.rows[kept], rows.weights[kept], partners, partner[kept])
+        return self._paired(*rows_where(kept, rows.rows, rows.weights), partners, partner[kept])
 
     def _matchable(self, rows: Codes) -> Mask:
         """Return which rows can have a partner: those whose key and time are not None or NaN."""
@@ -255,7 +256,7 @@ class Matching:
         wanted, _ = project(wanted, np.ones(len(wanted), np.int64), self._prefix)
         rows, weights, _ = gather(wanted, m, table, runs, self.right.arity, runs)
         rows, weights = consolidate(rows, weights)
-        rows = rows[weights > 0]
+        rows = rows.compress(weights > 0, 0)
         order = np.lexsort(
             [
                 *(
@@ -265,10 +266,10 @@ class Matching:
                 _numbers(rows[:, :m]),
             ]
         )
-        rows = rows[order]
+        rows = rows.take(order, 0)
         last = np.ones(len(rows), np.bool_)
         last[:-1] = (rows[1:, :m] != rows[:-1, :m]).any(axis=1)
-        return rows[last]
+        return rows.compress(last, 0)
 
     def _paired(self, rows: Codes, weights: Codes, partners: Codes, partner: Codes) -> Batch:
         out = np.full((len(rows), len(self._columns)), NULL, np.int64)

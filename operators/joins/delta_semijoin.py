@@ -191,7 +191,7 @@ class SemijoinStep(JoinStep):
         kept = np.flatnonzero(found if self._present else ~found)
         if len(kept) == len(found):
             return delta
-        return Batch(rows[kept], weights[kept]) if len(kept) else None
+        return Batch(rows.take(kept, 0), weights.take(kept)) if len(kept) else None
 
     def _probe_arguments(self, delta: Batch, from_left: bool) -> tuple[Codes, Codes, int]:
         if self._to_left is None:

@@ -28,6 +28,7 @@ import numpy as np
 from dbsp.circuit.shard_link import SentRows
 from dbsp.circuit.step_roles import Arranged
 from dbsp.data.batch import Batch
+from dbsp.data.masks import rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_hashes import ValueHashes
@@ -235,7 +236,7 @@ class Meet(Stage):
             requested |= numbers >= 0
         proposed = self._proposed(rows, weights, bounds, ~requested)
 
-        asked = [self._asked(rows[firsts], source) for source, (_, firsts) in enumerate(grouped)]
+        asked = [self._asked(rows.take(firsts, 0), source) for source, (_, firsts) in enumerate(grouped)]
         first = self._sent(proposed, 0)
         kept = len(proposed[1]) + int(requested.sum())
         *requests, parts = yield Round([*(sent for sent, _ in asked), first], kept)
@@ -295,7 +296,7 @@ class Meet(Stage):
             counts = count_bounds(bounds)
             matched = np.flatnonzero(counts)
             if len(matched) < len(rows):
-                rows, weights = rows[matched], weights[matched]
+                rows, weights = rows.take(matched, 0), weights.take(matched)
                 bounds, counts = bounds[matched], counts[matched]
             if number < len(self._sides) - 1:
                 rows = np.concatenate((rows, counts[:, None]), axis=1)
@@ -306,7 +307,7 @@ class Meet(Stage):
         if not own.any():
             return _none(self._width + 1)
         values = self._sides[-1].values(bounds[own], self._excludes_null)
-        return self._within(*expand_lists(rows[own], weights[own], self._width, *values))
+        return self._within(*expand_lists(*rows_where(own, rows, weights), self._width, *values))
 
     def _asked(self, rows: Codes, source: int) -> tuple[SentRows, Codes]:
         """Return requests for the keys of rows, and the number of the list that answers each."""

@@ -31,7 +31,7 @@ from dbsp.circuit.step_roles import expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.masks import all_true
+from dbsp.data.masks import all_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, expect_present
@@ -258,7 +258,7 @@ class IntervalReach:
         self, rows: Codes, weights: Codes, start: Codes, end: Codes, valid: Mask, floor: Codes, column: int
     ) -> IntervalArguments:
         if not all_true(valid):
-            rows, weights = rows[valid], weights[valid]
+            rows, weights = rows_where(valid, rows, weights)
             start, end, floor = start[valid], end[valid], floor[valid]
         key = rows[:, : self._key]
         starts, ends = np.column_stack((key, start)), np.column_stack((key, end))

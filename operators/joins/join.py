@@ -30,6 +30,7 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.masks import rows_where
 from dbsp.data.piece_batch import summed_later
 from dbsp.data.run_batch import RunBatch
 from dbsp.data.schema import Schema
@@ -549,4 +550,4 @@ class MixedJoinStep(JoinStep):
 def without_null(rows: Codes, weights: Codes, columns: Sequence[int]) -> tuple[Codes, Codes]:
     """Return the rows that have None in none of the columns."""
     keep = (rows[:, columns] != NULL).all(axis=1)
-    return rows[keep], weights[keep]
+    return rows_where(keep, rows, weights)

@@ -12,8 +12,9 @@ import numpy as np
 from dbsp.circuit.step_roles import ReportingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import combine
+from dbsp.data.masks import rows_where
 from dbsp.kernels import extend_by_levels, sum_terms
-from dbsp.kernels.arrays import Codes
+from dbsp.kernels.arrays import Codes, Mask
 from dbsp.kernels.jit import expect_calls
 from dbsp.operators.joins.match_budget import MatchBudget
 from dbsp.operators.joins.merged_runs import MergedRuns
@@ -64,9 +65,9 @@ class MultiwayJoinStep(AgendaStep, ReportingStep):
         """Return the rows of the current time; later rows wait. The last columns hold the time."""
         times = rows[:, -depth:]
         now = self._scope.now
-        later = times[:, 0] > now[0] if depth == 1 else (times > now).any(axis=1)
+        later: Mask = times[:, 0] > now[0] if depth == 1 else np.logical_or.reduce(times > now, axis=1)
         rows = np.ascontiguousarray(rows[:, :-depth])
         if later.any():
-            self._agenda.put(rows[later], weights[later], times[later])
-            rows, weights = rows[~later], weights[~later]
+            self._agenda.put(*rows_where(later, rows, weights), times.compress(later, 0))
+            rows, weights = rows_where(~later, rows, weights)
         return rows, weights

@@ -16,6 +16,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.masks import rows_where
 from dbsp.data.schema import Schema
 from dbsp.errors import InvariantError, expect_type
 from dbsp.expressions import Expression, bind
@@ -203,7 +204,8 @@ class _Writer:
                 keep &= rows[:, first] == rows[:, second]
             for column in null_mismatch:
                 keep &= rows[:, column] != NULL
-            return np.ascontiguousarray(rows[keep][:, taken]), weights[keep]
+            rows, weights = rows_where(keep, rows, weights)
+            return rows.take(taken, 1), weights
 
         if not constants and not equal and not null_mismatch:
             return None, names
@@ -268,7 +270,7 @@ class _Writer:
             rows = np.insert(rows, at, codes, axis=1)
             if null_mismatch:
                 keep = codes != NULL
-                rows, weights = rows[keep], weights[keep]
+                rows, weights = rows_where(keep, rows, weights)
             return rows, weights
 
         return let
@@ -285,7 +287,7 @@ class _Writer:
             keep = rows[:, place] == codes
             if null_mismatch:
                 keep &= codes != NULL
-            return rows[keep], weights[keep]
+            return rows_where(keep, rows, weights)
 
         return same
 
@@ -297,7 +299,7 @@ class _Writer:
 
         def test(rows: Codes, weights: Codes) -> Prefixes:
             keep = bound.mask(rows[:, :at], interner)
-            return rows[keep], weights[keep]
+            return rows_where(keep, rows, weights)
 
         return test
 
@@ -306,7 +308,7 @@ class _Writer:
 
         def test(rows: Codes, weights: Codes) -> Prefixes:
             keep = limit.holds(rows, names, interner)
-            return rows[keep], weights[keep]
+            return rows_where(keep, rows, weights)
 
         return test
 

@@ -68,7 +68,7 @@ def grouped_delta(
     if len(chosen) * REPEATED > size:
         return rows, weights, key  # few groups, each with many rows
     found = kernels.join_by_groups(
-        rows[chosen], weights[chosen], key, table, runs, width, columns, now, coordinates
+        rows.take(chosen, 0), weights.take(chosen), key, table, runs, width, columns, now, coordinates
     )
     return (rows, weights, key) if REPEATED * len(found[1]) <= found[-1] else None
 

@@ -24,6 +24,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, ReportingStep
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
+from dbsp.data.masks import rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.value_hashes import ValueHashes
 from dbsp.errors import SchemaError, expect_type
@@ -224,7 +225,7 @@ class _Writer:
 
             def test(rows: Codes, weights: Codes, names: tuple[str, ...] = names) -> Prefixes:
                 keep = limit.holds(rows, names, interner)
-                return rows[keep], weights[keep]
+                return rows_where(keep, rows, weights)
 
             stages.append((Local(test), None))
             return names
@@ -266,7 +267,7 @@ class _Writer:
         def open_(rows: Codes, weights: Codes) -> Prefixes:
             for column in excluded:
                 keep = rows[:, column] != NULL
-                rows, weights = rows[keep], weights[keep]
+                rows, weights = rows_where(keep, rows, weights)
             return rows, weights
 
         return open_
@@ -277,7 +278,7 @@ class _Writer:
 
         def test(rows: Codes, weights: Codes) -> Prefixes:
             keep = bound.mask(rows, interner)
-            return rows[keep], weights[keep]
+            return rows_where(keep, rows, weights)
 
         return test
 
@@ -303,7 +304,7 @@ class _Writer:
                 else:
                     fits = own != limits
                 keep = fits | outside
-                rows, weights = rows[keep], weights[keep]
+                rows, weights = rows_where(keep, rows, weights)
             return rows, weights
 
         return within

@@ -28,7 +28,7 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.masks import all_true
+from dbsp.data.masks import all_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError
@@ -170,7 +170,8 @@ class BandReach:
             rows, weights = without_null(rows, weights, self._null_mismatch)
         start, end, valid = self._band.around(rows[:, m], self._own, self._other)
         if not all_true(valid):
-            rows, weights, start, end = rows[valid], weights[valid], start[valid], end[valid]
+            rows, weights = rows_where(valid, rows, weights)
+            start, end = start[valid], end[valid]
         starts = np.column_stack((rows[:, :m], start))
         ends = np.column_stack((rows[:, :m], end))
         return rows, weights, starts, ends

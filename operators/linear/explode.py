@@ -19,7 +19,7 @@ from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.masks import any_true
+from dbsp.data.masks import any_true, rows_where
 from dbsp.data.nested_values import list_elements
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
@@ -77,8 +77,8 @@ class Explode(Operator):
             without = batch.rows[:0]
             if nullable:
                 present = rows[:, self.column] != NULL
-                without, alone = rows[~present], weights[~present]
-                rows, weights = rows[present], weights[present]
+                without, alone = rows_where(~present, rows, weights)
+                rows, weights = rows_where(present, rows, weights)
             elements, counts = list_elements(rows[:, self.column], interner)
             if widened and any_true(elements == NULL):
                 raise ValueOutOfRangeError("-2**63 represents None in an optional int column")
@@ -91,7 +91,8 @@ class Explode(Operator):
             found = np.repeat(weights, counts)
             if keep_empty:
                 empty = counts == 0
-                kept = [rows[empty], without] if len(without) else [rows[empty]]
+                bare = rows.compress(empty, 0)
+                kept = [bare, without] if len(without) else [bare]
                 padded = np.full((sum(map(len, kept)), out.shape[1]), NULL, np.int64)
                 padded[:, : rows.shape[1]] = np.concatenate(kept)
                 padded[:, self.column] = NULL

@@ -19,7 +19,7 @@ from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.masks import all_true
+from dbsp.data.masks import all_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
 from dbsp.expressions import Expression, bind
@@ -162,4 +162,4 @@ def filter_rows(batch: Batch, mask: Any) -> Batch:
     """Keep the rows where the mask is true, in their order, so the result stays canonical."""
     if all_true(mask):
         return batch
-    return Batch(batch.rows[mask], batch.weights[mask])
+    return Batch(*rows_where(mask, batch.rows, batch.weights))

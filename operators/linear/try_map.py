@@ -89,7 +89,7 @@ class TryOperator(RowOperator):
             outcome = evaluate(batch)
             bad = ~outcome.good
             rows = np.empty((len(outcome.reasons), batch.rows.shape[1] + 1), np.int64)
-            rows[:, :-1] = batch.rows[bad]
+            rows[:, :-1] = batch.rows.compress(bad, 0)
             rows[:, -1] = encode_column(STR, outcome.reasons, interner)
             return Batch(rows, batch.weights[bad])  # a part of sorted rows is sorted
 

@@ -112,7 +112,7 @@ class Sampling:
         row."""
         rows = np.unique(sample.columns(names), axis=0) if names else sample.columns(names)[:1]
         if len(rows) > SAMPLE:
-            rows = rows[np.sort(self._random.choice(len(rows), SAMPLE, replace=False))]
+            rows = rows.take(np.sort(self._random.choice(len(rows), SAMPLE, replace=False)), 0)
         return Prefixes(tuple(names), rows, 1.0 / len(rows) if len(rows) else 0.0)
 
     def filter(self, sample: Prefixes, atoms: Collection[int]) -> Prefixes:
@@ -123,7 +123,7 @@ class Sampling:
             source = self.conjunction.atoms[atom]
             bound = tuple(name for name in source.names if name in sample.names)
             fits &= self.statistics.index(source, bound, ()).find(sample.columns(bound))[1] > 0
-        return Prefixes(sample.names, sample.rows[fits], each)
+        return Prefixes(sample.names, sample.rows.compress(fits, 0), each)
 
     def extend(
         self, sample: Prefixes, variable: str, atoms: Collection[int], free: bool = False
@@ -148,7 +148,7 @@ class Sampling:
             parts.append((mine[prefix], values[start[mine][prefix] + offset]))
         prefix = np.concatenate([part for part, _ in parts])
         value = np.concatenate([part for _, part in parts])
-        rows = np.concatenate([sample.rows[prefix], value[:, None]], axis=1)
+        rows = np.concatenate([sample.rows.take(prefix, 0), value[:, None]], axis=1)
         proposals = float(taken.sum()) * sample.each
         each = proposals / len(rows) if len(rows) else sample.each
         found = Prefixes((*sample.names, variable), rows, each)

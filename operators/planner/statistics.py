@@ -71,9 +71,9 @@ class Index:
     def __init__(self, keys: Codes, rest: Codes) -> None:
         every = _hashed(np.concatenate([keys, rest], axis=1))
         first = np.unique(every, return_index=True)[1]
-        hashes = _hashed(keys[first])
+        hashes = _hashed(keys.take(first, 0))
         order = np.argsort(hashes, kind="stable")
-        self.rest = rest[first[order]]
+        self.rest = rest.take(first[order], 0)
         self._hashes, self._starts, self.degrees = np.unique(
             hashes[order], return_index=True, return_counts=True
         )
@@ -205,7 +205,7 @@ class Statistics:
         rows = self.index(atom, (), atom.names).rest
         if len(rows) > size:
             chosen = np.random.default_rng(self._seed).choice(len(rows), size, replace=False, shuffle=False)
-            rows = rows[np.sort(chosen)]
+            rows = rows.take(np.sort(chosen), 0)
         return rows[:, [atom.names.index(name) for name in names]]
 
     def index(self, atom: Atom, keys: Sequence[str], rest: Sequence[str]) -> Index:
@@ -248,7 +248,7 @@ class Statistics:
                     fits &= rows[:, column] == code
             for left, right in atom.equal:
                 fits &= rows[:, left] == rows[:, right]
-            self._matching[pattern] = (rows if fits.all() else rows[fits], share)
+            self._matching[pattern] = (rows if fits.all() else rows.compress(fits, 0), share)
         return self._matching[pattern]
 
 

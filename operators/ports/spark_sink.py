@@ -136,7 +136,7 @@ class SparkSink(Output):
                 )
             return decode_table(repeated(rows, weights), zset.schema, zset.interner, objects)
         order = np.argsort(weights > 0, kind="stable")
-        rows, weights = rows[order], weights[order]
+        rows, weights = rows.take(order, 0), weights.take(order)
         rows, weights = repeated(rows, weights), repeated(weights, weights)
         table = decode_table(rows, zset.schema, zset.interner, objects)
         words = pa.array(["delete", "insert"]).take(pa.array((weights > 0).astype(np.int8)))

@@ -19,7 +19,7 @@ from dbsp.circuit.field_ranges import COLUMN, ONE_INPUT, POSITIVE
 from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
-from dbsp.data.masks import any_true
+from dbsp.data.masks import any_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.timestamps import TIME_RANGES
 from dbsp.data.types import Type
@@ -72,7 +72,7 @@ class Window(Operator):
             rows, weights = batch.rows, batch.weights
             if time.nullable:
                 present = rows[:, self.column] != NULL
-                rows, weights = rows[present], weights[present]
+                rows, weights = rows_where(present, rows, weights)
             times = rows[:, self.column]
             since = times % self.hop  # since the start of the latest window
             left = self.size - since  # until its end; not positive in a gap
@@ -82,9 +82,9 @@ class Window(Operator):
                 raise ValueOutOfRangeError(f"the window of a row is beyond the range of type {time}")
             row = np.repeat(np.arange(len(times)), counts)
             number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-            begin = (times - since - earlier)[row] + number * self.hop
-            windows = np.column_stack((rows[row], begin, begin + self.size))
-            return Batch(*consolidate(np.ascontiguousarray(windows), weights[row]))
+            begin = (times - since - earlier).take(row) + number * self.hop
+            windows = np.column_stack((rows.take(row, 0), begin, begin + self.size))
+            return Batch(*consolidate(np.ascontiguousarray(windows), weights.take(row)))
 
         return assign
 

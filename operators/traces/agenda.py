@@ -45,15 +45,15 @@ class Agenda:
             return
         for key in different:
             places = [place for place, other in enumerate(keys) if other == key]
-            self._add(key, rows[places], weights[places])
+            self._add(key, rows.take(places, 0), weights.take(places))
 
     def _put_sorted(self, rows: Codes, weights: Codes, times: Codes) -> None:
         order = np.lexsort(times.T[::-1])
-        times = times[order]
+        times = times.take(order, 0)
         new = np.ones(len(times), np.bool_)
         new[1:] = (times[1:] != times[:-1]).any(axis=1)
         starts = np.flatnonzero(new)
-        rows, weights = rows[order], weights[order]
+        rows, weights = rows.take(order, 0), weights.take(order)
         keys = map(tuple, times[starts].tolist())
         for key, start, end in zip(keys, starts, [*starts[1:], len(times)], strict=True):
             self._add(key, rows[start:end], weights[start:end])
