@@ -16,7 +16,7 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import DbspError, InputError
 from dbsp.io.change_script import CommitLine, ScriptTick
 from dbsp.io.problems import DataError
-from dbsp.io.results import format_rows
+from dbsp.io.written_lines import write_lines
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
 
@@ -249,7 +249,6 @@ class Conversation:
 
 def _print_rows(rows: ZSet) -> None:
     """Print rows in the format of result files."""
-    data, _ = format_rows(rows)
     sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    write_lines(rows, sys.stdout.buffer)
     sys.stdout.buffer.flush()

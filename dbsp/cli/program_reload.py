@@ -18,7 +18,7 @@ from dbsp.compiler.lost_rows import lost_rows
 from dbsp.compiler.program import Program
 from dbsp.errors import CompileError, InputError, counted, expect_present
 from dbsp.io.change_script import ScriptTick
-from dbsp.io.results import replace_file
+from dbsp.io.replaced_file import replaced_file
 from dbsp.lazy_dataclass import dataclass
 from dbsp.runtime.run import Run
 from dbsp.runtime.tick_result import TickResult
@@ -207,7 +207,8 @@ class LiveProgram:
         """
         if path.exists() and not replace:
             raise InputError(f"{path} exists; write 'save --force {path}' to replace it", code="file-exists")
-        replace_file(path, self.draft.saved().encode())
+        with replaced_file(path) as file:
+            file.write(self.draft.saved().encode())
         if path.resolve() != self._path.resolve():
             return None
         base = program_files.load_program(path, self._compilation)

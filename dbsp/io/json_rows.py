@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from json.decoder import JSONDecodeError
-from typing import Any
+from typing import IO, Any
 
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
@@ -17,7 +17,11 @@ from dbsp.errors import InputError, counted, shorten
 from dbsp.io.cell_text import NotInt64, OutOfRange, code_of, in_range
 from dbsp.io.json_terms import Members, json_text, term_of_json
 from dbsp.io.problems import MAX_PROBLEMS, DataError
+from dbsp.io.sorted_pieces import sorted_pieces
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+
+_PIECE = 1 << 14
+"""Rows are decoded and written by so many."""
 
 _BLANK = " \t\n\r"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -181,34 +185,46 @@ def _fit(type_: Type, value: Any) -> Any:
     raise ValueError(f"a value of type {type_}, which JSON files do not support")
 
 
-def format_json_rows(zset: ZSet, *, objects: bool = False) -> bytes:
-    """Return the rows of `zset` as a JSON array, sorted, one per line.
+def write_json_rows(zset: ZSet, file: IO[bytes], *, objects: bool = False) -> None:
+    """Write the rows of `zset` as a JSON array, sorted, one per line.
 
     A row is an array, or with `objects` an object with a member per column; the row of a relation
     without columns is null. NaN and the infinities are written as Python's json writes them, which
-    other readers may refuse. Cost: O(n log n) for n rows.
+    other readers may refuse. Cost: O(n log n) for n rows. Raises InputError for a text with an
+    unpaired surrogate.
     """
-    return ("[" + ",\n".join(json_lines(zset, objects=objects)) + "]\n").encode()
+    before = "["
+    for lines in _json_lines(zset, objects=objects):
+        file.write(_encoded(before + ",\n".join(lines)))
+        before = ",\n"
+    file.write(b"]\n" if len(zset) else b"[]\n")
 
 
-def json_lines(zset: ZSet, *, objects: bool) -> list[str]:
-    """Return the JSON text of every row, sorted; see `format_json_rows`.
+def write_json_lines(zset: ZSet, file: IO[bytes]) -> None:
+    """Write every row of `zset` as an object on a line of its own; see `write_json_rows`."""
+    for lines in _json_lines(zset, objects=True):
+        file.write(_encoded("".join(f"{line}\n" for line in lines)))
 
-    Raises InputError for a text with an unpaired surrogate.
-    """
-    names = zset.schema.names
+
+def _json_lines(zset: ZSet, *, objects: bool) -> Iterator[list[str]]:
+    """Yield the JSON texts of the rows, sorted, in pieces."""
+    names = [json.dumps(name) for name in zset.schema.names]
     types = zset.schema.types
-    lines = []
-    for row in zset.rows():
-        texts = [json_text(type_, value, objects) for type_, value in zip(types, row, strict=True)]
-        if objects:
-            texts = [f"{json.dumps(name)}: {text}" for name, text in zip(names, texts, strict=True)]
-        inside = ", ".join(texts)
-        lines.append("null" if not names else f"{{{inside}}}" if objects else f"[{inside}]")
+    for piece in sorted_pieces(zset, _PIECE):
+        lines = []
+        for row in zset.schema.decode_rows(piece, zset.interner):
+            texts = [json_text(type_, value, objects) for type_, value in zip(types, row, strict=True)]
+            if objects:
+                texts = [f"{name}: {text}" for name, text in zip(names, texts, strict=True)]
+            inside = ", ".join(texts)
+            lines.append("null" if not names else f"{{{inside}}}" if objects else f"[{inside}]")
+        yield lines
+
+
+def _encoded(text: str) -> bytes:
     try:
-        "".join(lines).encode()
+        return text.encode()
     except UnicodeEncodeError as error:
-        text = error.object[max(0, error.start - 30) : error.end + 30]
-        message = f"cannot write {text!r}: expected valid Unicode text"
+        shown = text[max(0, error.start - 30) : error.end + 30]
+        message = f"cannot write {shown!r}: expected valid Unicode text"
         raise InputError(message, code="invalid-encoding") from None
-    return lines

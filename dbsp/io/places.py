@@ -7,18 +7,20 @@ import gzip
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, cast
 
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
 from dbsp.errors import expect_present
 from dbsp.io.facts import Facts, parse_facts
-from dbsp.io.json_rows import format_json_rows, parse_json_rows
+from dbsp.io.json_rows import parse_json_rows, write_json_rows
 from dbsp.io.problems import read_file
-from dbsp.io.results import format_rows, replace_file
+from dbsp.io.replaced_file import replaced_file
 from dbsp.io.sqlite_rows import read_table, write_table
-from dbsp.io.table_places import open_table, table_bytes
+from dbsp.io.table_places import open_table, write_table_file
 from dbsp.io.unpack import unpacked
+from dbsp.io.written_lines import write_lines
 from dbsp.lazy_dataclass import dataclass
 
 
@@ -109,36 +111,49 @@ def read_place(
 def write_place(place: Place, zset: ZSet) -> int:
     """Write the rows of `zset` to a place; return the number of texts that cannot be read back.
 
-    A reader never sees half of a file or of a table. Raises InputError if the place cannot be
-    written.
+    A reader never sees half of a file or of a table. Rows are written by pieces, so the memory does
+    not grow with their number, but for the order of rows with texts: 16 bytes for each row and
+    8 more for each column. Raises InputError if the place cannot be written.
     """
     if place.medium is Medium.SQLITE:
         write_table(expect_present(place.path, "the path of a database"), place.name, zset)
         return 0
-    data, ambiguous = b"", 0
-    match place.medium:
-        case Medium.SIZE:
-            data = f"{place.name}\t{len(zset)}\n".encode()
-        case Medium.PARQUET | Medium.CSV | Medium.NDJSON:
-            header = _header(place, zset.schema.names).split(place.delimiter) if place.headers else None
-            data = table_bytes(place.medium.value, zset, place.name, place.delimiter, header)
-        case Medium.JSON:
-            data = format_json_rows(zset, objects=place.objects)
-        case _:
-            data, ambiguous = format_rows(zset, delimiter=place.delimiter, quoted=place.quoted)
-            first = f"{_header(place, zset.schema.names)}\n".encode() if place.headers else b""
-            if place.path is None:
-                frame = (_LINE, f"{place.name}\n".encode(), first, _DOUBLE_LINE, data, _DOUBLE_LINE)
-                data = b"".join(frame)
-            else:
-                data = first + data
     if place.path is None:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        ambiguous = _write(place, zset, sys.stdout.buffer)
         sys.stdout.buffer.flush()
-    else:
-        replace_file(place.path, gzip.compress(data, mtime=0) if place.compressed else data)
-    return ambiguous
+        return ambiguous
+    with replaced_file(place.path) as file:
+        if not place.compressed:
+            return _write(place, zset, file)
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
+            return _write(place, zset, cast(IO[bytes], compressed))
+
+
+def _write(place: Place, zset: ZSet, file: IO[bytes]) -> int:
+    """Write the rows to an open file; return the number of texts that cannot be read back."""
+    header = _header(place, zset.schema.names)
+    match place.medium:
+        case Medium.SIZE:
+            file.write(f"{place.name}\t{len(zset)}\n".encode())
+        case Medium.PARQUET | Medium.CSV | Medium.NDJSON:
+            names = header.split(place.delimiter) if place.headers else None
+            write_table_file(place.medium.value, zset, place.name, place.delimiter, names, file)
+        case Medium.JSON:
+            write_json_rows(zset, file, objects=place.objects)
+        case _:
+            is_printed = place.path is None
+            if is_printed:
+                file.write(_LINE + f"{place.name}\n".encode())
+            if place.headers:
+                file.write(f"{header}\n".encode())
+            if is_printed:
+                file.write(_DOUBLE_LINE)
+            ambiguous = write_lines(zset, file, delimiter=place.delimiter, quoted=place.quoted)
+            if is_printed:
+                file.write(_DOUBLE_LINE)
+            return ambiguous
+    return 0
 
 
 def _header(place: Place, names: Sequence[str]) -> str:

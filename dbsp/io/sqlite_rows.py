@@ -12,6 +12,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dbsp.data.columns import decode_column
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
@@ -20,9 +23,13 @@ from dbsp.errors import InputError, counted, shorten
 from dbsp.io.cell_text import OutOfRange, code_of, in_range
 from dbsp.io.problems import MAX_PROBLEMS, missing_file
 from dbsp.io.results import text_of
+from dbsp.io.sorted_pieces import sorted_pieces
 from dbsp.io.term_text import value_of
 
 _SYMBOLS = "__SymbolTable"
+
+_PIECE = 1 << 14
+"""Rows are decoded and written by so many."""
 
 
 def read_table(
@@ -112,14 +119,9 @@ def write_table(path: Path, table: str, zset: ZSet) -> None:
         columns = ", ".join(f"{_name(str(place))} {kind}" for place, kind in enumerate(kinds))
         database.execute(f"CREATE TABLE {_name('_' + table)} ({columns or _name('0') + ' INTEGER'})")
         database.execute(_view(table, zset.schema, symbols))
-        rows = [
-            tuple(text_of(value) if text else value for value, text in zip(row, symbols, strict=True))
-            for row in zset.rows()
-        ]
-        texts = {value for row in rows for value, text in zip(row, symbols, strict=True) if text}
         database.executemany(
             f"INSERT OR IGNORE INTO {_name(_SYMBOLS)} (symbol) VALUES (?)",
-            ((text,) for text in sorted(texts)),
+            ((text,) for text in sorted(_texts(zset, symbols))),
         )
         number = {text: id for id, text in database.execute(f"SELECT id, symbol FROM {_name(_SYMBOLS)}")}
         marks = ", ".join("?" for _ in symbols) or "1"
@@ -127,13 +129,24 @@ def write_table(path: Path, table: str, zset: ZSet) -> None:
             f"INSERT INTO {_name('_' + table)} VALUES ({marks})",
             (
                 tuple(
-                    number[value] if text else _stored(value)
+                    number[text_of(value)] if text else _stored(value)
                     for value, text in zip(row, symbols, strict=True)
                 )
-                for row in rows
+                for piece in sorted_pieces(zset, _PIECE)
+                for row in zset.schema.decode_rows(piece, zset.interner)
             ),
         )
         database.execute("COMMIT")
+
+
+def _texts(zset: ZSet, symbols: list[bool]) -> set[str]:
+    """Return the different texts in the columns of symbols."""
+    texts: set[str] = set()
+    for column, (type_, text) in enumerate(zip(zset.schema.types, symbols, strict=True)):
+        if text:
+            codes = np.unique(zset.stored.rows[:, column])
+            texts.update(map(text_of, decode_column(type_, codes, zset.interner)))
+    return texts
 
 
 def _stored(value: Any) -> Any:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from dbsp.data.schema import Schema
-from dbsp.data.value_order import value_order
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
 from dbsp.io.csv_rows import CsvFormat, CsvRows
 from dbsp.io.file_rows import FileRows
-from dbsp.io.json_rows import json_lines
+from dbsp.io.json_rows import write_json_lines
 from dbsp.io.line_layout import an_arrow_file
 from dbsp.io.ndjson_rows import NdjsonRows
 from dbsp.io.parquet_rows import ParquetRows
 from dbsp.io.problems import missing_file
+from dbsp.io.sorted_pieces import sorted_pieces
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PIECE = 1 << 20
+"""Rows are written by so many; Arrow divides a table into row groups of this size."""
 
 TABLE_FILES = {
     ".parquet": "parquet",
@@ -48,10 +55,10 @@ def open_table(
     return rows
 
 
-def table_bytes(
-    format_: str, zset: ZSet, relation: str, delimiter: str, header: Sequence[str] | None
-) -> bytes:
-    """Return the rows of `zset` in a format, sorted, each once. `header` is the first line of CSV.
+def write_table_file(
+    format_: str, zset: ZSet, relation: str, delimiter: str, header: Sequence[str] | None, file: IO[bytes]
+) -> None:
+    """Write the rows of `zset` in a format, sorted, each once. `header` is the first line of CSV.
 
     Cost: O(n log n) for n rows. Raises SchemaError for records and branches, and for a relation
     without columns.
@@ -64,27 +71,43 @@ def table_bytes(
             code="invalid-type",
         )
     if format_ == "ndjson":
-        return "".join(f"{line}\n" for line in json_lines(zset, objects=True)).encode()
+        write_json_lines(zset, file)
+        return
     from dbsp.data.frames import decode_table
 
-    order = value_order(zset.schema, zset.stored.rows, zset.interner)
-    rows = zset.stored.rows if order is None else zset.stored.rows.take(order, 0)
-    table = decode_table(rows, zset.schema, zset.interner)
-    target = io.BytesIO()
+    empty = decode_table(zset.stored.rows[:0], zset.schema, zset.interner)
+    tables = (decode_table(piece, zset.schema, zset.interner) for piece in sorted_pieces(zset, _PIECE))
     if format_ == "parquet":
-        from pyarrow import parquet
-
-        parquet.write_table(table, target)
+        _write_parquet(empty, tables, file)
     else:
-        from pyarrow import csv
+        _write_csv(empty, tables, delimiter, header, file)
 
-        if header is not None:
-            table = table.rename_columns(list(header))
-        options = csv.WriteOptions(
-            include_header=header is not None, delimiter=delimiter, quoting_style="needed"
-        )
-        csv.write_csv(table, target, options)
-    return target.getvalue()
+
+def _write_parquet(empty: pa.Table, tables: Iterable[pa.Table], file: IO[bytes]) -> None:
+    """Write tables with the columns of `empty`, each as a row group."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with parquet.ParquetWriter(pa.PythonFile(file, mode="w"), empty.schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+
+
+def _write_csv(
+    empty: pa.Table, tables: Iterable[pa.Table], delimiter: str, header: Sequence[str] | None, file: IO[bytes]
+) -> None:
+    """Write tables with the columns of `empty`; `header` is the first line."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if header is not None:
+        tables = itertools.chain([empty.rename_columns(list(header))], tables)
+    for number, table in enumerate(tables):
+        text = pa.BufferOutputStream()
+        is_head = header is not None and number == 0
+        options = csv.WriteOptions(include_header=is_head, delimiter=delimiter, quoting_style="needed")
+        csv.write_csv(table, text, options)
+        file.write(text.getvalue())
 
 
 def found_beside(path: Path, relation: str) -> tuple[Path, str] | None:

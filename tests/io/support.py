@@ -1,7 +1,8 @@
-"""Reading of facts from files that directives name."""
+"""Reading of facts from files that directives name, and writing of lines."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from dbsp.compiler.datalog.meaning.directives import fact_source
 from dbsp.compiler.datalog.meaning.word_ranges import UNSIGNED
 from dbsp.data.schema import Schema
+from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
 from dbsp.io.places import read_place
+from dbsp.io.written_lines import write_lines
 
 NAMED = Schema.of(id=int, name=str)
 
@@ -35,3 +38,10 @@ def refused(folder: Path, file: str, data: str | bytes, schema: Schema, **parame
     with pytest.raises(InputError) as caught:
         read(folder, file, data, schema, **parameters)
     return str(caught.value).replace(f"{folder}/", "")
+
+
+def lines_of(zset: ZSet, **options: Any) -> tuple[bytes, int]:
+    """Return the lines of a Z-set, and the number of texts that cannot be read back."""
+    file = io.BytesIO()
+    unclear = write_lines(zset, file, **options)
+    return file.getvalue(), unclear

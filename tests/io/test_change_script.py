@@ -20,8 +20,9 @@ from dbsp.data.zset import ZSet
 from dbsp.errors import InputError
 from dbsp.io.change_script import ChangeScriptReader, ScriptTick, parse_change_script, read_change_script
 from dbsp.io.problems import DataError
-from dbsp.io.results import float_text, format_delta, format_rows, literal_of
+from dbsp.io.results import float_text, format_delta, literal_of
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from tests.io.support import lines_of
 
 INPUTS = {
     "edge": Schema.of(x=int, y=int),
@@ -288,7 +289,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_float_looks_the_same_in_scripts_and_result_files(value: float) -> None:
     in_bulk = pc.cast(pa.array([value]), pa.string())[0].as_py()
     assert float_text(value) == literal_of(value) == in_bulk
-    data, _ = format_rows(ZSet({(value,): 1}, schema=Schema.of(f=float)))
+    data, _ = lines_of(ZSet({(value,): 1}, schema=Schema.of(f=float)))
     assert data.decode() == f"{float_text(value + 0.0)}\n"
 
 

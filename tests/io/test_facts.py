@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,22 +20,16 @@ from dbsp.data.types import define_structures, structure_type
 from dbsp.data.zset import ZSet
 from dbsp.errors import InputError, SchemaError
 from dbsp.io.facts import _Reader, read_facts
-from dbsp.io.json_rows import format_json_rows
+from dbsp.io.json_rows import write_json_rows
 from dbsp.io.places import Medium, Place, write_place
 from dbsp.io.problems import DataError
-from dbsp.io.results import format_delta, format_rows
+from dbsp.io.results import format_delta
 from dbsp.io.term_text import read_cell
+from dbsp.io.written_lines import write_lines
 from dbsp.kernels.limits import INT64_MAX, INT64_MIN
+from tests.io.support import NAMED, lines_of, rows_of
 
 EDGE = Schema.of(x=int, y=int)
-NAMED = Schema.of(id=int, name=str)
-
-
-def rows_of(facts: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of a result of `read_facts`."""
-    if isinstance(facts, list):
-        return facts
-    return list(zip(*(column.to_pylist() for column in facts.columns), strict=True))
 
 
 def read(tmp_path: Path, data: str | bytes, schema: Schema, **options: Any) -> list[tuple[Any, ...]]:
@@ -264,7 +259,7 @@ integers = st.integers(INT64_MIN, INT64_MAX)
 @given(st.lists(st.tuples(integers, texts, st.floats(allow_nan=False))))
 def test_written_rows_are_read_back(rows: list[tuple[int, str, float]]) -> None:
     schema = Schema.of(i=int, s=str, f=float)
-    data, ambiguous = format_rows(ZSet.from_rows(rows, schema=schema).distinct())
+    data, ambiguous = lines_of(ZSet.from_rows(rows, schema=schema).distinct())
     assert ambiguous == 0
     by_line = rows_of(_Reader("r", schema, "r", "\t", False, {})._read_by_line(data))
     in_bulk = rows_of(_Reader("r", schema, "r", "\t", False, {}).read(data))
@@ -275,27 +270,27 @@ def test_rows_are_written_sorted_by_value() -> None:
     schema = Schema.of(s=str, i=int)
     # The order of the interned texts is not their alphabetical order.
     zset = ZSet({("b", 1): 1, ("a", 10): 1, ("a", 9): 1, ("a", -1): 1, ("Z", 0): 1}, schema=schema)
-    assert format_rows(zset) == (b"Z\t0\na\t-1\na\t9\na\t10\nb\t1\n", 0)
+    assert lines_of(zset) == (b"Z\t0\na\t-1\na\t9\na\t10\nb\t1\n", 0)
 
 
 def test_how_values_are_written() -> None:
     row = (1, 2.0, True, dt.date(2024, 1, 31), dt.datetime(2024, 1, 31, 1, 2, 3), (1, "a"), b"x")
     zset = ZSet({row: 1})
-    assert format_rows(zset) == (b"1\t2\ttrue\t2024-01-31\t2024-01-31T01:02:03\t(1, 'a')\tb'x'\n", 0)
-    assert format_rows(ZSet({(0.1,): 1, (1e22,): 1})) == (b"0.1\n1e+22\n", 0)
-    assert format_rows(ZSet({(None, 1): 1, ("a", 1): 1}, schema=Schema.of(s=str | None, i=int))) == (
+    assert lines_of(zset) == (b"1\t2\ttrue\t2024-01-31\t2024-01-31T01:02:03\t(1, 'a')\tb'x'\n", 0)
+    assert lines_of(ZSet({(0.1,): 1, (1e22,): 1})) == (b"0.1\n1e+22\n", 0)
+    assert lines_of(ZSet({(None, 1): 1, ("a", 1): 1}, schema=Schema.of(s=str | None, i=int))) == (
         b"\t1\na\t1\n",
         0,
     )
-    assert format_rows(ZSet({(None,): 1, (5,): 1}, schema=Schema.of(i=int | None))) == (b"\n5\n", 0)
-    assert format_rows(ZSet({}, schema=EDGE)) == (b"", 0)
-    assert format_rows(ZSet({(): 1}, schema=Schema.of())) == (b"()\n", 0)
+    assert lines_of(ZSet({(None,): 1, (5,): 1}, schema=Schema.of(i=int | None))) == (b"\n5\n", 0)
+    assert lines_of(ZSet({}, schema=EDGE)) == (b"", 0)
+    assert lines_of(ZSet({(): 1}, schema=Schema.of())) == (b"()\n", 0)
 
 
 def test_texts_that_cannot_be_read_back_are_counted() -> None:
     zset = ZSet({("a\tb", 1): 1, ("a\tb", 2): 1, ("c\nd", 1): 1, ("e,f", 1): 1})
-    assert format_rows(zset)[1] == 2
-    assert format_rows(zset, delimiter=",")[1] == 2
+    assert lines_of(zset)[1] == 2
+    assert lines_of(zset, delimiter=",")[1] == 2
 
 
 @pytest.mark.parametrize(
@@ -305,7 +300,7 @@ def test_records_that_cannot_be_read_back_are_counted(symbol: str) -> None:
     structure = define_structures({"P": [("", [("s", "str"), ("n", "@P")])]})["P"]
     schema = Schema(("p",), (structure_type(structure),))
     value = Record([symbol, None])
-    data, unclear = format_rows(ZSet({(value,): 1}, schema=schema))
+    data, unclear = lines_of(ZSet({(value,): 1}, schema=schema))
     try:
         same = read_cell(schema.types[0], data.decode().removesuffix("\n")) == value
     except ValueError:
@@ -323,10 +318,10 @@ def test_files_are_replaced(tmp_path: Path) -> None:
         write_place(Place(Medium.TEXT, path / "x.csv", "x"), ZSet({(1,): 1}))
 
 
-@pytest.mark.parametrize("write", [format_rows, format_json_rows])
-def test_half_characters_cannot_be_written(write: Callable[[ZSet], object]) -> None:
+@pytest.mark.parametrize("write", [write_lines, write_json_rows])
+def test_half_characters_cannot_be_written(write: Callable[[ZSet, IO[bytes]], object]) -> None:
     with pytest.raises(InputError, match=r"cannot write .*: expected valid Unicode text") as caught:
-        write(ZSet({("\ud800a",): 1}))
+        write(ZSet({("\ud800a",): 1}), io.BytesIO())
     assert caught.value.code == "invalid-encoding"
 
 

@@ -15,8 +15,8 @@ from dbsp.errors import InputError, IterationLimitError
 from dbsp.io.change_script import read_change_script
 from dbsp.io.facts import read_facts
 from dbsp.io.problems import DataError
-from dbsp.io.results import format_rows
 from dbsp.runtime.agreement import check_agreement
+from tests.io.support import lines_of
 
 COUNT = """
     .type List = [head: number, tail: List]
@@ -147,7 +147,7 @@ def test_files_of_records_and_their_errors(tmp_path: Path) -> None:
     path.write_text("[2, [1, nil]]\t2\nnil\t0\n")
     rows = [((2, (1, None)), 2), (None, 0)]
     assert read_facts(path, schema) == rows
-    assert format_rows(dbsp.ZSet(rows, schema)) == (b"nil\t0\n[2, [1, nil]]\t2\n", 0)
+    assert lines_of(dbsp.ZSet(rows, schema)) == (b"nil\t0\n[2, [1, nil]]\t2\n", 0)
     path.write_text("[2, [1, nil]], 2\n[2, x], 3\n")
     with pytest.raises(DataError) as refused:
         read_facts(path, schema, delimiter=", ")
