@@ -18,6 +18,7 @@ from dbsp.compiler.datalog.tree import syntax
 from dbsp.compiler.datalog.tree.kinds import type_of
 from dbsp.compiler.why.bindings import Bindings
 from dbsp.compiler.why.tick_sides import ChangedRow, Side
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.values import decode_value
 
 Rank: TypeAlias = Callable[[ChangedRow], tuple[int, int]]
@@ -144,7 +145,7 @@ def _better_than(
     piece, codes = side.solver.evaluate(value, piece)
     if limit is None:
         return piece
-    distinct, inverse = np.unique(codes, return_inverse=True)
+    distinct, inverse = distinct_codes(codes)
     better = [_is_better(side, result, code, limit) for code in distinct.tolist()]
     return piece.take(np.array(better, np.bool_)[inverse])
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dbsp.data.distinct_codes import distinct_codes
+from dbsp.data.key_order import key_order
 from dbsp.data.schema import Schema
 from dbsp.kernels.arrays import Codes, Mask
 
@@ -72,10 +74,10 @@ class _Index:
         self._levels: list[tuple[Codes, Codes]] = []
         number = np.zeros(len(keys), np.int64)
         for column in keys.T:
-            values, rank = np.unique(column, return_inverse=True)
-            prefixes, number = np.unique(number * len(values) + rank, return_inverse=True)
+            values, rank = distinct_codes(column)
+            prefixes, number = distinct_codes(number * len(values) + rank)
             self._levels.append((values, prefixes))
-        self._order = np.lexsort((heights, number))
+        self._order = key_order([number, heights])
         last = self._levels[-1][1]
         self._starts = np.searchsorted(number[self._order], np.arange(len(last) + 1))
 

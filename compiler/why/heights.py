@@ -50,6 +50,7 @@ from dbsp.compiler.why.fact_table import FactTable
 from dbsp.compiler.why.opaque_relations import as_plain, selected_relations, selects
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.key_order import key_order
 from dbsp.data.recode import recode_rows
 from dbsp.data.zset import ZSet
 from dbsp.kernels import consolidate
@@ -279,7 +280,7 @@ class _Level:
         underived = np.repeat([layer.underived for layer in layers], sizes)
         rows = recode_rows(rows, schema, self.run.interner, schema, self.interner)
         # A row that is an input fact and derived was recorded twice; keep the first height.
-        order = np.lexsort((of_row, *rows.T[::-1]))
+        order = key_order([*rows.T, of_row])
         rows, of_row, underived = rows[order], of_row[order], underived[order]
         first = np.ones(len(rows), bool)
         first[1:] = (rows[1:] != rows[:-1]).any(axis=1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dbsp.caller_tracebacks import methods_end_at_caller
 from dbsp.data.batch import Batch
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.finder import Finder
 from dbsp.data.interner import Interner
 from dbsp.data.recode import recode_rows
@@ -169,7 +170,7 @@ class IndexedZSet(Displayed):
                 "expected a node with columns below it, got a whole row; its weight is in to_zset()",
                 code="wrong-arity",
             )
-        values = np.unique(self.stored.rows[self._lo : self._hi, self._level]).reshape(-1, 1)
+        values = distinct_codes(self.stored.rows[self._lo : self._hi, self._level])[0].reshape(-1, 1)
         column = self._schema.select([self._level])
         return self._zset.wrap(column, self.interner, Batch(values, np.ones(len(values), np.int64)))
 

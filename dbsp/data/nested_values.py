@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import Decoder, Encoder
 from dbsp.data.types import Layout, Type
@@ -186,7 +187,7 @@ def lists_of(elements: Codes, lengths: Iterable[int], interner: Interner) -> Cod
 
 def list_elements(codes: Codes, interner: Interner) -> tuple[Codes, Codes]:
     """Return the codes of the elements of many lists, in sequence, and the length of each list."""
-    distinct, inverse = np.unique(codes, return_inverse=True)
+    distinct, inverse = distinct_codes(codes)
     lists = interner.decode_many(distinct)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     total = int(lengths.sum())

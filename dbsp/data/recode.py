@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.data.columns import decode_column, encode_column, float_codes
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import NULL_AS_INT
 from dbsp.data.schema import Schema
@@ -75,7 +76,7 @@ def _recode(codes: Codes, old: Type, source: Interner, new: Type, interner: Inte
         return float_codes(codes.astype(np.float64))
     if {old.kind, new.kind} == {"int", "float"}:
         raise InputError(f"expected a column of type {new}, got one of type {old}", code="schema-mismatch")
-    distinct, inverse = np.unique(codes, return_inverse=True)
+    distinct, inverse = distinct_codes(codes)
     values = decode_column(old.required(), distinct, source)
     if new.kind == "object" and old.kind in ("list", "struct"):
         values = list(map(as_tuples, values))  # a caller does not know the class of a struct

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
+from dbsp.data.key_order import key_order
 from dbsp.data.types import NIL, Constructor, Structure, Type
 from dbsp.kernels.arrays import Codes
 
@@ -34,7 +36,7 @@ def _flat(
     structure: Structure, codes: Codes, interner: Interner, rank: Callable[[Type, Codes], Codes]
 ) -> Codes:
     """Return the ranks of values without constructed parts, computed column by column."""
-    distinct, inverse = np.unique(codes, return_inverse=True)
+    distinct, inverse = distinct_codes(codes)
     ranks = np.zeros(len(distinct), np.int64)
     begin = 1
     for constructor in structure.constructors:
@@ -43,7 +45,7 @@ def _flat(
             rank(field.type, interner.cells.field(constructor.layout, distinct[at], position, 0))
             for position, field in enumerate(constructor.fields)
         ]
-        order = np.lexsort(columns[::-1]) if columns else np.arange(len(at))
+        order = key_order(columns) if columns else np.arange(len(at))
         ranks[at[order]] = np.arange(begin, begin + len(at))
         begin += len(at)
     return ranks[inverse]
@@ -60,7 +62,7 @@ class _StructureValues:
 def _nested(
     structure: Structure, codes: Codes, interner: Interner, rank: Callable[[Type, Codes], Codes]
 ) -> Codes:
-    distinct, inverse = np.unique(codes, return_inverse=True)
+    distinct, inverse = distinct_codes(codes)
     values_of: dict[Structure, _StructureValues] = defaultdict(_StructureValues)
     rows: dict[tuple[Structure, int], tuple[int, Constructor, list[int]]] = {}
     waiting = [(structure, code) for code in distinct.tolist() if code != NIL]

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
+from dbsp.data.key_order import key_order
 from dbsp.data.nested_values import list_keys, struct_columns
 from dbsp.data.schema import Schema
 from dbsp.data.term_order import rank_terms
@@ -60,7 +62,7 @@ def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
             type_.structure, codes, interner, lambda inner, part: rank_codes(inner, part, interner)
         )
         return np.where(codes == NULL, -1, ranks)
-    distinct, inverse = np.unique(codes, return_inverse=True)
+    distinct, inverse = distinct_codes(codes)
     if type_.kind == "struct":
         # Field by field, so the order is that of the types of the fields.
         present = distinct[distinct != NULL]
@@ -68,7 +70,7 @@ def rank_codes(type_: Type, codes: Codes, interner: Interner) -> Codes:
         keys = [rank_codes(part.type, c, interner) for part, c in zip(type_.parts, fields, strict=True)]
         ranks = np.full(len(distinct), -1, np.int64)
         places = np.empty(len(present), np.int64)
-        places[np.lexsort(keys[::-1])] = np.arange(len(present))
+        places[key_order(keys)] = np.arange(len(present))
         ranks[len(distinct) - len(present) :] = places
         return ranks[inverse]
     first = 1 if len(distinct) and distinct[0] == NULL else 0  # None stays first
@@ -93,4 +95,4 @@ def value_order(schema: Schema, rows: Codes, interner: Interner) -> Codes | None
     if all(type_.ordered_codes for type_ in schema.types):
         return None
     ranks = [rank_codes(type_, rows[:, j], interner) for j, type_ in enumerate(schema.types)]
-    return np.lexsort(ranks[::-1])
+    return key_order(ranks)

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
 from dbsp.datomic.byte_columns import ByteReader, ByteWriter
 from dbsp.datomic.database_schema import Schema
@@ -30,7 +31,7 @@ def encode_datoms(writer: ByteWriter, datoms: Codes, schema: Schema, interner: I
 
     Raises InputError for a value of a class that a database on disk does not store.
     """
-    attributes, places = np.unique(datoms[:, 1], return_inverse=True)
+    attributes, places = distinct_codes(datoms[:, 1])
     codings = np.array(
         [_CODINGS[type_of(schema, attribute).kind] for attribute in attributes.tolist()], np.int64
     )
@@ -39,7 +40,7 @@ def encode_datoms(writer: ByteWriter, datoms: Codes, schema: Schema, interner: I
     coding = codings[places]
     for number in _NUMBERS:
         writer.numbers(datoms[coding == number, 2])
-    ids, indices = np.unique(datoms[coding == 2, 2], return_inverse=True)
+    ids, indices = distinct_codes(datoms[coding == 2, 2])
     writer.numbers(indices)
     write_values(writer, interner.decode_many(ids))
 

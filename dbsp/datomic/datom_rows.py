@@ -9,6 +9,7 @@ import numpy as np
 
 from dbsp.data.columns import decode_column
 from dbsp.data.interner import Interner
+from dbsp.data.key_order import key_order
 from dbsp.data.value_order import rank_codes
 from dbsp.datomic.database_schema import Schema
 from dbsp.datomic.datom import Datom
@@ -43,4 +44,4 @@ def in_order(rows: Codes, order: tuple[int, ...], schema: Schema, interner: Inte
                 mask = rows[:, 1] == attribute
                 key[mask] = rank_codes(type_of(schema, attribute), rows[mask, 2], interner)
         keys.append(key)
-    return rows[np.lexsort(keys[::-1])]
+    return rows.take(key_order(keys), 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dbsp.data.key_order import key_order
 from dbsp.datomic.attribute_rows import AttributeRows, no_rows
 from dbsp.datomic.database_facts import Facts
 from dbsp.datomic.entity_ranges import TX0
@@ -95,7 +96,7 @@ def _distinct(rows: AttributeRows) -> AttributeRows:
     """Return the rows in the order of entities and values, each once."""
     if len(rows) < 2 or bool((rows.entities[1:] > rows.entities[:-1]).all()):
         return rows
-    rows = rows.select(np.lexsort((rows.codes, rows.entities)))
+    rows = rows.select(key_order([rows.entities, rows.codes]))
     equal = (rows.entities[1:] == rows.entities[:-1]) & (rows.codes[1:] == rows.codes[:-1])
     return rows.select(np.concatenate(([True], ~equal))) if equal.any() else rows
 
@@ -120,7 +121,7 @@ def _check_disjoint(
     facts: Facts, asserted: AttributeRows, retracted: AttributeRows, places: OperationPlaces
 ) -> None:
     both = asserted.joined(retracted)
-    order = np.lexsort((both.codes, both.entities))
+    order = key_order([both.entities, both.codes])
     entities, codes = both.entities[order], both.codes[order]
     equal = (entities[1:] == entities[:-1]) & (codes[1:] == codes[:-1])
     if not equal.any():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dbsp.data.batch import Batch
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
 from dbsp.data.plain_codes import code_float
 from dbsp.data.types import OBJECT, Type
@@ -45,7 +46,7 @@ def boxed(datoms: Codes, columns: Collection[str], schema: Schema, interner: Int
         if column == "v":
             continue
         place = COLUMNS.index(column)
-        numbers, inverse = np.unique(datoms[:, place], return_inverse=True)
+        numbers, inverse = distinct_codes(datoms[:, place])
         copied[:, place] = interner.encode_many(numbers.tolist())[inverse]
     if "v" not in columns:
         return copied
@@ -54,7 +55,7 @@ def boxed(datoms: Codes, columns: Collection[str], schema: Schema, interner: Int
         if kind not in ("int", "float"):
             continue
         mask = datoms[:, 1] == attribute
-        numbers, inverse = np.unique(datoms[mask, 2], return_inverse=True)
+        numbers, inverse = distinct_codes(datoms[mask, 2])
         values = numbers.tolist() if kind == "int" else list(map(code_float, numbers.tolist()))
         copied[mask, 2] = interner.encode_many(values)[inverse]
     return copied

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.key_order import key_order
 from dbsp.datomic import system_idents as system
 from dbsp.datomic.attribute_rows import AttributeRows
 from dbsp.datomic.composite_tuples import composite_changes
@@ -305,4 +306,4 @@ def _datoms(
         datoms[start:end, 2] = rows.codes
         datoms[start:end, 4] = added
         start = end
-    return datoms[np.lexsort((datoms[:, 4], datoms[:, 1], datoms[:, 0]))]
+    return datoms.take(key_order([datoms[:, 0], datoms[:, 1], datoms[:, 4]]), 0)

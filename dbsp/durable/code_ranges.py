@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dbsp.data.decimals import LIMIT
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
 from dbsp.data.nested_values import list_elements, struct_columns, struct_layout
 from dbsp.data.schema import Schema
@@ -36,7 +37,7 @@ def check_codes(rows: Codes, schema: Schema, interner: Interner) -> None:
 
 def _check_parts(codes: Codes, type_: Type, interner: Interner) -> None:
     """Raise ValueError unless the ids belong to lists or structs of the type."""
-    present = np.unique(codes[codes != NULL] if type_.nullable else codes)
+    present, _ = distinct_codes(codes[codes != NULL] if type_.nullable else codes)
     if type_.kind == "list":
         if not all(map(_is_list_of_codes, interner.decode_many(present))):
             raise ValueError(f"a value of type {type_} is not a list")

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dbsp.data.key_order import key_order
 from dbsp.durable.background import rest
 from dbsp.durable.typed_values import Decoding, Encoding
 from dbsp.kernels.arrays import Codes
@@ -178,7 +179,7 @@ def _merged_codes(pieces: Sequence[Frames], width: int, oldest: bool) -> Frames:
         values += [set_values, np.zeros(count, np.int64)]
         gone += [np.zeros(len(set_values), np.bool_), np.ones(count, np.bool_)]
     rows, numbers, absent = np.concatenate(keys), np.concatenate(values), np.concatenate(gone)
-    order = np.lexsort(rows.T[::-1])
+    order = key_order(rows.T)
     rows = rows.take(order, 0)
     last = np.ones(len(rows), np.bool_)
     last[:-1] = (rows[1:] != rows[:-1]).any(axis=1)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
 from dbsp.data.types import Type
 from dbsp.data.values import decode_value, encode_value
@@ -270,7 +271,7 @@ def _strict(
             except GiveUp:
                 pass
         if len(arrays) == 1:
-            distinct, inverse = distinct_values(arrays[0], types[0], interner)
+            distinct, inverse = distinct_values(arrays[0])
             values = list(map(apply, to_values(distinct, types[0], interner)))
         else:
             lists = [to_values(array, type_, interner) for array, type_ in zip(arrays, types, strict=True)]
@@ -322,18 +323,9 @@ def to_values(array: Array, type_: Type, interner: Interner) -> list[Any]:
     return values
 
 
-def distinct_values(array: Array, type_: Type, interner: Interner) -> tuple[Array, Array]:
+def distinct_values(array: Array) -> tuple[Array, Array]:
     """Return the distinct elements, and for each element its position among them."""
-    if type_.interned and type_.structure is None and interner.end <= 4 * len(array):
-        # Ids are dense, so a table of marks is faster than sorting.
-        present = np.zeros(interner.end, np.bool_)
-        present[array] = True
-        distinct = np.flatnonzero(present)
-        place = np.empty(interner.end, np.int64)
-        place[distinct] = np.arange(len(distinct))
-        return distinct, place[array]
-    distinct, inverse = np.unique(array, return_inverse=True)
-    return distinct, inverse
+    return distinct_codes(array) if array.dtype == np.int64 else np.unique(array, return_inverse=True)
 
 
 def some(mask: Mask) -> Mask | None:

@@ -12,9 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dbsp.data.columns import decode_column
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.int_range import NO_RANGES, IntRange
 from dbsp.data.schema import Schema
 from dbsp.data.zset import ZSet
@@ -144,7 +143,7 @@ def _texts(zset: ZSet, symbols: list[bool]) -> set[str]:
     texts: set[str] = set()
     for column, (type_, text) in enumerate(zip(zset.schema.types, symbols, strict=True)):
         if text:
-            codes = np.unique(zset.stored.rows[:, column])
+            codes, _ = distinct_codes(zset.stored.rows[:, column])
             texts.update(map(text_of, decode_column(type_, codes, zset.interner)))
     return texts
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from dbsp.data.columns import code_floats, decode_column
+from dbsp.data.distinct_codes import distinct_codes
+from dbsp.data.interner import Interner
 from dbsp.data.terms import Branch, Record, term_text
 from dbsp.data.types import Type
 from dbsp.data.zset import ZSet
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 _SMALL = 2_000
 """Up to so many rows, plain Python takes less time than loading Arrow."""
 
-_PIECE = 1 << 18
+_PIECE = 1 << 16
 """Lines are written by so many rows."""
 
 _DOUBTFUL = re.compile(r'[,\[\]()]|^["\s]|\s$')
@@ -38,7 +41,7 @@ def write_lines(zset: ZSet, file: IO[bytes], *, delimiter: str = "\t", quoted: b
     `quoted`, texts are in quotation marks, as in RFC 4180. Without, a text that contains the
     delimiter or a line break cannot be read back, nor some symbols in records; the result is the
     number of distinct values of this kind. Cost: O(n log n) for n rows, in bulk, and the memory of
-    the texts of 262,144 rows.
+    the different texts and of 65,536 lines.
     """
     if not zset.arity:
         file.write(b"()\n" * len(zset))
@@ -47,19 +50,22 @@ def write_lines(zset: ZSet, file: IO[bytes], *, delimiter: str = "\t", quoted: b
     few = len(zset) <= _SMALL and all(type_.kind != "float" for type_ in zset.schema.types)
     for rows in sorted_pieces(zset, _PIECE):
         file.write(lines.of_few(rows) if few else lines.of(rows))
-    return len(lines.unclear)
+    return lines.unclear
 
 
 class _Lines:
     """The lines of rows of a Z-set."""
 
     def __init__(self, zset: ZSet, delimiter: str, quoted: bool) -> None:
-        self.unclear: set[tuple[int, int]] = set()
-        """The columns and codes of the texts that cannot be read back."""
         self._types = zset.schema.types
-        self._interner = zset.interner
         self._delimiter = delimiter
-        self._quoted = quoted
+        self._columns = {
+            at: _Texts(type_, zset.stored.rows[:, at], zset.interner, delimiter, quoted)
+            for at, type_ in enumerate(self._types)
+            if type_.kind not in ("int", "float")
+        }
+        self.unclear = sum(texts.unclear for texts in self._columns.values())
+        """The number of different texts that cannot be read back."""
 
     def of(self, rows: Codes) -> pa.Buffer:
         """Return the lines of these rows, computed by Arrow."""
@@ -67,7 +73,7 @@ class _Lines:
 
         from dbsp.data.arrow_buffers import text_array
 
-        columns = [self._texts(column, type_, rows[:, column]) for column, type_ in enumerate(self._types)]
+        columns = [self._arrow(at, type_, rows[:, at]) for at, type_ in enumerate(self._types)]
         between, nothing, end = text_array([self._delimiter, "", "\n"])
         lines = pc.binary_join_element_wise(*columns, between)
         ended = pc.binary_join_element_wise(lines, nothing, end)
@@ -79,71 +85,79 @@ class _Lines:
         """Return the lines of rows without floats, without loading Arrow."""
         columns = []
         for at, type_ in enumerate(self._types):
-            codes = rows[:, at]
             if type_.kind == "int":
-                column = [b"%d" % code for code in codes.tolist()]
+                null = NULL if type_.nullable else None
+                column = [b"" if code == null else b"%d" % code for code in rows[:, at].tolist()]
             else:
-                present = codes != NULL if type_.nullable else np.ones(len(codes), np.bool_)
-                required = type_.required() if type_.nullable else type_
-                texts, inverse = self._distinct_texts(at, required, codes[present])
-                encoded = _encoded(texts)
-                column = [b""] * len(codes)
-                for row, place in zip(np.flatnonzero(present).tolist(), inverse.tolist(), strict=True):
-                    column[row] = encoded[place]
-            if type_.kind == "int" and type_.nullable:
-                column = [b"" if code == NULL else text for code, text in zip(codes, column, strict=True)]
+                encoded = self._columns[at].encoded
+                column = [encoded[place] for place in self._columns[at].places(rows[:, at]).tolist()]
             columns.append(column)
         between = self._delimiter.encode()
         return b"".join(between.join(row) + b"\n" for row in zip(*columns, strict=True))
 
-    def _texts(self, at: int, type_: Type, codes: Codes) -> Any:
+    def _arrow(self, at: int, type_: Type, codes: Codes) -> Any:
         """Return the codes of the column `at` as an Arrow array of texts."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         from dbsp.data.arrow_buffers import array_of, text_array
 
-        if type_.nullable and (codes == NULL).any():
-            present = self._texts(at, type_.required(), codes[codes != NULL])
-            where = np.cumsum(codes != NULL) - 1
-            texts = present.take(array_of(where, pa.int64(), codes == NULL))
-            return pc.fill_null(texts, text_array([""])[0])
+        texts = self._columns.get(at)
+        if texts is not None:
+            return texts.arrow.take(array_of(texts.places(codes), pa.int64()))
+        null = codes == NULL if type_.nullable else None
         if type_.kind == "int":
-            return pc.cast(array_of(codes, pa.int64()), pa.large_string())
-        if type_.kind == "float":
-            floats = code_floats(np.ascontiguousarray(codes))
-            return pc.cast(array_of(floats, pa.float64()), pa.large_string())
-        values, inverse = self._distinct_texts(at, type_, codes)
+            numbers = array_of(codes, pa.int64(), null)
+        else:
+            numbers = array_of(code_floats(np.ascontiguousarray(codes)), pa.float64(), null)
+        found = pc.cast(numbers, pa.large_string())
+        return found if null is None else pc.fill_null(found, text_array([""])[0])
+
+
+class _Texts:
+    """The different texts of a column; None is an empty text."""
+
+    def __init__(self, type_: Type, codes: Codes, interner: Interner, delimiter: str, quoted: bool) -> None:
+        self._codes, _ = distinct_codes(codes)
+        required = type_.required() if type_.nullable else type_
+        absent = int(type_.nullable and len(self._codes) > 0 and self._codes[0] == NULL)
+        values = decode_column(required, self._codes[absent:], interner)
+        self.unclear = 0
+        """How many of the texts cannot be read back."""
+        if quoted:
+            texts = ['"' + _quoted_text_of(value).replace('"', '""') + '"' for value in values]
+        else:
+            texts = [text_of(value) for value in values]
+            terms = type_.structure is not None
+            self.unclear = sum(
+                delimiter in text
+                or "\n" in text
+                or "\r" in text
+                or (terms and _is_unclear(type_, value, text))
+                for value, text in zip(values, texts, strict=True)
+            )
+        self._texts = [""] * absent + texts
+
+    def places(self, codes: Codes) -> Codes:
+        """Return the places of the texts of these codes of the column."""
+        found, places = distinct_codes(codes)
+        return np.searchsorted(self._codes, found).take(places)
+
+    @cached_property
+    def encoded(self) -> list[bytes]:
         try:
-            return text_array(values).take(array_of(inverse, pa.int64()))
+            return [text.encode() for text in self._texts]
         except UnicodeEncodeError as error:
             raise _invalid_text(error) from None
 
-    def _distinct_texts(self, at: int, type_: Type, codes: Codes) -> tuple[list[str], Codes]:
-        """Return the distinct texts of codes of the column `at`, and the place of each code in
-        them."""
-        distinct, inverse = np.unique(codes, return_inverse=True)
-        decoded = decode_column(type_, distinct, self._interner)
-        if self._quoted:
-            return ['"' + _quoted_text_of(value).replace('"', '""') + '"' for value in decoded], inverse
-        values = [text_of(value) for value in decoded]
-        terms = type_.structure is not None
-        self.unclear.update(
-            (at, code)
-            for code, value, text in zip(distinct.tolist(), decoded, values, strict=True)
-            if self._delimiter in text
-            or "\n" in text
-            or "\r" in text
-            or (terms and _is_unclear(type_, value, text))
-        )
-        return values, inverse
+    @cached_property
+    def arrow(self) -> pa.LargeStringArray:
+        from dbsp.data.arrow_buffers import text_array
 
-
-def _encoded(texts: list[str]) -> list[bytes]:
-    try:
-        return [text.encode() for text in texts]
-    except UnicodeEncodeError as error:
-        raise _invalid_text(error) from None
+        try:
+            return text_array(self._texts)
+        except UnicodeEncodeError as error:
+            raise _invalid_text(error) from None
 
 
 def _invalid_text(error: UnicodeEncodeError) -> InputError:

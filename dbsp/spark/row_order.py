@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbsp.data.key_order import key_order
 from dbsp.errors import InputError
 from dbsp.lazy_dataclass import dataclass
 from dbsp.operators.ports.spark_source import SparkSource
@@ -47,7 +48,7 @@ class RowOrder:
             return table
         if table.num_rows:
             keys = [_ranks(table.column(name)) for name in self.columns]
-            order = np.lexsort(keys[::-1])  # stable
+            order = key_order(keys)
             if (np.diff(order) < 0).any():
                 table = table.take(pa.array(order))
         return table.drop_columns(list(self.columns)) if self.added else table

@@ -26,6 +26,7 @@ from dbsp.circuit.step import Step
 from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema
 from dbsp.errors import SchemaError
@@ -92,8 +93,8 @@ class ConnectedClasses(Operator):
 def classes_of(batch: Batch) -> Batch:
     """The values of pairs of positive weight, with the least value of their class. O(n log n)."""
     pairs = batch.rows.compress(batch.weights > 0, 0)
-    values, numbers = np.unique(pairs, return_inverse=True)
-    least = least_members(np.ascontiguousarray(numbers.reshape(pairs.shape)), len(values))
+    values, numbers = distinct_codes(pairs.reshape(-1))
+    least = least_members(numbers.reshape(pairs.shape), len(values))
     rows = np.column_stack((values, values[least]))
     return Batch(*consolidate(np.ascontiguousarray(rows), np.ones(len(rows), np.int64)))
 
@@ -140,7 +141,7 @@ class _ByBothColumns:
 
 
 def _values(rows: Codes) -> Codes:
-    return np.unique(rows).reshape(-1, 1)
+    return distinct_codes(rows.reshape(-1))[0].reshape(-1, 1)
 
 
 class ClassesStep(GroupsStep):

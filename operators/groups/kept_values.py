@@ -17,6 +17,7 @@ import numpy as np
 from dbsp.circuit.step_roles import Arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.key_order import key_order
 from dbsp.data.masks import all_true, any_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
@@ -189,7 +190,7 @@ class KeptCount(KeptValues):
             np.concatenate((markers, rows)),
             np.concatenate((np.zeros(len(keys), np.int64), weights)),
         )
-        order = np.lexsort(rows[:, : self._key].T[::-1]) if self._key else slice(None)
+        order = key_order(rows[:, : self._key].T) if self._key else slice(None)
         state = self._counts
         _, before, after, changed, signs = change_accumulators(
             rows[order], weights[order], self._key, _NO_COLUMNS, state.table, state.count

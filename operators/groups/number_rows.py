@@ -24,6 +24,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.circuit.step import Step
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
+from dbsp.data.key_order import key_order
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
 from dbsp.data.value_order import value_order
@@ -126,4 +127,4 @@ class NumberRowsStep(Step):
         by_value = value_order(self._ordered, arranged, self._interner)
         if by_value is not None:
             return by_value
-        return np.lexsort(arranged.T[::-1]) if len(self._columns) else np.arange(len(rows))
+        return key_order(arranged.T) if len(self._columns) else np.arange(len(rows))

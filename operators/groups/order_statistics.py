@@ -19,6 +19,7 @@ from dbsp.circuit.operator import Operator
 from dbsp.data.batch import Batch
 from dbsp.data.columns import encode_column
 from dbsp.data.interner import Interner
+from dbsp.data.key_order import key_order
 from dbsp.data.masks import any_true
 from dbsp.data.schema import Schema
 from dbsp.data.types import FLOAT, INT, Type
@@ -96,7 +97,7 @@ class Quantile(GroupFunction):
             return result
         codes = rows[:, -1]
         if not type_.ordered_codes:
-            order = np.lexsort((rank_codes(type_, codes, interner), group))
+            order = key_order([group, rank_codes(type_, codes, interner)])
             codes, weights = codes[order], weights[order]
         by_group = np.zeros(1, np.int64)
         totals = divide_sorted(group.reshape(-1, 1), weights, by_group, by_group)[1] + weights
@@ -158,7 +159,7 @@ class ArgExtreme(GroupFunction):
         by, values = rows[:, -2], rows[:, -1]
         first = rank_codes(schema.types[self.by], by, interner)
         ties = rank_codes(schema.types[self.column], values, interner)
-        order = np.lexsort((ties, ~first if self.largest else first, group))
+        order = key_order([group, ~first if self.largest else first, ties])
         chosen = values[order[starts]]
         self._check(chosen, schema)
         result[group[starts]] = chosen
@@ -239,7 +240,7 @@ class Fold(GroupFunction):
         values = np.ascontiguousarray(rows[:, keys.shape[1] :])
         of = schema.types
         ranks = [rank_codes(of[c], values[:, at], interner) for at, c in enumerate(self.columns)]
-        order = np.lexsort((*reversed(ranks), group))
+        order = key_order([group, *ranks])
         names = tuple(map(str, range(len(self.columns))))
         decoded = Schema(names, tuple(of[c] for c in self.columns)).decode_rows(values[order], interner)
         single = len(self.columns) == 1

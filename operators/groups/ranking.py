@@ -36,6 +36,7 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.key_order import key_order
 from dbsp.data.masks import all_true, rows_where
 from dbsp.data.schema import Schema
 from dbsp.data.types import INT
@@ -128,6 +129,7 @@ class Ordered(GroupwiseOperator):
         expect_calls(divide_sorted)
         partition = np.array(self.partition, np.int64)
         order = np.array([column for column, _ in self.order], np.int64)
+        others = [c for c in range(schema.arity) if c not in (*partition, *order)]
 
         def sort(batch: Batch) -> Sorted:
             rows, weights = batch.rows, batch.weights
@@ -137,8 +139,9 @@ class Ordered(GroupwiseOperator):
             ranks = [rank_codes(type_, rows[:, c], interner) for c, type_ in enumerate(schema.types)]
             keys = [rows[:, c] for c in self.partition]
             keys += [~ranks[c] if descending else ranks[c] for c, descending in self.order]
+            keys += [ranks[c] for c in others]
             if len(rows):
-                turn = np.lexsort((*reversed(keys + ranks),))
+                turn = key_order(keys)
                 rows, weights = rows.take(turn, 0), weights.take(turn)
             return Sorted(rows, weights, *divide_sorted(rows, weights, partition, order))
 

@@ -32,6 +32,7 @@ from dbsp.circuit.step_roles import Arranged, expect_arranged
 from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch
 from dbsp.data.interner import Interner
+from dbsp.data.key_order import key_order
 from dbsp.data.masks import any_true, rows_where
 from dbsp.data.plain_codes import NAN_CODE
 from dbsp.data.schema import Schema
@@ -257,15 +258,9 @@ class Matching:
         rows, weights, _ = gather(wanted, m, table, runs, self.right.arity, runs)
         rows, weights = consolidate(rows, weights)
         rows = rows.compress(weights > 0, 0)
-        order = np.lexsort(
-            [
-                *(
-                    rank_codes(self.right.types[c], rows[:, c], self._interner)
-                    for c in reversed(range(m, self.right.arity))
-                ),
-                _numbers(rows[:, :m]),
-            ]
-        )
+        rest = range(m, self.right.arity)
+        ranks = [rank_codes(self.right.types[c], rows[:, c], self._interner) for c in rest]
+        order = key_order([_numbers(rows[:, :m]), *ranks])
         rows = rows.take(order, 0)
         last = np.ones(len(rows), np.bool_)
         last[:-1] = (rows[1:, :m] != rows[:-1, :m]).any(axis=1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dbsp.circuit.step_roles import Time, TimedStep
 from dbsp.circuit.step_scope import StepScope
+from dbsp.data.key_order import key_order
 from dbsp.kernels.arrays import Codes
 
 FEW = 32
@@ -48,7 +49,7 @@ class Agenda:
             self._add(key, rows.take(places, 0), weights.take(places))
 
     def _put_sorted(self, rows: Codes, weights: Codes, times: Codes) -> None:
-        order = np.lexsort(times.T[::-1])
+        order = key_order(times.T)
         times = times.take(order, 0)
         new = np.ones(len(times), np.bool_)
         new[1:] = (times[1:] != times[:-1]).any(axis=1)
