@@ -6,7 +6,7 @@ dictionary encoding of Arrow, with one look-up in the interner per distinct stri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from dbsp.data.arrow_types import (
 )
 from dbsp.data.batch import Batch
 from dbsp.data.columns import code_floats, decode_column, encode_column, float_codes
+from dbsp.data.distinct_codes import distinct_codes
 from dbsp.data.interner import Interner
 from dbsp.data.nested_values import list_elements, lists_of, struct_columns, struct_layout
 from dbsp.data.plain_codes import NULL_AS_INT, out_of_int_range
@@ -49,6 +50,9 @@ from dbsp.kernels.limits import INT64_MAX, NULL
 
 MOST_ROWS = 1 << 32
 """A table that repeats rows by their weights has at most so many."""
+
+_CAPACITY = 2**31 - 1
+"""The most bytes of texts, and the most elements of lists, of one Arrow array."""
 
 _INT32, _INT64, _FLOAT64 = pa.int32(), pa.int64(), pa.float64()
 
@@ -165,6 +169,10 @@ def encode_arrow_column(column: pa.ChunkedArray, type_: Type, interner: Interner
     elif column.num_chunks == 0:
         array = pa.array([], column.type)
     else:
+        if pa.types.is_string(column.type) and column.nbytes > _CAPACITY:
+            column = column.cast(pa.large_string())
+        elif pa.types.is_binary(column.type) and column.nbytes > _CAPACITY:
+            column = column.cast(pa.large_binary())
         array = pa.concat_arrays(column.unify_dictionaries().chunks)
     return encode_arrow_array(array, type_, interner)
 
@@ -322,7 +330,8 @@ def decode_arrow_column(
     """Return a column of codes as an Arrow array.
 
     `arrow` is the Arrow type for objects; if None, a type that fits all of them. Raises SchemaError
-    if the objects do not fit one Arrow type.
+    if the objects do not fit one Arrow type, ArrowCapacityError if the texts or elements do not fit
+    one array: see `in_chunks`.
     """
     null: npt.NDArray[np.bool_] | None = codes == NULL if type_.nullable else None
     if null is not None and not null.any():
@@ -346,15 +355,17 @@ def decode_arrow_column(
         except UnicodeEncodeError as error:
             raise _invalid_text(error.object, name) from None
     if kind in ("str", "bytes"):
-        distinct, inverse = np.unique(codes, return_inverse=True)
+        distinct, inverse = distinct_codes(codes)
         values = decode_column(type_, distinct, interner)
         if kind == "bytes":
+            _expect_capacity([len(value or b"") for value in values], inverse, name)
             return pa.array(values, ARROW_TYPES[kind]).take(array_of(inverse, pa.int64()))
         try:
-            texts = text_array([value or "" for value in values]).cast(pa.string())
+            texts = text_array([value or "" for value in values])
         except UnicodeEncodeError as error:
             raise _invalid_text(error.object, name) from None
-        return texts.take(array_of(inverse, pa.int64(), null))
+        _expect_capacity(values_of(pc.binary_length(texts), np.int64), inverse, name)
+        return texts.cast(pa.string()).take(array_of(inverse, pa.int64(), null))
     if kind == "float":
         return array_of(code_floats(codes), pa.float64(), null)
     if kind == "bool":
@@ -371,6 +382,18 @@ def decode_arrow_column(
     return pa.array(
         safe.astype("datetime64[D]" if kind == "date" else "datetime64[us]"), ARROW_TYPES[kind], mask=null
     )
+
+
+def _expect_capacity(sizes: Sequence[int] | Codes, places: Codes, name: str) -> None:
+    """Raise ArrowCapacityError unless one Arrow array can have the values at these places."""
+    lengths = np.asarray(sizes, np.int64)
+    most = int(lengths.max(initial=0))
+    if most * len(places) > _CAPACITY and int(lengths[places].sum()) > _CAPACITY:
+        raise _beyond_capacity(name, "bytes")
+
+
+def _beyond_capacity(name: str, unit: str) -> pa.ArrowCapacityError:
+    return pa.ArrowCapacityError(f"column {name!r}: an Arrow array has at most {_CAPACITY:,} {unit}")
 
 
 def _invalid_text(text: str, name: str) -> SchemaError:
@@ -390,7 +413,10 @@ def _decode_nested(
         elements, counts = list_elements(present, interner)
         lengths = np.zeros(len(codes), np.int64)  # a missing list has no elements
         lengths[slice(None) if null is None else ~null] = counts
-        offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32())
+        ends = np.cumsum(lengths)
+        if len(ends) and ends[-1] > _CAPACITY:
+            raise _beyond_capacity(name, "elements")
+        offsets = pa.array(np.concatenate(([0], ends)), pa.int32())
         values = decode_arrow_column(elements, type_.element, interner, name)
         return nested_array(arrow, len(codes), [values], null, offsets.buffers()[1])
     columns = struct_columns(type_, present, interner)
@@ -418,11 +444,34 @@ def _cast(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
 def decode_table(
     codes: Codes, schema: Schema, interner: Interner, objects: Mapping[str, pa.DataType] | None = None
 ) -> pa.Table:
-    """Return an Arrow table of code rows;
+    """Return an Arrow table of code rows, in several chunks if one cannot have all texts.
 
     `objects` has the Arrow types of columns of objects, decimals, lists and structs, by name.
     """
-    objects = objects or {}
+    return in_chunks(len(codes), lambda part: _decode_table(codes[part], schema, interner, objects or {}))
+
+
+def in_chunks(rows: int, function: Callable[[slice], pa.Table]) -> pa.Table:
+    """Return the table that a function makes of some rows, in parts if ArrowCapacityError says so.
+
+    An Arrow array of texts has at most 2 GiB of them. Raises SchemaError if one row has more.
+    """
+    return _in_chunks(0, rows, function)
+
+
+def _in_chunks(start: int, end: int, function: Callable[[slice], pa.Table]) -> pa.Table:
+    try:
+        return function(slice(start, end))
+    except pa.ArrowCapacityError as error:
+        if end - start < 2:
+            raise SchemaError(str(error), code="unsupported-value") from None
+    middle = (start + end) // 2
+    return pa.concat_tables([_in_chunks(start, middle, function), _in_chunks(middle, end, function)])
+
+
+def _decode_table(
+    codes: Codes, schema: Schema, interner: Interner, objects: Mapping[str, pa.DataType]
+) -> pa.Table:
     columns = []
     for j, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True)):
         wanted = objects.get(name)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dbsp.data.arrow_types import without_zones
-from dbsp.data.frames import decode_arrow_column
+from dbsp.data.frames import decode_arrow_column, in_chunks
 from dbsp.data.interner import Interner
 from dbsp.data.schema import Schema, suggestion
 from dbsp.data.type_inference import as_type
@@ -349,9 +349,14 @@ def _arrow_type(given: pa.Schema | None, name: str) -> pa.DataType | None:
 
 def _table(output: str, delta: ZSet, types: pa.Schema, weight: str) -> pa.Table:
     """Return the rows of a delta with the Arrow types of the log, and a last column of weights."""
+    return in_chunks(len(delta), lambda part: _part(output, delta, part, types, weight))
+
+
+def _part(output: str, delta: ZSet, part: slice, types: pa.Schema, weight: str) -> pa.Table:
+    rows, weights = delta.batch.rows[part], delta.batch.weights[part]
     columns = []
     for j, (name, type_) in enumerate(zip(delta.schema.names, delta.schema.types, strict=True)):
-        codes, arrow = delta.batch.rows[:, j], types.field(j).type
+        codes, arrow = rows[:, j], types.field(j).type
         given = None if pa.types.is_null(arrow) else arrow
         try:
             column = decode_arrow_column(codes, type_, delta.interner, name, given)
@@ -362,4 +367,4 @@ def _table(output: str, delta: ZSet, types: pa.Schema, weight: str) -> pa.Table:
             where = f"output '{output}', column '{name}'"
             raise SchemaError(str(error), where=where, code="unsupported-value") from None
         columns.append(column)
-    return pa.table([*columns, pa.array(delta.batch.weights)], [*delta.schema.names, weight])
+    return pa.table([*columns, pa.array(weights)], [*delta.schema.names, weight])
