@@ -260,7 +260,8 @@ def _encode_nested(array: pa.Array, type_: Type, interner: Interner) -> Codes:
     present = array if null is None else array.drop_null()
     if type_.kind == "list":
         elements = encode_arrow_array(present.flatten(), type_.element, interner)
-        codes = lists_of(elements, pc.list_value_length(present).to_pylist(), interner)
+        lengths = values_of(pc.list_value_length(present).cast(_INT64), np.int64)
+        codes = lists_of(elements, lengths, interner)
     else:
         fields = np.empty((len(present), len(type_.parts)), np.int64)
         for at, (part, field) in enumerate(zip(type_.parts, present.flatten(), strict=True)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -146,18 +146,37 @@ class Interner(KeyedValues):
 
     def encode_plain(self, values: Sequence[str] | Sequence[bytes]) -> Codes:
         """Return the ids of values whose classes are exactly `str` or `bytes`."""
+        return self._encode_keys(values, lambda new: new)
+
+    def encode_int_tuples(self, elements: Codes, ends: Codes) -> Codes:
+        """Return the ids of tuples of ints: `elements` up to each of `ends`, one after the other.
+
+        Cost: O(elements), a third of the time of `encode_many`.
+        """
+        parts: list[Any] = [int] * (2 * len(elements))  # before each int, its class
+        parts[1::2] = elements.tolist()
+        stops = (2 * ends).tolist()
+        keys = [(tuple, *parts[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
+        first = self.end
+        codes = self._encode_keys(keys, lambda new: [key[2::2] for key in new])
+        new = self._values[first - self._shift :]
+        self._tuple_ids.update(zip(map(id, new), range(first, self.end), strict=True))
+        return codes
+
+    def _encode_keys(self, keys: Sequence[Any], values: Callable[[list[Any]], list[Any]]) -> Codes:
+        """Return the ids of many keys, in order; `values` returns the values of new keys."""
         if self._adding:
             self._repair()
-        ids, known, keys = self._ids, len(self._values) + self._shift, len(self._ids)
+        ids, known, before = self._ids, len(self._values) + self._shift, len(self._ids)
         self._adding = True
         # The default factory counts, so that one pass in C both finds and assigns ids.
         ids.default_factory = itertools.count(known).__next__
-        codes = np.fromiter(map(ids.__getitem__, values), np.int64, len(values))
+        codes = np.fromiter(map(ids.__getitem__, keys), np.int64, len(keys))
         ids.default_factory = None
-        # A dictionary keeps the order of insertion, so the new values are its last keys.
-        new = list(itertools.islice(reversed(ids), len(ids) - keys))
+        # A dictionary keeps the order of insertion, so the new keys are its last ones.
+        new = list(itertools.islice(reversed(ids), len(ids) - before))
         new.reverse()
-        self._values.extend(new)
+        self._values.extend(values(new))
         self._adding = False
         return codes
 

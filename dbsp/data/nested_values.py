@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -173,16 +174,13 @@ def decode_list(code: int, decode: Decoder, interner: Interner) -> tuple[Any, ..
 def encode_lists(type_: Type, values: Sequence[Any], interner: Interner, encode: EncodeColumn) -> Codes:
     """Return the codes of many lists; the elements of all lists are encoded at once."""
     elements = [element for value in values for element in value]
-    return lists_of(encode(type_.element, elements, interner, ""), map(len, values), interner)
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    return lists_of(encode(type_.element, elements, interner, ""), lengths, interner)
 
 
-def lists_of(elements: Codes, lengths: Iterable[int], interner: Interner) -> Codes:
+def lists_of(elements: Codes, lengths: Codes, interner: Interner) -> Codes:
     """Return the codes of lists whose elements are one after the other."""
-    listed, start, lists = elements.tolist(), 0, []
-    for length in lengths:
-        lists.append(tuple(listed[start : start + length]))
-        start += length
-    return interner.encode_many(lists)
+    return interner.encode_int_tuples(elements, np.cumsum(lengths))
 
 
 def list_elements(codes: Codes, interner: Interner) -> tuple[Codes, Codes]:
@@ -191,7 +189,7 @@ def list_elements(codes: Codes, interner: Interner) -> tuple[Codes, Codes]:
     lists = interner.decode_many(distinct)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     total = int(lengths.sum())
-    flat = np.fromiter((element for found in lists for element in found), np.int64, total)
+    flat = np.fromiter(itertools.chain.from_iterable(lists), np.int64, total)
     starts = np.cumsum(lengths) - lengths
     counts = lengths[inverse]
     ends = np.cumsum(counts)

@@ -124,7 +124,7 @@ class ReceivedValues:
         elif piece.form == "lists":
             elements = numbers_of(piece.arrays[1], 1)
             self.translate(elements, 0, self._types[piece.space].element)
-            ids = lists_of(elements.reshape(-1), numbers_of(piece.arrays[0]).tolist(), interner)
+            ids = lists_of(elements.reshape(-1), numbers_of(piece.arrays[0]), interner)
         else:
             raise InvariantError(f"expected a piece of a known form, got {piece.form!r}")
         self._append(piece.space, ids)

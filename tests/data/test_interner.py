@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import namedtuple
 from decimal import Decimal
@@ -64,6 +65,38 @@ def test_strings_in_bulk(first: list[str], second: list[str]) -> None:
         assert interner.decode_many(interner.encode_many(batch)) == batch
     assert len(interner) == len({*first, *second})
     assert interner.decode_many(range(len(interner))) == list(dict.fromkeys(first + second))
+
+
+INT_TUPLES = st.lists(st.lists(st.integers(-2, 2), max_size=3).map(tuple), max_size=12)
+
+
+@given(INT_TUPLES, INT_TUPLES, st.booleans())
+def test_tuples_of_ints_in_bulk(first: list[Any], second: list[Any], shared: bool) -> None:
+    bulk, single = Interner(), Interner()
+    for given_tuples in (first, second):
+        expected = [single.encode(value) for value in given_tuples]
+        elements = np.array([part for value in given_tuples for part in value], np.int64)
+        ends = np.cumsum([len(value) for value in given_tuples], dtype=np.int64)
+        codes = bulk.encode_int_tuples(elements, ends)
+        assert codes.tolist() == expected
+        decoded = bulk.decode_many(codes)
+        assert decoded == given_tuples
+        assert [bulk.code_of_tuple(value) for value in decoded] == expected
+        if shared:  # a tuple around known ones
+            assert bulk.encode((*decoded, 1.0)) == single.encode((*given_tuples, 1.0))
+    assert [bulk.encode(value) for value in first] == [single.encode(value) for value in first]
+
+
+def test_a_failed_addition_of_tuples_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    interner = Interner()
+    interner.encode((1, 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(itertools, "islice", lambda *_: [][1])
+        with pytest.raises(IndexError):
+            interner.encode_int_tuples(np.array([1, 2, 3]), np.array([2, 3]))
+    assert interner.find((3,)) is None
+    assert interner.encode_int_tuples(np.array([4, 1, 2]), np.array([1, 3])).tolist() == [1, 0]
+    assert len(interner) == 2
 
 
 def test_one_true_and_one_point_zero_stay_distinct() -> None:
