@@ -41,6 +41,11 @@ class PieceBatch(Batch):
     def __len__(self) -> int:
         return len(self.sum())
 
+    @property
+    def waits(self) -> bool:
+        """Whether the pieces are not summed yet."""
+        return self._sum is None
+
     def sum(self) -> Batch:
         """Return the sum as a batch of its own, which may be a `RunBatch`."""
         if self._sum is None:
@@ -59,6 +64,11 @@ class PieceBatch(Batch):
         """Remove and return the pieces; the batch must not be read afterwards."""
         pieces, self._pieces = self._pieces, []
         return pieces or [(self.rows, self.weights)]
+
+
+def in_pieces(batch: Batch | None) -> bool:
+    """Return whether a batch has pieces that are not summed yet."""
+    return isinstance(batch, PieceBatch) and batch.waits
 
 
 def summed_later(pieces: list[Piece]) -> Batch | None:

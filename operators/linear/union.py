@@ -21,7 +21,7 @@ from dbsp.circuit.step_scope import StepScope
 from dbsp.data.batch import Batch, combine
 from dbsp.data.interner import Interner
 from dbsp.data.masks import any_true
-from dbsp.data.piece_batch import PieceBatch, summed_later
+from dbsp.data.piece_batch import PieceBatch, in_pieces, summed_later
 from dbsp.data.schema import Schema
 from dbsp.data.types import Type
 from dbsp.errors import SchemaError, ValueOutOfRangeError
@@ -132,7 +132,7 @@ class UnionStep(Step):
 
     def step_last(self, released: Collection[Step]) -> None:
         changed = [source for source in self._sources if source.out is not None]
-        if len(changed) < 2 or not any(isinstance(source.out, PieceBatch) for source in changed):
+        if len(changed) < 2 or not any(in_pieces(source.out) for source in changed):
             self.step()
             return
         pieces: list[Piece] = []

@@ -172,6 +172,18 @@ def test_joins_leave_their_matches_to_a_union(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("always")
+def test_matches_that_are_sorted_are_merged_by_a_union(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(PieceBatch, "take", lambda _: taken.append(1))
+    circuit = Circuit("outer")
+    a, b = circuit.input("a", x=int, y=int), circuit.input("b", y=int, z=int)
+    circuit.output("all", a.join(b, on="y", how="left"))  # the check for -2**63 reads the matches
+    found = circuit.start().step({"a": [(1, 2), (3, 2), (4, 4)], "b": [(2, 1), (2, 3), (2, 1)]})["all"]
+    assert found.to_dict() == {(1, 2, 1): 2, (1, 2, 3): 1, (3, 2, 1): 2, (3, 2, 3): 1, (4, 4, None): 1}
+    assert not taken
+
+
+@pytest.mark.usefixtures("always")
 def test_a_failed_tick_is_rolled_back() -> None:
     def refuse(row: Any) -> bool:
         if row.n == 3:
